@@ -1,0 +1,34 @@
+"""
+Spellbook: a memory for people and their AI agents, in Markdown files they own.
+
+    import spellbook
+
+    with spellbook.open("~/notes") as book:
+        answer = book.search("how do we rotate keys", limit=5)
+        for hit in answer.hits:
+            print(hit.score, hit.path, hit.line, hit.title)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook, open
+    from spellbook.errors import SpellbookError
+
+__version__ = "0.1.0"
+__all__ = ["Spellbook", "SpellbookError", "__version__", "open"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when first used, so that `spellbook --help` costs nothing.
+    if name in {"Spellbook", "open"}:
+        from spellbook import book
+
+        return getattr(book, name)
+    if name == "SpellbookError":
+        from spellbook.errors import SpellbookError
+
+        return SpellbookError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

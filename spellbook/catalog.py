@@ -1,0 +1,905 @@
+"""
+The catalog: files, notes, chunks, words and vectors in one SQLite file; the only SQL.
+
+Derived from the vault and safe to delete. Many processes share it: each change
+is one `BEGIN IMMEDIATE` transaction that raises the generation, and nothing
+slow ever happens inside one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import json
+import re
+import sqlite3
+import threading
+import time
+import unicodedata
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
+from spellbook.filters import Condition, instant
+from spellbook.notes import Fault, Stamp
+
+FILE = "catalog.db"
+
+_BUSY_SECONDS = 30
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema; `reindex` says that every note must be read again after it."""
+
+    sql: str
+    reindex: bool = False
+
+
+MIGRATIONS = (
+    Migration(
+        """
+        CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+        INSERT INTO meta VALUES ('generation', 0), ('seq', 0), ('fingerprint', '');
+        CREATE TABLE files (
+            path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER,
+            read_ns INTEGER, sha256 TEXT
+        ) WITHOUT ROWID;
+        CREATE TABLE faults (path TEXT, line INTEGER, reason TEXT);
+        CREATE INDEX faults_path ON faults (path);
+        CREATE TABLE notes (
+            note INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT UNIQUE NOT NULL, id TEXT UNIQUE, declared TEXT,
+            title TEXT, topic TEXT, category TEXT, kind TEXT, importance REAL, created TEXT, updated TEXT,
+            mtime_ns INTEGER, keywords TEXT, tags TEXT, meta TEXT
+        );
+        CREATE INDEX notes_declared ON notes (declared) WHERE declared IS NOT NULL;
+        CREATE INDEX notes_topic ON notes (category, topic);
+        CREATE TABLE fields (note INTEGER, key TEXT, value TEXT, PRIMARY KEY (key, value, note)) WITHOUT ROWID;
+        CREATE INDEX fields_note ON fields (note);
+        CREATE TABLE chunks (
+            chunk INTEGER PRIMARY KEY AUTOINCREMENT, note INTEGER NOT NULL, ordinal INTEGER, suffix TEXT,
+            heading TEXT, line INTEGER, end_line INTEGER, text TEXT, embedded TEXT, same TEXT, key TEXT
+        );
+        CREATE INDEX chunks_note ON chunks (note, ordinal);
+        CREATE INDEX chunks_key ON chunks (key);
+        CREATE INDEX chunks_same ON chunks (same);
+        CREATE VIRTUAL TABLE words USING fts5 (
+            title, heading, keywords, questions, body, tokenize = 'porter unicode61 remove_diacritics 2'
+        );
+        CREATE TABLE vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL, seq INTEGER, used INTEGER);
+        CREATE INDEX vectors_seq ON vectors (seq);
+        CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT, until REAL) WITHOUT ROWID;
+        CREATE TABLE sessions (
+            id TEXT PRIMARY KEY, created REAL, expires REAL, ended REAL, scribed INTEGER DEFAULT 0
+        ) WITHOUT ROWID;
+        """
+    ),
+)
+"""The schema's history; a catalog's `user_version` is the number of steps it has taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow:
+    """A chunk as stored; `words` are the five columns of the full-text index, `same` the hash of its folded text."""
+
+    ordinal: int
+    suffix: str
+    heading: str
+    line: int
+    end_line: int
+    text: str
+    embedded: str
+    same: str
+    key: str
+    words: tuple[str, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file as it was read at `read_ns`: its stamp, hash and faults, and the note in it if it is one."""
+
+    path: str
+    stamp: Stamp
+    read_ns: int
+    sha256: str
+    faults: tuple[Fault, ...] = ()
+    note: Mapping[str, Any] | None = None
+    fields: frozenset[tuple[str, str]] = frozenset()
+    chunks: tuple[ChunkRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the catalog remembers of a file."""
+
+    stamp: Stamp
+    read_ns: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A chunk with what a hit shows of it."""
+
+    chunk: int
+    id: str
+    path: str
+    line: int
+    end_line: int
+    title: str
+    heading: str
+    text: str
+    key: str
+    topic: str
+    category: str
+    importance: float
+    created: str | None
+    updated: str | None
+    mtime_ns: int
+    ordinal: int
+    keywords: tuple[str, ...]
+    tags: tuple[str, ...]
+    meta: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """The chunks that carry one topic in one category; `updated` is ISO 8601 or a file time."""
+
+    category: str
+    topic: str
+    notes: int
+    chunks: int
+    updated: str
+    titles: tuple[str, ...]
+    keywords: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A REST session; times are seconds since 1970."""
+
+    id: str
+    created: float
+    expires: float
+    scribed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The state of the index; `pending` counts distinct texts without a vector."""
+
+    generation: int
+    notes: int
+    chunks: int
+    pending: int
+
+
+class Catalog:
+    """The SQLite side of the index in the folder `state`; open it with `Catalog.open`."""
+
+    def __init__(self, state: Path) -> None:
+        self.file = state / FILE
+        self._local = threading.local()
+        self._connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
+        self._guard = threading.Lock()
+        self._counts: tuple[int, Counts] | None = None
+
+    @classmethod
+    def open(cls, state: Path) -> Catalog:
+        """
+        Open the catalog, making or migrating it; one that is no database is set aside and begun anew.
+
+        Raises StorageError if the folder cannot be written, or if a newer
+        Spellbook wrote the catalog.
+        """
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"{state}: the state folder cannot be made ({error.strerror}).", "Set SPELLBOOK_STATE to a folder that can be written."
+            ) from error
+        catalog = cls(state)
+        try:
+            catalog._migrate()
+        except _Broken:
+            catalog._set_aside()
+            catalog._migrate()
+        return catalog
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        with self._guard:
+            for connection in list(self._connections):
+                with contextlib.suppress(sqlite3.Error):
+                    connection.close()
+            self._local = threading.local()
+
+    # -- connections and transactions
+
+    def _connect(self) -> sqlite3.Connection:
+        connection: _Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            with self._told():
+                # isolation_level None: transactions are opened by name, below.
+                connection = sqlite3.connect(
+                    self.file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
+                )
+                connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")
+                connection.create_function("path_glob", 2, _path_glob, deterministic=True)
+                connection.create_function("instant", 1, instant)
+            self._local.connection = connection
+            with self._guard:
+                self._connections.add(connection)
+        return connection
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say what a SQLite error means to a person."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            text = str(error)
+            if "not a database" in text or "malformed" in text or "file is encrypted" in text:
+                self._broken_mark.touch()
+                raise _Broken(
+                    f"{self.file}: the index is damaged ({text}).",
+                    "Run the command again: it is rebuilt from the vault, which is unharmed.",
+                ) from error
+            hints = {
+                "full": "Free some disk space; the vault is unharmed and the next run goes on.",
+                "readonly": "The state folder cannot be written: mend its permissions or set SPELLBOOK_STATE.",
+                "locked": "Another process holds the index; try again in a moment.",
+                "unable to open": "The state folder cannot be used: mend it or set SPELLBOOK_STATE.",
+            }
+            hint = next((hint for word, hint in hints.items() if word in text), "The index can be deleted; it is rebuilt from the vault.")
+            raise StorageError(f"{self.file}: {text}.", hint) from error
+
+    @contextlib.contextmanager
+    def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
+        connection = self._connect()
+        if connection.in_transaction:  # part of a larger one
+            yield connection
+            return
+        with self._told():
+            connection.execute(f"BEGIN {kind}")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let all reads inside see one state of the catalog."""
+        with self._transaction("DEFERRED"):
+            yield
+
+    def _rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        with self._told():
+            return self._connect().execute(sql, values).fetchall()
+
+    # -- schema
+
+    @property
+    def _broken_mark(self) -> Path:
+        return self.file.with_suffix(".broken")
+
+    def _migrate(self) -> None:
+        if self._broken_mark.exists():
+            self._set_aside()
+        if self._version() == len(MIGRATIONS):
+            return
+        with self._transaction("IMMEDIATE") as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > len(MIGRATIONS):
+                raise StorageError(
+                    f"{self.file}: written by a newer Spellbook (schema {version}, this one knows {len(MIGRATIONS)}).",
+                    f"Upgrade Spellbook, or delete the folder {self.file.parent}; it is rebuilt from the vault.",
+                )
+            for step in MIGRATIONS[version:]:
+                for statement in step.sql.split(";"):
+                    connection.execute(statement)
+                if step.reindex:
+                    connection.execute("UPDATE files SET sha256 = '', read_ns = 0")
+            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+    def _version(self) -> int:
+        return int(self._rows("PRAGMA user_version")[0][0])
+
+    def _set_aside(self) -> None:
+        from filelock import FileLock
+
+        self.close()
+        with FileLock(self.file.with_suffix(".lock")), contextlib.suppress(OSError):
+            if not self._broken_mark.exists():
+                return  # another process was quicker
+            stem = f"{self.file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}"
+            self.file.replace(self.file.with_name(stem))
+            for side in ("-wal", "-shm"):
+                self.file.with_name(self.file.name + side).unlink(missing_ok=True)
+            self._broken_mark.unlink(missing_ok=True)
+
+    # -- meta
+
+    def _get(self, key: str) -> Any:
+        rows = self._rows("SELECT value FROM meta WHERE key = ?", (key,))
+        return rows[0][0] if rows else None
+
+    @staticmethod
+    def _bump(connection: sqlite3.Connection, key: str) -> int:
+        connection.execute("UPDATE meta SET value = value + 1 WHERE key = ?", (key,))
+        return int(connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0])
+
+    @property
+    def generation(self) -> int:
+        """How many changes were committed so far."""
+        return int(self._get("generation") or 0)
+
+    @property
+    def fingerprint(self) -> str:
+        """Name of the embedding whose vector keys the chunks carry, "" before the first."""
+        return str(self._get("fingerprint") or "")
+
+    def counts(self) -> Counts:
+        """Return the state of the index, computed once per generation."""
+        with self.reading():
+            generation = self.generation
+            if self._counts is None or self._counts[0] != generation:
+                row = self._rows(
+                    """
+                    SELECT (SELECT count(*) FROM notes), (SELECT count(*) FROM chunks),
+                    (SELECT count(DISTINCT key) FROM chunks WHERE key NOT IN (SELECT key FROM vectors))
+                    """
+                )[0]
+                self._counts = (generation, Counts(generation, *row))
+            return self._counts[1]
+
+    # -- files and notes
+
+    def known(self, paths: Sequence[str] | None = None) -> dict[str, Known]:
+        """Return what the catalog remembers of every file, or of `paths`."""
+        sql = "SELECT path, size, mtime_ns, inode, read_ns, sha256 FROM files"
+        if paths is None:
+            rows = self._rows(sql)
+        else:
+            rows = [row for batch in _batches(paths) for row in self._rows(f"{sql} WHERE path IN ({','.join('?' * len(batch))})", batch)]
+        return {path: Known(Stamp(size, mtime, inode), read, sha) for path, size, mtime, inode, read, sha in rows}
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Return what a person should mend in the vault's files, two files with one id included."""
+        rows = self._rows("SELECT path, line, reason FROM faults ORDER BY path, line")
+        twins = self._rows(
+            """
+            SELECT notes.path, notes.declared, holder.path FROM notes JOIN notes AS holder ON holder.id = notes.declared
+            WHERE notes.declared IS NOT NULL AND notes.id IS NOT notes.declared ORDER BY notes.path
+            """
+        )
+        double = [Fault(path, 1, f"its id {id} belongs to {holder} already, so its path serves as its id") for path, id, holder in twins]
+        return (*(Fault(*row) for row in rows), *double)
+
+    def apply(
+        self, entries: Iterable[Entry], gone: Iterable[str], now: Callable[[str], Stamp | None], fingerprint: str
+    ) -> tuple[list[str], list[str]]:
+        """
+        Make the catalog say of `entries` what was read, and forget `gone`; return the paths taken and forgotten.
+
+        `now` tells a file's stamp: one that changed since it was read, or came
+        back, is left for the next run, so that of two processes the one with
+        the older bytes yields. Entries cut for another embedding than the
+        catalog's are refused the same way.
+        """
+        with self._transaction("IMMEDIATE") as connection:
+            if self.fingerprint != fingerprint:
+                return [], []
+            before = int(connection.total_changes)
+            taken: list[str] = []
+            affected: set[str] = set()
+            lost = [path for path in gone if now(path) is None]
+            for path in lost:
+                affected |= self._forget(connection, path)
+                connection.execute("DELETE FROM files WHERE path = ?", (path,))
+            for entry in entries:
+                if now(entry.path) != entry.stamp:
+                    continue
+                self._remember(connection, entry)
+                taken.append(entry.path)
+                if entry.sha256:  # else it could not be opened, and what was read before stays
+                    affected |= self._replace_note(connection, entry)
+            self._settle_ids(connection, affected)
+            if connection.total_changes != before:
+                self._bump(connection, "generation")
+            return taken, lost
+
+    def touch(self, entries: Iterable[Entry]) -> None:
+        """Note that files were read again and hold what they held; no generation passes."""
+        with self._transaction("IMMEDIATE") as connection:
+            for entry in entries:
+                connection.execute(
+                    "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, read_ns = ? WHERE path = ? AND sha256 = ?",
+                    (*_stamp(entry.stamp), entry.read_ns, entry.path, entry.sha256),
+                )
+                connection.execute("UPDATE notes SET mtime_ns = ? WHERE path = ?", (entry.stamp.mtime_ns, entry.path))
+
+    def set_walk_faults(self, faults: Sequence[Fault]) -> None:
+        """Keep the faults of the last walk (sha256 NULL: no file was read) apart from those of notes."""
+        new = sorted((f.path, f.line, f.reason) for f in faults)
+        old = self._rows("SELECT path, line, reason FROM faults WHERE path NOT IN (SELECT path FROM files) ORDER BY 1, 2, 3")
+        if [tuple(row) for row in old] == new:
+            return
+        with self._transaction("IMMEDIATE") as connection:
+            connection.execute("DELETE FROM faults WHERE path NOT IN (SELECT path FROM files)")
+            connection.executemany("INSERT INTO faults VALUES (?, ?, ?)", new)
+            self._bump(connection, "generation")
+
+    def _remember(self, connection: sqlite3.Connection, entry: Entry) -> None:
+        connection.execute(
+            "INSERT OR REPLACE INTO files (path, size, mtime_ns, inode, read_ns, sha256) VALUES (?, ?, ?, ?, ?, ?)",
+            (entry.path, *_stamp(entry.stamp), entry.read_ns, entry.sha256),
+        )
+        connection.execute("DELETE FROM faults WHERE path = ?", (entry.path,))
+        connection.executemany("INSERT INTO faults VALUES (?, ?, ?)", [(f.path, f.line, f.reason) for f in entry.faults])
+
+    def _forget(self, connection: sqlite3.Connection, path: str) -> set[str]:
+        """Remove a note and its chunks; return the ids that may change hands."""
+        connection.execute("DELETE FROM faults WHERE path = ?", (path,))
+        row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (path,)).fetchone()
+        if row is None:
+            return set()
+        note, declared = row
+        self._drop_chunks(connection, note)
+        connection.execute("DELETE FROM fields WHERE note = ?", (note,))
+        connection.execute("DELETE FROM notes WHERE note = ?", (note,))
+        return {name for name in (declared, _path_id(path)) if name}
+
+    @staticmethod
+    def _drop_chunks(connection: sqlite3.Connection, note: int) -> None:
+        rows = connection.execute("SELECT chunk, key FROM chunks WHERE note = ?", (note,)).fetchall()
+        connection.executemany("DELETE FROM words WHERE rowid = ?", [(chunk,) for chunk, _ in rows])
+        connection.execute("DELETE FROM chunks WHERE note = ?", (note,))
+        now = int(time.time())
+        connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for _, key in rows])
+
+    def _replace_note(self, connection: sqlite3.Connection, entry: Entry) -> set[str]:
+        row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (entry.path,)).fetchone()
+        if entry.note is None:
+            return self._forget_keeping_faults(connection, entry)
+        columns = {**entry.note, "path": entry.path, "mtime_ns": entry.stamp.mtime_ns}
+        old_keys: set[str] = set()
+        affected = {name for name in (columns["declared"], _path_id(entry.path)) if name}
+        if row is None:
+            names = ", ".join(columns)
+            marks = ", ".join(f":{name}" for name in columns)
+            note = connection.execute(f"INSERT INTO notes ({names}) VALUES ({marks})", columns).lastrowid
+        else:
+            note = row[0]
+            affected |= {row[1]} if row[1] else set()
+            old_keys = {key for (key,) in connection.execute("SELECT key FROM chunks WHERE note = ?", (note,))}
+            self._drop_chunks(connection, note)
+            connection.execute("DELETE FROM fields WHERE note = ?", (note,))
+            sets = ", ".join(f"{name} = :{name}" for name in columns)
+            connection.execute(f"UPDATE notes SET {sets} WHERE note = :note", {**columns, "note": note})
+        connection.executemany("INSERT OR IGNORE INTO fields VALUES (?, ?, ?)", [(note, *field) for field in entry.fields])
+        self._revive(connection, {chunk.key for chunk in entry.chunks} - old_keys)
+        for chunk in entry.chunks:
+            rowid = connection.execute(
+                """
+                INSERT INTO chunks (note, ordinal, suffix, heading, line, end_line, text, embedded, same, key)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+                (
+                    note,
+                    chunk.ordinal,
+                    chunk.suffix,
+                    chunk.heading,
+                    chunk.line,
+                    chunk.end_line,
+                    chunk.text,
+                    chunk.embedded,
+                    chunk.same,
+                    chunk.key,
+                ),
+            ).lastrowid
+            connection.execute(
+                "INSERT INTO words (rowid, title, heading, keywords, questions, body) VALUES (?, ?, ?, ?, ?, ?)", (rowid, *chunk.words)
+            )
+        return affected
+
+    def _forget_keeping_faults(self, connection: sqlite3.Connection, entry: Entry) -> set[str]:
+        affected = self._forget(connection, entry.path)
+        connection.executemany("INSERT INTO faults VALUES (?, ?, ?)", [(f.path, f.line, f.reason) for f in entry.faults])
+        return affected
+
+    def _revive(self, connection: sqlite3.Connection, keys: set[str]) -> None:
+        """Give vectors that come back into use a new seq, so that readers who follow seq see them again."""
+        for batch in _batches(sorted(keys)):
+            marks = ",".join("?" * len(batch))
+            back = connection.execute(
+                f"SELECT key FROM vectors WHERE key IN ({marks}) AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)",
+                batch,
+            ).fetchall()
+            if back:
+                seq = self._bump(connection, "seq")
+                connection.executemany("UPDATE vectors SET seq = ? WHERE key = ?", [(seq, key) for (key,) in back])
+
+    def _settle_ids(self, connection: sqlite3.Connection, names: set[str]) -> None:
+        """
+        Decide who carries each of `names`: a path is an id of its own; a declared id stays
+        with the note that has it, else goes to the oldest file; the others go by their paths.
+        """
+        settled: dict[int, str] = {}
+        for name in sorted(names):
+            rows = connection.execute(
+                """
+                SELECT note, path, declared, id FROM notes WHERE declared = :name OR path = :name || '.md' OR path = :name
+                ORDER BY id IS NOT :name, mtime_ns, path
+                """,
+                {"name": name},
+            ).fetchall()
+            owner: tuple[Any, ...] | None = next((row for row in rows if _path_id(row[1]) == name), None)
+            claimants = [row for row in rows if row[2] == name]
+            winner = owner or (claimants[0] if claimants else None)
+            for row in rows:
+                note, path, declared, id = row
+                if row is winner and declared in {name, None}:
+                    settled[note] = name
+                elif declared == name:
+                    settled[note] = _path_id(path)
+                elif id is None:
+                    settled.setdefault(note, name)
+        connection.executemany("UPDATE notes SET id = NULL WHERE note = ?", [(note,) for note in settled])
+        connection.executemany("UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()])
+
+    # -- vectors
+
+    def recut(self, rules: str) -> None:
+        """Have every note read again if `rules`, the name of how notes are cut, are not those it was cut by."""
+        if self._get("rules") == rules:
+            return
+        with self._transaction("IMMEDIATE") as connection:
+            if self._get("rules") not in {rules, None}:
+                connection.execute("UPDATE files SET sha256 = '', read_ns = 0")
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('rules', ?)", (rules,))
+
+    def adopt(self, fingerprint: str, key: Callable[[str], str]) -> None:
+        """Give every chunk its key under the embedding `fingerprint`; vectors of the old one stay as a cache."""
+        if self.fingerprint == fingerprint:
+            return
+        with self._transaction("IMMEDIATE") as connection:
+            if self.fingerprint == fingerprint:
+                return
+            connection.create_function("vector_key", 1, key, deterministic=True)
+            connection.execute("UPDATE chunks SET key = vector_key(embedded)")
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'fingerprint'", (fingerprint,))
+            seq = self._bump(connection, "seq")
+            connection.execute("UPDATE vectors SET seq = ? WHERE key IN (SELECT key FROM chunks)", (seq,))
+            connection.execute("DELETE FROM claims")
+            self._bump(connection, "generation")
+
+    def pending(self) -> list[str]:
+        """Return the vector keys that have no vector yet, those of the newest files first."""
+        rows = self._rows(
+            """
+            SELECT key FROM chunks JOIN notes USING (note) WHERE key NOT IN (SELECT key FROM vectors)
+            GROUP BY key ORDER BY max(mtime_ns) DESC, min(chunk)
+            """
+        )
+        return [key for (key,) in rows]
+
+    def claim(self, keys: Sequence[str], owner: str, seconds: float = 60) -> list[tuple[str, str]]:
+        """Return the keys and texts of `keys` that are still pending and that no other process is at."""
+        now = time.time()
+        marks = ",".join("?" * len(keys))
+        with self._transaction("IMMEDIATE") as connection:
+            rows: list[tuple[str, str]] = connection.execute(
+                f"""
+                SELECT key, min(embedded) FROM chunks WHERE key IN ({marks}) AND key NOT IN (SELECT key FROM vectors)
+                AND key NOT IN (SELECT key FROM claims WHERE owner <> ? AND until > ?) GROUP BY key
+                """,
+                (*keys, owner, now),
+            ).fetchall()
+            order = {key: i for i, key in enumerate(keys)}
+            rows.sort(key=lambda row: order[row[0]])
+            connection.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", [(key, owner, now + seconds) for key, _ in rows])
+            return rows
+
+    def texts(self, keys: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the keys and texts of `keys` that are still pending, whoever is at them."""
+        marks = ",".join("?" * len(keys))
+        return self._rows(
+            f"SELECT key, min(embedded) FROM chunks WHERE key IN ({marks}) AND key NOT IN (SELECT key FROM vectors) GROUP BY key", keys
+        )
+
+    def add_vectors(self, rows: Iterable[tuple[str, bytes]]) -> int:
+        """Store vectors (float32, little endian) by key and return how many were new."""
+        with self._transaction("IMMEDIATE") as connection:
+            seq = self._bump(connection, "seq")
+            now = int(time.time())
+            listed = list(rows)
+            before = connection.total_changes
+            connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)", [(k, v, seq, now) for k, v in listed])
+            added = connection.total_changes - before
+            connection.executemany("DELETE FROM claims WHERE key = ?", [(key,) for key, _ in listed])
+            self._bump(connection, "generation")
+            return added
+
+    def has_vectors(self, keys: Iterable[str]) -> set[str]:
+        """Return those of `keys` that have a vector."""
+        found: set[str] = set()
+        for batch in _batches(list(keys)):
+            found.update(key for (key,) in self._rows(f"SELECT key FROM vectors WHERE key IN ({','.join('?' * len(batch))})", batch))
+        return found
+
+    def vectors_since(self, seq: int) -> list[tuple[str, bytes, int]]:
+        """Return key, vector and seq of the vectors in use that came after `seq`, oldest first."""
+        return self._rows(
+            f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq",
+            (seq,),
+        )
+
+    def changes(self, seq: int) -> list[tuple[str, int]]:
+        """Return key and seq of the vectors in use that came after `seq`, oldest first."""
+        return self._rows(
+            f"SELECT key, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq",
+            (seq,),
+        )
+
+    def vectors(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""
+        found: dict[str, bytes] = {}
+        for batch in _batches(list(keys)):
+            found.update(self._rows(f"SELECT key, vector FROM vectors WHERE key IN ({_quoted(batch)})"))
+        return found
+
+    def evict(self, most_bytes: int) -> int:
+        """Delete unused vectors, longest unused first, until all are within `most_bytes`; return how many."""
+        count, size = self._rows("SELECT count(*), (SELECT length(vector) FROM vectors LIMIT 1) FROM vectors")[0]
+        surplus = count - most_bytes // (size or 1)
+        if surplus <= 0:
+            return 0
+        with self._transaction("IMMEDIATE") as connection:
+            return connection.execute(
+                f"DELETE FROM vectors WHERE key IN (SELECT key FROM vectors WHERE NOT {_IN_USE} ORDER BY used, seq LIMIT ?)",
+                (surplus,),
+            ).rowcount
+
+    # -- search
+
+    def keys(self, conditions: Sequence[Condition]) -> list[str]:
+        """Return the distinct vector keys of the chunks that meet `conditions`."""
+        where, values = self._where(conditions)
+        return [key for (key,) in self._rows(f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE {where}", values)]
+
+    def match(self, expression: str, conditions: Sequence[Condition], limit: int) -> list[tuple[int, float]]:
+        """Return chunk numbers and bm25 (larger is better) of an FTS5 expression; title, heading, keywords weigh 3, 3, 2."""
+        where, values = self._where(conditions)
+        join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if conditions else ""
+        return self._rows(
+            f"""
+            SELECT words.rowid, -bm25(words, 3.0, 3.0, 2.0, 1.0, 1.0) AS score FROM words {join}
+            WHERE words MATCH :expression AND {where} ORDER BY score DESC, words.rowid LIMIT :limit
+            """,
+            {**values, "expression": expression, "limit": limit},
+        )
+
+    def match_among(self, expression: str, numbers: Sequence[int]) -> list[tuple[int, float]]:
+        """Return what `match` would, for the chunks `numbers` alone."""
+        return [
+            row
+            for batch in _batches(numbers)
+            for row in self._rows(
+                f"""
+                SELECT rowid, -bm25(words, 3.0, 3.0, 2.0, 1.0, 1.0) FROM words
+                WHERE words MATCH ? AND rowid IN ({",".join(map(str, map(int, batch)))})
+                """,
+                (expression,),
+            )
+        ]
+
+    def in_use(self, keys: Sequence[str]) -> set[str]:
+        """Return those of `keys` that a chunk carries."""
+        return {
+            key for batch in _batches(keys) for (key,) in self._rows(f"SELECT DISTINCT key FROM chunks WHERE key IN ({_quoted(batch)})")
+        }
+
+    def frequency(self, expression: str) -> int:
+        """Return how many chunks match an FTS5 expression."""
+        return int(self._rows("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
+
+    def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[Found]:
+        """Return the chunks that carry one of `keys` and meet `conditions`."""
+        where, values = self._where(conditions)
+        return [found for batch in _batches(list(keys)) for found in self._found(f"key IN ({_quoted(batch)}) AND {where}", values)]
+
+    def by_number(self, numbers: Sequence[int]) -> list[Found]:
+        """Return chunks by their numbers, in no order."""
+        return [
+            found for batch in _batches(list(numbers)) for found in self._found(f"chunk IN ({','.join(map(str, map(int, batch)))})", {})
+        ]
+
+    def by_fold(self, same: Sequence[str]) -> list[Found]:
+        """Return the chunks whose folded text has one of these hashes."""
+        return self._found(f"same IN ({_quoted(same)})", {}) if same else []
+
+    def note(self, id: str) -> list[Found]:
+        """Return all chunks, in order, of the note with this id or path; none if there is no such note."""
+        return self._found("notes.id = :id OR notes.path = :id", {"id": id})
+
+    def topic(self, topic: str, category: str | None = None) -> list[Found]:
+        """Return all chunks of a topic in reading order."""
+        return self._found(
+            "notes.topic = :topic AND (:category IS NULL OR notes.category = :category)", {"topic": topic, "category": category}
+        )
+
+    def paths(self, conditions: Sequence[Condition]) -> list[str]:
+        """Return the paths of the notes that meet `conditions`."""
+        where, values = self._where(conditions)
+        return [path for (path,) in self._rows(f"SELECT path FROM notes WHERE {where} ORDER BY path", values)]
+
+    def where_is(self, path: str) -> str | None:
+        """Return the id of the note at `path`."""
+        rows = self._rows("SELECT id FROM notes WHERE path = ?", (path,))
+        return rows[0][0] if rows else None
+
+    def topics(self, conditions: Sequence[Condition] = ()) -> list[Topic]:
+        """Return every topic, largest first within its category."""
+        where, values = self._where(conditions)
+        rows = self._rows(
+            f"""
+            SELECT category, topic, count(DISTINCT note), count(*), max(coalesce(updated, created, '')), max(mtime_ns),
+                   json_group_array(DISTINCT title), json_group_array(DISTINCT keywords)
+            FROM chunks JOIN notes USING (note) WHERE {where} GROUP BY category, topic ORDER BY category, count(*) DESC, topic
+            """,
+            values,
+        )
+        return [
+            Topic(
+                category,
+                topic,
+                notes,
+                chunks,
+                updated or time.strftime("%Y-%m-%d", time.localtime(mtime / 1e9)),
+                tuple(json.loads(titles)),
+                tuple(dict.fromkeys(word for words in json.loads(keywords) for word in json.loads(words))),
+            )
+            for category, topic, notes, chunks, updated, mtime, titles, keywords in rows
+        ]
+
+    def sizes(self) -> dict[str, int]:
+        """Return figures for `status`: bytes on disk, vectors stored and in use."""
+        stored, used = self._rows(
+            "SELECT (SELECT count(*) FROM vectors), (SELECT count(*) FROM vectors WHERE key IN (SELECT key FROM chunks))"
+        )[0]
+        size = sum(part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
+        return {"bytes": size, "vectors": stored, "vectors_in_use": used}
+
+    def verify(self) -> list[str]:
+        """Return what SQLite's own checks find wrong; empty for a sound catalog."""
+        problems = [row[0] for row in self._rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
+        with self._transaction("IMMEDIATE") as connection:
+            try:
+                connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+            except sqlite3.DatabaseError as error:
+                problems.append(f"full-text index: {error}")
+        return problems
+
+    def _found(self, where: str, values: Mapping[str, object]) -> list[Found]:
+        rows = self._rows(
+            f"""
+            SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category, importance,
+                   created, updated, mtime_ns, ordinal, keywords, tags, meta
+            FROM chunks JOIN notes USING (note) WHERE {where} ORDER BY path, ordinal
+            """,
+            values,
+        )
+        return [Found(*(*row[:16], tuple(json.loads(row[16])), tuple(json.loads(row[17])), json.loads(row[18]))) for row in rows]
+
+    def _where(self, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
+        """Return the SQL that `conditions` mean on the table notes, and its values. Raises InvalidInput for an unknown key."""
+        parts: list[str] = ["1"]
+        values: dict[str, object] = {}
+        for number, condition in enumerate(conditions):
+            sql = self._condition(condition, f"c{number}", values)
+            parts.append(f"NOT ({sql})" if condition.negated else f"({sql})")
+        return " AND ".join(parts), values
+
+    def _condition(self, condition: Condition, name: str, values: dict[str, object]) -> str:
+        key = condition.key
+        if condition.low is not None or condition.high is not None:
+            column = {"importance": "importance", "created": "instant(created)"}.get(key, "coalesce(instant(updated), mtime_ns / 1e9)")
+            values |= {f"{name}low": condition.low, f"{name}high": condition.high}
+            bounds = [f"{column} >= :{name}low"] * (condition.low is not None) + [f"{column} <= :{name}high"] * (condition.high is not None)
+            return f"coalesce({' AND '.join(bounds)}, 0)"
+        names = [f":{name}_{i}" for i in range(len(condition.values))]
+        values |= {mark[1:]: value for mark, value in zip(names, condition.values, strict=True)}
+        if key == "path":
+            return " OR ".join(f"path_glob(path, {mark})" for mark in names)
+        values[name] = key
+        if not self._rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,)) and key not in _COMMON_FIELDS:
+            present = sorted({row[0] for row in self._rows("SELECT DISTINCT key FROM fields")} | _COMMON_FIELDS)
+            raise InvalidInput(f"No note has the key {key!r} to filter by.", f"Keys here are {', '.join(present[:40])}.")
+        return f"note IN (SELECT note FROM fields WHERE key = :{name} AND value IN ({', '.join(names)}))"
+
+    # -- REST sessions
+
+    def begin_session(self, id: str, seconds: float) -> Session:
+        """Open a session that lasts `seconds`."""
+        now = time.time()
+        with self._transaction("IMMEDIATE") as connection:
+            connection.execute("DELETE FROM sessions WHERE expires < ?", (now - 30 * 86400,))
+            connection.execute("INSERT INTO sessions (id, created, expires) VALUES (?, ?, ?)", (id, now, now + seconds))
+        return Session(id, now, now + seconds, 0)
+
+    def session(self, id: str) -> Session:
+        """Return a live session. Raises RestInvalid for an unknown id, RestExpired for one past its time or ended."""
+        rows = self._rows("SELECT id, created, expires, scribed, ended FROM sessions WHERE id = ?", (id,))
+        if not rows:
+            raise RestInvalid(f"{id[:80]!r} is no REST session of this vault.", "Call rest() and use the session_id it returns.")
+        *fields, ended = rows[0]
+        session = Session(*fields)
+        if ended is not None:
+            raise RestExpired("This REST session was ended by rest_end.", "Call rest() for a new one.")
+        if session.expires <= time.time():
+            raise RestExpired("This REST session is past its hour.", "Call rest() for a new one.")
+        return session
+
+    def count_scribed(self, id: str, number: int) -> None:
+        """Add to what a session has written."""
+        with self._transaction("IMMEDIATE") as connection:
+            connection.execute("UPDATE sessions SET scribed = scribed + ? WHERE id = ?", (number, id))
+
+    def end_session(self, id: str) -> Session:
+        """End a live session and return it."""
+        with self._transaction("IMMEDIATE") as connection:
+            session = self.session(id)
+            connection.execute("UPDATE sessions SET ended = ? WHERE id = ?", (time.time(), id))
+            return session
+
+
+_T = TypeVar("_T")
+_IN_USE = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"
+_COMMON_FIELDS = {"category", "topic", "tags", "keywords", "entities", "kind", "scope", "importance", "path", "created", "updated"}
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that goes with its thread."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _Broken(StorageError):
+    """The file is no sound database."""
+
+
+def _stamp(stamp: Stamp) -> tuple[int, int, int]:
+    return stamp.size, stamp.mtime_ns, stamp.inode
+
+
+def _path_id(path: str) -> str:
+    return path[:-3] if path.endswith(".md") else path
+
+
+def _batches(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), _BATCH):
+        yield items[start : start + _BATCH]
+
+
+def _quoted(texts: Sequence[str]) -> str:
+    return ", ".join("'" + text.replace("'", "''") + "'" for text in texts)
+
+
+def _path_glob(path: str, pattern: str) -> bool:
+    return bool(_glob(pattern).match(unicodedata.normalize("NFC", path)))
+
+
+@lru_cache(maxsize=64)
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(pattern.removesuffix("/") + "/*" if pattern.endswith("/") else pattern))

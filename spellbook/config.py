@@ -1,0 +1,118 @@
+"""
+Settings, read once: defaults, the vault's config.toml, SPELLBOOK_*, flags.
+
+The vault is the only thing that must be known; everything derived from it
+lives outside, in the state folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spellbook.errors import InvalidInput, VaultNotFound
+
+MARKER = ".spellbook"
+"""The folder in a vault that holds settings which travel with it."""
+
+_KINDS: dict[str, type] = {"embedder": str, "chunk_tokens": int, "cache_mb": int, "threads": int}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """
+    What one run of Spellbook works with.
+
+    `chunk_tokens`: most tokens of a chunk, estimated. `cache_mb`: vectors kept
+    on disk, those in use included. `threads`: of the embedder.
+    """
+
+    vault: Path
+    state: Path
+    embedder: str = ""
+    chunk_tokens: int = 256
+    cache_mb: int = 512
+    threads: int = 1
+
+    @property
+    def settings_file(self) -> Path:
+        """The vault's config.toml, whether it exists or not."""
+        return self.vault / MARKER / "config.toml"
+
+
+def load(vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None) -> Config:
+    """
+    Return the settings for `vault`, or for the vault that `find_vault` finds.
+
+    Raises VaultNotFound if the folder is not there, InvalidInput if
+    config.toml is not TOML or holds a key or a value it cannot hold.
+    """
+    root = find_vault(vault)
+    file = root / MARKER / "config.toml"
+    settings = _read_settings(file)
+    chosen = embedder or os.environ.get("SPELLBOOK_EMBEDDER") or settings.pop("embedder", "")
+    settings.pop("embedder", None)
+    base = Path(state or os.environ.get("SPELLBOOK_STATE") or _default_state()).expanduser()
+    return Config(vault=root, state=base.absolute() / _state_name(root), embedder=str(chosen), **settings)
+
+
+def find_vault(vault: str | Path | None = None) -> Path:
+    """
+    Return the real path of the vault that the person means.
+
+    The argument, else SPELLBOOK_VAULT, else the nearest folder upwards with
+    `.spellbook/`, else `~/spellbook`. Raises VaultNotFound if it is no folder.
+    """
+    named = vault or os.environ.get("SPELLBOOK_VAULT") or _nearest(Path.cwd()) or Path("~/spellbook")
+    root = Path(named).expanduser()
+    if not root.is_dir():
+        what = "is a file" if root.exists() else "does not exist"
+        raise VaultNotFound(
+            f"{root}: the vault folder {what}.",
+            "Give the folder of your notes with --vault DIR or SPELLBOOK_VAULT, or make one with `spellbook init DIR`.",
+        )
+    return root.resolve()
+
+
+def _nearest(start: Path) -> Path | None:
+    try:
+        return next((folder for folder in (start, *start.parents) if (folder / MARKER).is_dir()), None)
+    except OSError:
+        return None
+
+
+def _default_state() -> Path:
+    from platformdirs import user_state_path  # only when no SPELLBOOK_STATE is set
+
+    return user_state_path("spellbook", appauthor=False)
+
+
+def _state_name(root: Path) -> str:
+    # The real path decides, so that two ways to one vault share one index.
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:10]
+    return f"{re.sub(r'[^0-9A-Za-z_-]+', '-', root.name).strip('-') or 'vault'}-{digest}"
+
+
+def _read_settings(file: Path) -> dict[str, Any]:
+    try:
+        raw: Mapping[str, Any] = tomllib.loads(file.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except NotADirectoryError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Mend or delete the file.") from error
+    for key, value in raw.items():
+        kind = _KINDS.get(key)
+        if kind is None:
+            raise InvalidInput(f"{file}: there is no setting {key!r}.", f"Settings are {', '.join(_KINDS)}.")
+        if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 1):
+            wanted = "a positive whole number" if kind is int else "text"
+            raise InvalidInput(f"{file}: {key} must be {wanted}, not {value!r}.", "Mend the line and try again.")
+    return dict(raw)

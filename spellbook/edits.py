@@ -1,0 +1,289 @@
+"""
+Change one value or one section of a note, and leave every other byte as it was.
+
+YAML libraries that dump a block again lose comments, quotes and order. Here
+the parser only says where a value stands; its characters are replaced, and the
+result is read back: unless it says exactly what was asked, nothing is changed.
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from spellbook.chunks import Chunk
+from spellbook.errors import Conflict, InvalidInput
+from spellbook.notes import FRONTMATTER, Block, Note, dump, lines, newline, parse
+
+if TYPE_CHECKING:
+    import yaml
+
+
+def with_meta(note: Note, changes: Mapping[str, object]) -> str:
+    """
+    Return `note`'s text with the keys of `changes` set, or removed where the value is None.
+
+    Raises InvalidInput if the frontmatter has a fault, Conflict if a key is
+    written in a way that cannot be changed without touching something else.
+    """
+    if not note.editable:
+        fault = note.faults[-1]
+        raise InvalidInput(f"{note.path}, line {fault.line}: {fault.reason}.", "Mend the line first; nothing was changed.")
+    import yaml
+
+    text = note.text
+    wanted = {**note.meta, **changes}
+    asked = {key: value for key, value in wanted.items() if value is not None or key not in changes}
+    try:
+        for key, value in changes.items():
+            text = _removed(text, key) if value is None else _set(text, key, value)
+        after = parse(note.path, note.encode(text))
+        exact = after.faults == note.faults and after.body == note.body and _same(after.meta, asked)
+    except (yaml.YAMLError, ValueError):
+        exact = False
+    if not exact:
+        names = ", ".join(changes)
+        raise Conflict(
+            f"{note.path}: {names} cannot be changed without touching other lines of the frontmatter.",
+            "Edit it by hand; nothing was changed.",
+        )
+    return text
+
+
+def rewrite(note: Note, chunk: Chunk, content: str) -> str:
+    """
+    Return `note`'s text with `chunk`'s text replaced by `content`, and not one other character.
+
+    The heading stays unless `content` brings its own; blank lines around the
+    section stay. Raises InvalidInput if `content` would swallow what follows
+    (an open code fence, say).
+    """
+    old = note.text[chunk.start : chunk.end]
+    begin = chunk.start + len(old) - len(old.lstrip("\r\n"))
+    first = next((block for block in note.blocks if _at(note, block) == begin and block.kind == "heading"), None)
+    new = re.sub(r"\r\n|\r|\n", newline(note.text), content.strip("\r\n"))
+    own = re.match(r" {0,3}(#{1,6})\s", new)
+    tail = old[len(old.rstrip()) :].lstrip(" \t") or ("" if chunk.end == len(note.text) else newline(note.text))
+    if first and not (own and len(own[1]) <= max(first.level, 1)):
+        body_from = begin + sum(map(len, lines(note.text[begin : chunk.end])[: first.end - first.start]))
+        rest = note.text[body_from : chunk.end]
+        gap = rest[: len(rest) - len(rest.lstrip("\r\n"))] if rest.strip() else newline(note.text)
+        heading = note.text[begin:body_from].rstrip("\r\n") + newline(note.text)
+        new = heading + (gap if rest.strip() else newline(note.text)) + new
+        if not rest.strip():
+            tail = rest if rest.strip(" \t") else tail
+    text = note.text[:begin] + new + tail + note.text[chunk.end :]
+    _keeps_rest(note, chunk, text)
+    return text
+
+
+def without(note: Note, chunk: Chunk) -> str:
+    """Return `note`'s text with `chunk` cut out, heading and all."""
+    text = note.text[: chunk.start] + note.text[chunk.end :]
+    _keeps_rest(note, chunk, text)
+    return text
+
+
+def _keeps_rest(note: Note, chunk: Chunk, text: str) -> None:
+    after = parse(note.path, note.encode(text))
+    shift = len(text) - len(note.text)
+    followers = [(block.kind, block.level, _at(note, block) + shift) for block in note.blocks if _at(note, block) >= chunk.end]
+    now = {(block.kind, block.level, _at(after, block)) for block in after.blocks}
+    before = [block for block in note.blocks if block.kind == "heading" and _at(note, block) < chunk.start]
+    still = {(block.level, block.text, _at(after, block)) for block in after.blocks if block.kind == "heading"}
+    if not now.issuperset(followers) or any((b.level, b.text, _at(note, b)) not in still for b in before):
+        raise InvalidInput(
+            f"{note.path}: with this text the sections around it would be read differently.",
+            "Close every code fence and HTML comment in the text; nothing was changed.",
+        )
+
+
+def _at(note: Note, block: Block) -> int:
+    return note.body_at + sum(map(len, lines(note.body)[: block.start]))
+
+
+def _same(a: object, b: object) -> bool:
+    # 1 and true are equal in Python and not in YAML.
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return type(a) is type(b) and (a == b or (a != a and b != b))
+
+
+def _set(text: str, key: str, value: object) -> str:
+    match = FRONTMATTER.match(text)
+    if match is None:
+        end = newline(text)
+        bom = "\ufeff" if text.startswith("\ufeff") else ""
+        return f"{bom}---{end}{_entry(key, value)}{end}---{end}{text[len(bom) :]}"
+    header = match[1]
+    root = _root(header)
+    found = _find(root, key)
+    if found is not None:
+        header = _replaced(header, *found, value)
+    elif root is not None and root.flow_style:
+        at = root.end_mark.index - 1
+        comma = ", " if root.value else ""
+        header = f"{header[:at].rstrip()}{comma}{_entry(key, value)}{header[at:]}"
+    else:
+        end = newline(text)
+        header += ("" if not header or header.endswith(("\n", "\r")) else end) + _entry(key, value) + end
+    return text[: match.start(1)] + header + text[match.end(1) :]
+
+
+def _entry(key: str, value: object) -> str:
+    return f"{dump(key)}: {dump(value)}"
+
+
+def _removed(text: str, key: str) -> str:
+    match = FRONTMATTER.match(text)
+    found = _find(_root(match[1]), key) if match else None
+    if match is None or found is None:
+        return text
+    header = match[1]
+    start, end = found[0].start_mark.index, _end(*found)
+    line = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match(header, end)
+    end = line.end() if line else end
+    return text[: match.start(1)] + header[:start] + header[end:] + text[match.end(1) :]
+
+
+def _root(header: str) -> yaml.MappingNode | None:
+    import yaml
+
+    # libyaml, as for reading: the pure loader refuses `[방법은?]`.
+    root = yaml.compose(header, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return root if isinstance(root, yaml.MappingNode) else None
+
+
+def _find(root: yaml.MappingNode | None, key: str) -> tuple[yaml.Node, yaml.Node] | None:
+    pairs: list[tuple[yaml.Node, yaml.Node]] = root.value if root is not None else []
+    return next((pair for pair in pairs if pair[0].value == key), None)
+
+
+def _end(key: yaml.Node, value: yaml.Node) -> int:
+    """Where the value's own characters end: before comments and blank lines that a block node's mark takes in."""
+    if value.start_mark.index < key.end_mark.index:  # an alias has the marks of its anchor
+        return int(key.end_mark.index)
+    children = list(_children(value))
+    if _is_block(value) and children:
+        return max(_end(key, child) for child in children)
+    return int(value.end_mark.index)
+
+
+def _yaml() -> ModuleType:
+    import yaml
+
+    return yaml
+
+
+def _is_block(node: yaml.Node) -> bool:
+    return isinstance(node, _yaml().CollectionNode) and not node.flow_style
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    for child in () if isinstance(node, _yaml().ScalarNode) else node.value:
+        yield from child if isinstance(child, tuple) else (child,)
+
+
+def _replaced(header: str, key: yaml.Node, node: yaml.Node, value: object) -> str:
+    colon = header.index(":", key.end_mark.index) + 1
+    if node.start_mark.index < key.end_mark.index:
+        alias = re.compile(r"[ \t]*\*[^\s,\]}]+").match(header, colon)
+        end = alias.end() if alias else colon
+        return f"{header[:colon]} {dump(value)}{header[end:]}"
+    if isinstance(node, _yaml().SequenceNode) and isinstance(value, list):
+        edited = _edited_list(header, node, value)
+        if edited is not None:
+            return edited
+    end = _end(key, node)
+    old = header[colon:end]
+    tail = old[len(old.rstrip()) :]
+    comments = _comments(header, colon, end, node)
+    style = getattr(node, "style", None)
+    return header[:colon] + " " + _scalar(value, style) + comments + tail + header[end:]
+
+
+def _scalar(value: object, style: str | None) -> str:
+    if isinstance(value, str) and style in {"'", '"'}:
+        return str(_yaml().safe_dump(value, default_style=style, allow_unicode=True, width=float("inf"))).strip()
+    return dump(value)
+
+
+def _comments(header: str, colon: int, end: int, node: yaml.Node) -> str:
+    """The comments inside a block value that is about to become one line."""
+    scalar = isinstance(node, _yaml().ScalarNode)
+    if scalar and getattr(node, "style", None) not in {"|", ">"}:
+        return ""
+    bounds = [colon]
+    for child in _leaves(node):
+        bounds += [child.start_mark.index, child.end_mark.index]
+    gaps = [header[a:b] for a, b in zip(bounds[::2], [*bounds[1::2], end], strict=False)]
+    found: list[str] = [comment for gap in gaps for comment in re.findall(r"(?:(?<=\s)|^)#[^\r\n]*", gap)]
+    if not found:
+        return ""
+    first, *rest = found
+    end_of_line = newline(header)
+    same_line = "\n" not in gaps[0].partition("#")[0] and "#" in gaps[0]
+    lead = f"  {first}" if same_line else f"{end_of_line}{first}"
+    return lead + "".join(f"{end_of_line}{each}" for each in rest)
+
+
+def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
+    children = list(_children(node))
+    if not children:
+        yield node
+    for child in children:
+        yield from _leaves(child)
+
+
+def _edited_list(header: str, node: yaml.SequenceNode, value: list[object]) -> str | None:
+    """Take items out of a list and append to it where that is all that was asked, else None."""
+    if any(not isinstance(item, _yaml().ScalarNode) for item in node.value) or not node.value:
+        return None
+    old = _values(header, node)
+    kept = [i for i, item in enumerate(old) if any(_same(item, each) for each in value)]
+    added = value[len(kept) :]
+    if not kept or not _same([old[i] for i in kept], value[: len(kept)]):
+        return None
+    items = node.value
+    cuts: list[tuple[int, int, str]] = []  # replaced from the back, so that marks stay true
+    for i in range(len(items)):
+        if i in kept:
+            continue
+        if not node.flow_style:
+            start = max(header.rfind("\n", 0, items[i].start_mark.index), header.rfind("\r", 0, items[i].start_mark.index)) + 1
+            if i == 0 and header[start : items[i].start_mark.index].strip() != "-":
+                return None  # the first item shares its line with something
+            rest = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match(header, items[i].end_mark.index)
+            cuts.append((start, rest.end() if rest else items[i].end_mark.index, ""))
+        elif i < max(kept):
+            cuts.append((items[i].start_mark.index, items[i + 1].start_mark.index, ""))
+    last = items[max(kept)]
+    if node.flow_style and last is not items[-1]:
+        cuts.append((last.end_mark.index, items[-1].end_mark.index, ""))
+    if added and node.flow_style:
+        cuts.append((last.end_mark.index, last.end_mark.index, "".join(f", {_in_flow(each)}" for each in added)))
+    elif added:
+        line = max(header.rfind("\n", 0, last.start_mark.index), header.rfind("\r", 0, last.start_mark.index)) + 1
+        rest = re.compile(r"[^\r\n]*").match(header, last.end_mark.index)
+        at = rest.end() if rest else last.end_mark.index
+        indent = header[line : last.start_mark.index]
+        cuts.append((at, at, "".join(f"{newline(header)}{indent}{dump(each)}" for each in added)))
+    for start, end, new in sorted(cuts, key=lambda cut: (cut[0], cut[1]), reverse=True):
+        header = header[:start] + new + header[end:]
+    return header
+
+
+def _values(header: str, node: yaml.Node) -> list[object]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [yaml.load(header[item.start_mark.index : item.end_mark.index], Loader=loader) for item in node.value]
+
+
+def _in_flow(value: object) -> str:
+    return dump([value])[1:-1]

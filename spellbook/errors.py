@@ -1,0 +1,112 @@
+"""
+Everything that can go wrong, said to the person who can mend it.
+
+    SpellbookError
+    ├── InvalidInput        INVALID_INPUT         an argument, filter or setting that makes no sense
+    │   └── UnreadableNote  INVALID_INPUT         bytes that are no Markdown note (encoding, binary, size)
+    ├── PathOutsideVault    PATH_OUTSIDE_VAULT    a path that would leave the vault
+    ├── VaultNotFound       VAULT_NOT_FOUND       no such folder, or not readable
+    ├── MemoryNotFound      MEMORY_NOT_FOUND      no note, chunk or topic of that name
+    ├── Conflict            CONFLICT              the file changed underneath; nothing was written
+    ├── RestRequired        REST_REQUIRED         a write without a REST session
+    ├── RestInvalid         REST_INVALID          a session id that nobody gave out
+    ├── RestExpired         REST_EXPIRED          a session past its hour, or ended
+    ├── StorageError        STORAGE_ERROR         the disk or the catalog
+    ├── SearchError         SEARCH_ERROR          a query that cannot be run
+    └── EmbeddingError      EMBEDDING_ERROR       the embedder
+
+A message says what and where, the hint what to do next. Doors translate
+once: MCP to ToolError, the command line to an exit code.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SpellbookError(Exception):
+    """Base of everything Spellbook raises on purpose."""
+
+    code: ClassVar[str] = "INTERNAL_ERROR"
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class InvalidInput(SpellbookError):
+    """An argument, filter or setting that makes no sense."""
+
+    code = "INVALID_INPUT"
+
+
+class UnreadableNote(InvalidInput):
+    """Bytes that cannot be read as a note; `line` is 1-based where one is known."""
+
+    def __init__(self, message: str, hint: str = "", line: int | None = None) -> None:
+        super().__init__(message, hint)
+        self.line = line
+
+
+class PathOutsideVault(SpellbookError):
+    """A path that would leave the vault, or that no system could store."""
+
+    code = "PATH_OUTSIDE_VAULT"
+
+
+class VaultNotFound(SpellbookError):
+    """No vault folder there, or it cannot be read."""
+
+    code = "VAULT_NOT_FOUND"
+
+
+class MemoryNotFound(SpellbookError):
+    """No note, chunk or topic has that id."""
+
+    code = "MEMORY_NOT_FOUND"
+
+
+class Conflict(SpellbookError):
+    """The file is not what the caller last saw; nothing was written."""
+
+    code = "CONFLICT"
+
+
+class RestRequired(SpellbookError):
+    """A write came without a REST session."""
+
+    code = "REST_REQUIRED"
+
+
+class RestInvalid(SpellbookError):
+    """The session id was never given out for this vault."""
+
+    code = "REST_INVALID"
+
+
+class RestExpired(SpellbookError):
+    """The session is past its hour, or was ended."""
+
+    code = "REST_EXPIRED"
+
+
+class StorageError(SpellbookError):
+    """The disk or the catalog failed."""
+
+    code = "STORAGE_ERROR"
+
+
+class SearchError(SpellbookError):
+    """A query that cannot be run."""
+
+    code = "SEARCH_ERROR"
+
+
+class EmbeddingError(SpellbookError):
+    """The embedder is missing or failed."""
+
+    code = "EMBEDDING_ERROR"

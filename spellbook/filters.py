@@ -1,0 +1,154 @@
+"""
+Filters: what a search is limited to, read once and checked.
+
+A filter maps a key to a text, a list (any of them), or a range. A key that
+ends in `!` is negated. Pure; the catalog turns conditions into SQL.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from spellbook.errors import InvalidInput
+
+DATES = ("created", "updated")
+LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
+"""What the words of `importance` stand for in 0..1."""
+
+Filter = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """
+    One part of a filter; a note must meet all of them.
+
+    `values` are folded texts, any of which will do. `low` and `high` bound a
+    number: an importance, or seconds since 1970.
+    """
+
+    key: str
+    values: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    negated: bool = False
+
+
+def conditions(given: Filter | None) -> tuple[Condition, ...]:
+    """
+    Read a filter. Raises InvalidInput, naming the key, for a value that makes no sense.
+
+    `importance` means at least; `path` is a glob; `created` and `updated` take
+    `2026-11-01`, `2026-11`, `2026-11-01..2026-11-15`, open ranges `2026-11-01..`, or
+    `{"from": …, "to": …}`.
+    """
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"The filter must map keys to values, not be {given!r:.80}.", 'Give it as {"category": "project"}.')
+    return tuple(_condition(str(key), value) for key, value in given.items())
+
+
+def from_pairs(pairs: Iterable[str]) -> dict[str, object]:
+    """Read the command line's `K=V` and `K!=V`; a key given twice takes any of its values."""
+    result: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        key = key.strip()
+        if not equals or not key.strip("!"):
+            raise InvalidInput(f"The filter {pair!r} is not KEY=VALUE.", "For example: --filter category=project")
+        before = result.get(key)
+        result[key] = value if before is None else [*(before if isinstance(before, list) else [before]), value]
+    return result
+
+
+def fold(value: object) -> str:
+    """Return a value as filters compare it: NFC, without case, without blanks around it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return unicodedata.normalize("NFC", str(value)).casefold().strip()
+
+
+def instant(text: str | None) -> float | None:
+    """Return an ISO date or time as seconds since 1970 (local time where it names no zone), None if it is none."""
+    if not text:
+        return None
+    try:
+        return dt.datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _condition(name: str, value: object) -> Condition:
+    key = name.strip().rstrip("!")
+    negated = name.strip().endswith("!")
+    if not key:
+        raise InvalidInput(f"The filter has a key without a name: {name!r}.", "Give it as key and value.")
+    if key == "importance":
+        return Condition(key, low=_importance(value), negated=negated)
+    if key in DATES:
+        low, high = _range(key, value)
+        return Condition(key, low=low, high=high, negated=negated)
+    values = value if isinstance(value, list | tuple | set) else [value]
+    if not values or any(isinstance(each, Mapping) or each is None for each in values):
+        raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", "Give a text, or a list of texts.")
+    if key == "path":
+        return Condition(key, tuple(unicodedata.normalize("NFC", str(each)) for each in values), negated=negated)
+    return Condition(key, tuple(fold(_bare(key, each)) for each in values), negated=negated)
+
+
+def _bare(key: str, value: object) -> object:
+    return value.lstrip("#") if key == "tags" and isinstance(value, str) else value
+
+
+def _importance(value: object) -> float:
+    number = LEVELS.get(fold(value))
+    if number is None:
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = math.nan
+    if not 0 <= number <= 1:
+        raise InvalidInput(f"The filter importance={value!r:.80} makes no sense.", "Give low, medium, high, or a number from 0 to 1.")
+    return number
+
+
+def _range(key: str, value: object) -> tuple[float | None, float | None]:
+    if isinstance(value, Mapping):
+        if not value or not value.keys() <= {"from", "to"}:
+            raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", 'A range is {"from": "2026-01-01", "to": "2026-12-31"}.')
+        first, last = value.get("from"), value.get("to")
+    else:
+        text = str(value).strip()
+        first, dots, last = (part.strip() for part in text.partition(".."))
+        if not dots:
+            first, last = (text[2:], "") if text.startswith(">=") else ("", text[2:]) if text.startswith("<=") else (text, text)
+        if not first and not last:
+            raise InvalidInput(f"The filter {key}={value!r:.80} names no date.", f"For example: {key}=2026-11-01..2026-11-30")
+    return _moment(key, first, False) if first else None, _moment(key, last, True) if last else None
+
+
+def _moment(key: str, value: object, end: bool) -> float:
+    text = value.isoformat() if isinstance(value, dt.date) else str(value).strip()
+    try:
+        if len(text) > 10:
+            return dt.datetime.fromisoformat(text).timestamp()
+        parts = [int(part) for part in text.split("-")]
+        start = dt.datetime(*[*parts, 1, 1][:3]) if len(parts) < 3 else dt.datetime(*parts)  # type: ignore[arg-type]
+        if not end:
+            return start.timestamp()
+        if len(parts) == 1:
+            after = start.replace(year=start.year + 1)
+        elif len(parts) == 2:
+            after = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
+        else:
+            after = start + dt.timedelta(days=1)
+        return after.timestamp() - 1e-3
+    except (ValueError, TypeError, OverflowError, OSError) as error:
+        raise InvalidInput(f"The filter {key}: {text!r:.80} is no date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00.") from error

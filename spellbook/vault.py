@@ -1,0 +1,392 @@
+"""
+The vault: the only module that touches note files.
+
+Every write leaves either the old file or the new one, whole, whatever happens
+in between, and a file that somebody changed meanwhile is never written over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import secrets
+import stat
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, StorageError, UnreadableNote, VaultNotFound
+from spellbook.notes import MOST_BYTES, Fault, Stamp
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+TRASH = ".trash"
+IGNORE_FILE = ".spellbookignore"
+
+_MOST_NAME = 120
+_DEVICES = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\.|$)")
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
+_COPY = re.compile(r"(?i)\.sync-conflict-\d|\([^)]*conflicted copy[^)]*\)|\(case conflict[^)]*\)|^~\$|^#.*#$|~$")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """
+    One walk over the vault.
+
+    `files` by path; `faults` of what could not be looked at; `hidden` are
+    folders that could not be listed, whose files are therefore not gone.
+    """
+
+    files: dict[str, Stamp]
+    faults: tuple[Fault, ...]
+    hidden: tuple[str, ...]
+
+
+class Vault:
+    """The folder of notes at `root`, an existing real path. `locks` is a folder for the lock between writers."""
+
+    def __init__(self, root: Path, locks: Path) -> None:
+        self.root = root
+        self._locks = locks
+        self._ignoring: tuple[tuple[int, int] | None, GitIgnoreSpec | None] = (None, None)
+
+    def walk(self) -> Listing:
+        """
+        List every note file by its path relative to the vault.
+
+        Dot-folders, links to folders, what `.spellbookignore` lists, conflict
+        copies and editors' temporary files are left out. Raises VaultNotFound
+        if the root itself cannot be listed.
+        """
+        ignored = self._ignored()
+        files: dict[str, Stamp] = {}
+        faults: list[Fault] = []
+        hidden: list[str] = []
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            try:
+                entries = list(os.scandir(self.root / folder if folder else self.root))
+            except OSError as error:
+                if not folder:
+                    raise VaultNotFound(
+                        f"{self.root}: the vault cannot be listed ({error.strerror}).",
+                        "Is its drive mounted? Nothing was forgotten.",
+                    ) from error
+                if error.errno != errno.ENOENT:
+                    hidden.append(folder + "/")
+                    faults.append(Fault(folder, 0, f"the folder cannot be listed ({error.strerror})"))
+                continue
+            for entry in entries:
+                self._enter(entry, folder, ignored, files, folders, faults)
+        return Listing(files, tuple(faults), tuple(hidden))
+
+    def _enter(
+        self,
+        entry: os.DirEntry[str],
+        folder: str,
+        ignored: GitIgnoreSpec | None,
+        files: dict[str, Stamp],
+        folders: list[str],
+        faults: list[Fault],
+    ) -> None:
+        name = entry.name
+        path = f"{folder}/{name}" if folder else name
+        is_note = name[-3:].lower() == ".md"
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                if not name.startswith(".") and not (ignored and ignored.match_file(path + "/")):
+                    folders.append(path)
+                return
+            if not is_note or not self.is_note(path, ignored):
+                return
+            if entry.is_symlink() and not self._inside(path):
+                faults.append(Fault(path, 0, "a link that leads out of the vault, or nowhere; not read"))
+                return
+            status = entry.stat()
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                faults.append(Fault(path, 0, f"cannot be looked at ({error.strerror})"))
+            return
+        if not stat.S_ISREG(status.st_mode):
+            return
+        try:
+            path.encode("utf-8")
+        except UnicodeEncodeError:
+            shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+            faults.append(Fault(shown, 0, "the file's name is not UTF-8; rename it"))
+            return
+        files[path] = Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
+
+    def is_note(self, path: str, ignored: GitIgnoreSpec | None = None) -> bool:
+        """Say whether a file at `path` would be read as a note, by its name alone."""
+        parts = path.split("/")
+        if any(part.startswith(".") for part in parts) or parts[-1][-3:].lower() != ".md":
+            return False
+        if _COPY.search(parts[-1][:-3]):
+            return False
+        return not (ignored and ignored.match_file(path))
+
+    def _ignored(self) -> GitIgnoreSpec | None:
+        file = self.root / IGNORE_FILE
+        try:
+            status = file.stat()
+            version = (status.st_mtime_ns, status.st_size)
+            if self._ignoring[0] == version:
+                return self._ignoring[1]
+            text = file.read_text("utf-8-sig", "replace")
+        except OSError:
+            return None
+        from pathspec import GitIgnoreSpec
+
+        try:
+            spec = GitIgnoreSpec.from_lines(text.splitlines())
+        except ValueError as error:
+            raise InvalidInput(f"{file}: {error}.", "Mend the line; patterns are as in .gitignore.") from error
+        self._ignoring = (version, spec)
+        return spec
+
+    def stamp(self, path: str) -> Stamp | None:
+        """Return the stamp of a file that `walk` would list, None if there is no such note."""
+        if not self.is_note(path, self._ignored()):
+            return None
+        try:
+            status = os.stat(self.locate(path))
+        except (OSError, PathOutsideVault):
+            return None
+        return Stamp(status.st_size, status.st_mtime_ns, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+    def read(self, path: str) -> tuple[bytes, Stamp]:
+        """
+        Return a file's bytes and the stamp that they had.
+
+        Raises MemoryNotFound if it is gone, UnreadableNote if it is too large
+        or cannot be opened.
+        """
+        place = self.locate(path)
+        try:
+            with open(place, "rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_size > MOST_BYTES:
+                    raise UnreadableNote(
+                        f"{path}: {status.st_size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
+                        f"Split the note, or list it in {IGNORE_FILE}.",
+                    )
+                data = file.read(MOST_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.") from error
+        except OSError as error:
+            raise UnreadableNote(f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed.") from error
+        return data, Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
+
+    def locate(self, path: str) -> Path:
+        """
+        Return where `path` lies. Raises PathOutsideVault for what would leave the vault.
+
+        Refused: absolute paths, drive letters, `..`, NUL, device names, and
+        links that lead out.
+        """
+        parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
+        wrong = (
+            not path
+            or path.startswith(("/", "\\", "~"))
+            or bool(re.match(r"^[A-Za-z]:", path))
+            or "\0" in path
+            or any(part in {"", ".", ".."} or _DEVICES.match(part) for part in parts)
+        )
+        if wrong or not self._inside(path):
+            raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
+        return self.root.joinpath(*parts)
+
+    def _inside(self, path: str) -> bool:
+        real = os.path.realpath(self.root / path)
+        return real.startswith(os.path.join(self.root, ""))
+
+    def write(self, path: str, data: bytes, expected: str) -> None:
+        """
+        Replace the file's bytes by `data` if they still hash to `expected` (`digest`).
+
+        Raises Conflict, with nothing written, if they do not.
+        """
+        place = Path(os.path.realpath(self.locate(path)))
+        with self._writing():
+            temporary = self._temporary(place.parent, data)
+            try:
+                # Last look: what an editor saved since must not be lost.
+                if digest(self.read(path)[0]) != expected:
+                    raise Conflict(
+                        f"{path}: the file was changed by somebody else meanwhile.", "Read it again and repeat; nothing was written."
+                    )
+                os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
+                os.replace(temporary, place)
+            except BaseException as error:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                if isinstance(error, OSError):
+                    raise _storage(path, error) from error
+                raise
+            _sync_folder(place.parent)
+
+    def create(self, folder: str, name: str, data: bytes) -> str:
+        """
+        Write a new note `<folder>/<name>.md`, numbered if the name is taken, and return its path.
+
+        `folder` and `name` may hold anything; what a system or Obsidian
+        forbids in names is replaced.
+        """
+        return self._create([safe_name(part) for part in folder.split("/") if part.strip(" .")], name, data)
+
+    def keep(self, folder: str, name: str, data: bytes) -> str:
+        """Write `data` as a file of the trash folder `folder` and return its path."""
+        return self._create(folder.split("/"), name, data)
+
+    def _create(self, parts: list[str], name: str, data: bytes) -> str:
+        with self._writing():
+            try:
+                self.locate("/".join([*parts, "x.md"]))
+                place = self.root.joinpath(*parts)
+                place.mkdir(parents=True, exist_ok=True)
+                temporary = self._temporary(place, data)
+                try:
+                    for number in range(1, 10_000):
+                        tail = "" if number == 1 else f"-{number}"
+                        file = f"{safe_name(name, _MOST_NAME - len(tail) - 3)}{tail}.md"
+                        if _claim(temporary, place / file):
+                            _sync_folder(place)
+                            return str(PurePosixPath(*parts, file))
+                finally:
+                    with contextlib.suppress(OSError):
+                        os.unlink(temporary)
+            except OSError as error:
+                raise _storage("/".join(parts), error) from error
+        raise StorageError(f"{'/'.join(parts)}: 10,000 notes are called {name!r}.", "Choose another title.")
+
+    def remove(self, path: str, *, hard: bool = False) -> str | None:
+        """Move a note to the trash and return its path there, or delete it for good with `hard`."""
+        place = self.locate(path)
+        with self._writing():
+            try:
+                if hard:
+                    place.unlink()
+                    _sync_folder(place.parent)
+                    return None
+                target = self.root / TRASH / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                return _move(place, target, self.root)
+            except FileNotFoundError as error:
+                raise MemoryNotFound(f"{path}: no such note in {self.root}.", "It may be gone already.") from error
+            except OSError as error:
+                raise _storage(path, error) from error
+
+    def restore(self, path: str) -> str:
+        """Move a note from the trash to where it was; `path` as `remove` gave it. Returns its path, numbered if taken."""
+        if not path.startswith(TRASH + "/"):
+            raise InvalidInput(f"{path}: not in the trash.", f"Give a path that begins with {TRASH}/.")
+        home = path.removeprefix(TRASH + "/")
+        source, target = self.locate(path), self.locate(home)
+        with self._writing():
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                return _move(source, target, self.root)
+            except FileNotFoundError as error:
+                raise MemoryNotFound(f"{path}: not in the trash.", f"Look into {self.root / TRASH}.") from error
+            except OSError as error:
+                raise _storage(path, error) from error
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One writer at a time among Spellbook's own; editors know nothing of it."""
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(self._locks / "write.lock", timeout=30):
+                yield
+        except Timeout as error:
+            raise StorageError("Another Spellbook has been writing for 30 seconds.", "Try again; nothing was written.") from error
+
+    def _temporary(self, folder: Path, data: bytes) -> Path:
+        name = folder / f".spellbook-{secrets.token_hex(8)}.tmp"
+        try:
+            with open(name, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise _storage(str(folder), error) from error
+        return name
+
+
+def digest(data: bytes) -> str:
+    """Return the sha256 of a file's bytes, in hexadecimal: the `expected_hash` of every write."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def safe_name(text: str, most: int = _MOST_NAME - 3) -> str:
+    """Return `text` as a file name that Windows, macOS, Linux and Obsidian accept, at most `most` bytes of UTF-8."""
+    name = _FORBIDDEN.sub("-", unicodedata.normalize("NFC", text))
+    name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode()).strip(" .-")
+    kept = name.encode()[:most].decode("utf-8", "ignore").strip(" .-")
+    # A cut may leave half of a joined letter behind.
+    while len(kept) < len(name) and kept and unicodedata.combining(name[len(kept)]):
+        kept = kept[:-1]
+    if not kept:
+        return "note"
+    return f"{kept}-" if _DEVICES.match(kept) else kept
+
+
+def _claim(source: Path, target: Path) -> bool:
+    """Give the finished file its name if the name is free."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    except OSError:  # no hard links here (exFAT, some network drives)
+        try:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        os.replace(source, target)
+    return True
+
+
+def _move(source: Path, target: Path, root: Path) -> str:
+    stem, suffix = target.stem, target.suffix
+    for number in range(2, 10_000):
+        if not target.exists():
+            os.rename(source, target)
+            _sync_folder(source.parent)
+            _sync_folder(target.parent)
+            return target.relative_to(root).as_posix()
+        target = target.with_name(f"{stem}-{number}{suffix}")
+    raise StorageError(f"{target.parent}: 10,000 files are called {stem}.", "Empty the trash.")
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # Windows cannot, and some network drives will not
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _storage(path: str, error: OSError) -> StorageError:
+    reasons = {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "the disk quota is used up",
+        errno.EROFS: "the disk is read-only",
+        errno.EACCES: "no permission to write there",
+        errno.EPERM: "no permission to write there",
+        errno.ENAMETOOLONG: "the name is too long for this disk",
+    }
+    reason = reasons.get(error.errno or 0, error.strerror or str(error))
+    return StorageError(f"{path}: {reason}.", "Nothing was written; mend that and try again.")

@@ -1,0 +1,270 @@
+"""
+Vectors: exact search in memory, and Chroma as the approximate index; the only Chroma.
+
+Chroma is never the only copy and never trusted further than its lock: every
+operation runs alone among all processes, reopens what another process wrote,
+and at the first exception the folder is given up for a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Row = tuple[str, bytes, int]
+"""Key, vector as float32 bytes, seq."""
+
+_log = logging.getLogger(__name__)
+_BATCH = 1_000
+_PATIENCE = 0.1
+
+
+class Unavailable(Exception):
+    """Chroma cannot answer now; the caller searches exactly instead."""
+
+
+class Matrix:
+    """
+    Vectors in memory, one row a key, grown by difference; exact cosine search over them.
+
+    `seq` is the last change taken in. Rows of keys that went out of use stay
+    until `clear`; the caller drops them from results.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+        self.seq = 0
+        self._rows: dict[str, int] = {}
+        self._keys: list[str] = []
+        self._data: npt.NDArray[np.float32] | None = None
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.__init__(self.dim)  # type: ignore[misc]
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Take in rows; a key that is there already keeps its place."""
+        import numpy as np
+
+        fresh = [row for row in rows if row[0] not in self._rows and len(row[1]) == self.dim * 4]
+        if fresh:
+            block = np.frombuffer(b"".join(vector for _, vector, _ in fresh), dtype="<f4").reshape(-1, self.dim)
+            need = len(self._keys) + len(fresh)
+            if self._data is None or need > len(self._data):
+                grown = np.empty((max(need, 64, len(self._keys) * 3 // 2), self.dim), dtype=np.float32)
+                if self._data is not None:
+                    grown[: len(self._keys)] = self._data[: len(self._keys)]
+                self._data = grown
+            self._data[len(self._keys) : need] = block
+            for key, _, _ in fresh:
+                self._rows[key] = len(self._keys)
+                self._keys.append(key)
+        self.seq = max([self.seq, *(seq for _, _, seq in rows)])
+
+    def nearest(self, query: npt.NDArray[np.float32], limit: int, keys: Sequence[str] | None = None) -> list[tuple[str, float]]:
+        """Return the `limit` keys nearest to the unit vector `query` with their cosines, among `keys` if given."""
+        import numpy as np
+
+        if self._data is None or not self._keys:
+            return []
+        data = self._data[: len(self._keys)]
+        if keys is None:
+            rows, cosines = None, data @ query
+        else:
+            rows = np.array([self._rows[key] for key in keys if key in self._rows], dtype=np.intp)
+            if not len(rows):
+                return []
+            cosines = data[rows] @ query
+        top = np.argpartition(-cosines, limit - 1)[:limit] if limit < len(cosines) else np.arange(len(cosines))
+        top = top[np.argsort(-cosines[top], kind="stable")]
+        return [(self._keys[int(rows[i]) if rows is not None else int(i)], float(cosines[i])) for i in top]
+
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """Which folder holds the index, of which embedding, how far it is, and how often it was written."""
+
+    folder: str = ""
+    fingerprint: str = ""
+    seq: int = 0
+    epoch: int = 0
+    rows: int = 0
+
+
+class Chroma:
+    """The Chroma index under `state`, of the embedding `fingerprint`; other processes may use the same one."""
+
+    def __init__(self, state: Path, fingerprint: str, dim: int) -> None:
+        self._state = state
+        self._fingerprint = fingerprint
+        self._dim = dim
+        self._opened: tuple[str, int] | None = None
+        self._client: Any = None
+        self._collection: Any = None
+        self._guard = threading.RLock()
+
+    @property
+    def seq(self) -> int:
+        """The last change that Chroma has seen; 0 if it is missing, broken or of another embedding."""
+        current = self._current()
+        return current.seq if self._usable(current) else 0
+
+    def nearest(self, query: npt.NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
+        """
+        Return about the `limit` nearest keys with their cosines.
+
+        Raises Unavailable if another process holds the index for more than
+        100 ms, or if Chroma fails; it is then given up and built anew by the
+        next `catch_up`.
+        """
+        with self._alone(_PATIENCE):
+            current = self._current()
+            if not current.seq:
+                raise Unavailable("there is no index yet")
+            with self._given_up_on_error(current):
+                collection = self._open(current)
+                answer = collection.query(query_embeddings=[query.tolist()], n_results=min(limit, current.rows), include=["distances"])
+                return [(key, 1.0 - float(far)) for key, far in zip(answer["ids"][0], answer["distances"][0], strict=True)]
+
+    def catch_up(self, changes: Callable[[int], list[tuple[str, int]]], blobs: Callable[[Sequence[str]], dict[str, bytes]]) -> int:
+        """
+        Add what came since; return how many vectors were added.
+
+        `changes` gives the keys in use and their seq after a seq, `blobs` the
+        vectors of keys. Raises Unavailable if the lock or Chroma fails; nothing
+        is lost, the next call begins a new folder.
+        """
+        added = 0
+        with self._alone(30):
+            current = self._current()
+            if not self._usable(current):
+                current = self._begin(current)
+            todo = changes(current.seq)
+            if current.rows > _BATCH and current.rows > 2 * len(changes(0)):
+                # Chroma never gives space back; a new folder does.
+                current = self._begin(current)
+                todo = changes(0)
+        for start in range(0, len(todo), _BATCH):
+            batch = todo[start : start + _BATCH]
+            last = start + _BATCH >= len(todo)
+            with self._alone(30):
+                current = self._current()
+                if not self._usable(current):
+                    raise Unavailable("the index was given up meanwhile")
+                with self._given_up_on_error(current):
+                    added += self._add(current, [key for key, _ in batch], blobs, todo[-1][1] if last else current.seq)
+        return added
+
+    def _add(self, current: _Current, keys: Sequence[str], blobs: Callable[[Sequence[str]], dict[str, bytes]], seq: int) -> int:
+        import numpy as np
+
+        collection = self._open(current)
+        there = set(collection.get(ids=list(keys), include=[])["ids"])
+        # Chroma writes a row again at a fifteenth of the speed of a new one.
+        fresh = blobs([key for key in keys if key not in there])
+        if fresh:
+            block = np.frombuffer(b"".join(fresh.values()), dtype="<f4").reshape(-1, self._dim)
+            collection.upsert(ids=list(fresh), embeddings=block)
+        after = replace(current, seq=max(seq, current.seq), epoch=current.epoch + 1, rows=current.rows + len(fresh))
+        self._save(after)
+        self._opened = (after.folder, after.epoch)
+        return len(fresh)
+
+    def close(self) -> None:
+        """Let go of the client, if one is open."""
+        with self._guard:
+            client, self._client, self._collection, self._opened = self._client, None, None, None
+            if client is not None:
+                with contextlib.suppress(Exception):
+                    client.close()
+
+    # -- one at a time
+
+    @contextlib.contextmanager
+    def _alone(self, patience: float) -> Iterator[None]:
+        from filelock import FileLock, Timeout
+
+        with self._guard:
+            try:
+                lock = FileLock(self._state / "chroma.lock", timeout=patience, poll_interval=0.01)
+                with lock:
+                    yield
+            except Timeout as error:
+                raise Unavailable("another process holds the index") from error
+
+    @contextlib.contextmanager
+    def _given_up_on_error(self, current: _Current) -> Iterator[None]:
+        try:
+            yield
+        except Unavailable:
+            raise
+        # Chroma's errors share no base, and its Rust side panics with a BaseException.
+        except BaseException as error:
+            self.close()
+            if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):
+                raise
+            _log.warning("The Chroma index in %s failed (%s); it will be built anew.", self._state / current.folder, error)
+            with contextlib.suppress(OSError):
+                self._save(replace(current, seq=0, fingerprint=""))
+            raise Unavailable(str(error)) from error
+
+    def _open(self, current: _Current) -> Any:
+        if self._opened != (current.folder, current.epoch):
+            self.close()
+            os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
+            import chromadb
+            from chromadb.config import Settings
+
+            self._client = chromadb.PersistentClient(str(self._state / current.folder), settings=Settings(anonymized_telemetry=False))
+            self._collection = self._client.get_or_create_collection(
+                "vectors", embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
+            )
+            self._opened = (current.folder, current.epoch)
+        return self._collection
+
+    # -- which folder
+
+    @property
+    def _file(self) -> Path:
+        return self._state / "chroma.json"
+
+    def _usable(self, current: _Current) -> bool:
+        return current.fingerprint == self._fingerprint and bool(current.folder) and (self._state / current.folder).is_dir()
+
+    def _current(self) -> _Current:
+        try:
+            return _Current(**json.loads(self._file.read_text("utf-8")))
+        except (OSError, ValueError, TypeError):
+            return _Current()
+
+    def _save(self, current: _Current) -> None:
+        temporary = self._file.with_suffix(".tmp")  # only ever written under the lock
+        temporary.write_text(json.dumps(asdict(current)), "utf-8")
+        os.replace(temporary, self._file)
+
+    def _begin(self, current: _Current) -> _Current:
+        """Start an empty folder and clear away the old ones."""
+        self.close()
+        numbers = [int(path.name[7:]) for path in self._state.glob("chroma-*") if path.name[7:].isdigit()]
+        new = _Current(f"chroma-{max(numbers, default=0) + 1}", self._fingerprint, 0, current.epoch + 1, 0)
+        (self._state / new.folder).mkdir(parents=True)
+        self._save(new)
+        for old in self._state.glob("chroma-*"):
+            if old.name != new.folder:
+                shutil.rmtree(old, ignore_errors=True)  # a process that still has it open answers exactly instead
+        return new
