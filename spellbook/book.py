@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound, RestR
 from spellbook.filters import Filter, conditions
 from spellbook.index import Index
 from spellbook.notes import Fault, Note, iso, parse
-from spellbook.search import Answer, Question, Searcher
+from spellbook.search import Answer, Question, Searcher, State
 from spellbook.sync import Progress, Report
 
 SESSION_SECONDS = 3600.0
@@ -90,7 +90,11 @@ class Spellbook:
 
     def _ask(self, question: Question) -> Answer:
         self.refresh()
-        return self._searcher.ask(question)
+        answer = self._searcher.ask(question)
+        if self.complaint:
+            reason = "; ".join(filter(None, (answer.index.reason, self.complaint)))
+            answer = replace(answer, index=replace(answer.index, degraded=True, reason=reason))
+        return answer
 
     def show(self, id: str) -> list[Found]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
@@ -103,6 +107,15 @@ class Spellbook:
         """Return every topic with its counts, by category."""
         self.refresh()
         return self.index.catalog.topics(conditions(filter))
+
+    def topics_of(self, scope: str) -> list[Topic]:
+        """Return the topics of one scope: a frontmatter `scope`, a category, or a folder."""
+        self.refresh()
+        for filter in ({"scope": scope}, {"category": scope}, {"path": scope.rstrip("/") + "/"}):
+            topics = self.index.catalog.topics(conditions(filter))
+            if topics:
+                return topics
+        raise MemoryNotFound(f"There is no scope, category or folder {scope[:200]!r}.", "get_index() without a scope shows what there is.")
 
     def topic(self, topic: str) -> list[Found]:
         """Return all chunks of a topic, named as `topic` or `category/topic`, in reading order. Raises MemoryNotFound."""
@@ -176,6 +189,7 @@ class Spellbook:
         wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
         if wrong or not findings:
             raise InvalidInput("; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written; scribe_validate checks a chunk.")
+        self.refresh()
         memories = [found.memory for found in findings if found.memory]
         written, repeats = write.write(self.index, self._searcher, memories, force=force)
         if session and written:
@@ -197,14 +211,17 @@ class Spellbook:
         expected_hash: str | None = None,
     ) -> write.Revised:
         """Replace a section's text, set frontmatter keys, or both; see `write.revise`."""
+        self.refresh()
         return write.revise(self.index, chunk_id, content=content, meta=metadata, expected_hash=expected_hash)
 
     def erase(self, id: str, *, hard: bool = False) -> write.Erased:
         """Erase a chunk, or a note by its path, into the trash; see `write.erase`."""
+        self.refresh()
         return write.erase(self.index, id, hard=hard)
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> write.Erased:
         """Erase every note of a topic into the trash."""
+        self.refresh()
         category, name = self._topic_name(topic)
         return write.erase_topic(self.index, name, category, hard=hard)
 
@@ -250,6 +267,14 @@ class Spellbook:
         return notes
 
     # -- state
+
+    def state(self) -> State:
+        """Return the state of the index, as answers carry it."""
+        return State(**asdict(self.index.catalog.counts()), degraded=bool(self.complaint), reason=self.complaint)
+
+    def warm_up(self) -> None:
+        """Load what the first search would load."""
+        self._searcher.ask(Question("spellbook", "both", limit=1))
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes, and the chunks of each category."""

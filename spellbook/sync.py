@@ -18,7 +18,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from spellbook import chunks, terms
@@ -68,7 +68,10 @@ class Report:
     pending: int = 0
     seconds: float = 0.0
     generation: int = 0
-    warnings: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as the command line's JSON shows it."""
+        return {name: value for name, value in asdict(self).items() if name != "pending"}
 
 
 def plan(disk: Mapping[str, Stamp], known: Mapping[str, Known], hidden: Sequence[str] = (), *, full: bool = False) -> Plan:

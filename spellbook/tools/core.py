@@ -1,0 +1,273 @@
+"""The core toolset: rest and scribe, memorize, find and search, the table of contents, revise and erase."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import wraps
+from typing import Any, Literal, ParamSpec
+
+import anyio.from_thread
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+
+from spellbook.book import Spellbook, when
+from spellbook.errors import InvalidInput, SpellbookError
+from spellbook.tools import arguments as a
+from spellbook.tools import render
+from spellbook.write import Duplicate
+
+P = ParamSpec("P")
+
+_INDEX_TOKENS = 800
+_READ = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_ADD = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+_CHANGE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
+
+Form = Literal["text", "json"]
+
+
+def register(mcp: MCPServer, book: Spellbook) -> None:
+    """Add the core tools over `book` to a server."""
+
+    def rest(language: Literal["en", "ko"] = "en") -> str:
+        """
+        Begin writing memories: opens a REST session of one hour and returns the guides for dividing and labelling.
+
+        Call it when something is worth remembering (a decision, a preference, a fact about a project, a cure
+        found), and before scribe. Follow the guides, call scribe once a chunk with the session_id, then rest_end.
+        Searching needs no session.
+        """
+        session, chunking, rules = book.rest(language)
+        return _json(
+            session_id=session.id,
+            created_at=when(session.created),
+            expires_at=when(session.expires),
+            chunking_guide=chunking,
+            metadata_rules=rules,
+            status=_STATUS_OPEN[language],
+        )
+
+    def rest_end(session_id: a.SessionId = None) -> str:
+        """End a REST session when everything is written; returns how many memories it stored. The guides may leave your context."""
+        session = book.rest_end(session_id)
+        return _json(status="The REST session is ended; the guides may leave your context.", scribed_count=session.scribed)
+
+    def scribe(
+        chunk: a.ChunkArgument,
+        session_id: a.SessionId = None,
+        source: a.Source = None,
+        category: a.Category = None,
+        force: a.Flag = False,
+    ) -> str:
+        """
+        Keep one memory: writes it as a Markdown note in the person's vault, findable at once.
+
+        Needs a session from rest(). If it repeats what is known, nothing is written and the answer names the
+        duplicates: revise the older one instead, or pass force=true if both are wanted.
+        """
+        book.require_session(session_id)
+        return _scribed(book, [chunk], session_id, source, category, force)[0]
+
+    def scribe_chunk(
+        chunk: a.Chunks, session_id: a.SessionId = None, source: a.Source = None, category: a.Category = None, force: a.Flag = False
+    ) -> str:
+        """
+        Keep one or many finished chunks in one call. All are checked first: if one is faulty or repeats what is known, none is written.
+
+        Needs a session from rest(). The answer has one entry a chunk, in order.
+        """
+        book.require_session(session_id)
+        if not isinstance(chunk, list):
+            return _scribed(book, [chunk], session_id, source, category, force)[0]
+        return "[" + ",\n".join(_scribed(book, chunk, session_id, source, category, force)) + "]"
+
+    def scribe_validate(chunk: a.ChunkArgument, source: a.Source = None, category: a.Category = None) -> str:
+        """Check a chunk without writing it: errors, warnings (length, keywords, questions, entity types) and what it would repeat."""
+        found, repeats = book.validate(chunk, source=source, category=category)
+        return _json(valid=not found.errors, errors=found.errors, warnings=found.warnings, duplicates=[_repeat(each) for each in repeats])
+
+    def memorize(
+        query: a.Query,
+        limit: a.Limit = 5,
+        filter: a.Filter = None,
+        min_score: a.MinScore = None,
+        max_tokens: a.MaxTokens = 2_000,
+        format: Form = "text",
+    ) -> str:
+        """
+        Recall by meaning: ask a question in any language, get the passages that answer it.
+
+        Best for questions and loose descriptions. For exact names, codes and terms use find; when unsure, search.
+        """
+        return _answer(book.memorize(query, **_asked(limit, filter, min_score, max_tokens)), format)
+
+    def find(
+        keywords: a.Keywords,
+        match: Literal["any", "all"] = "any",
+        limit: a.Limit = 5,
+        filter: a.Filter = None,
+        max_tokens: a.MaxTokens = 2_000,
+        format: Form = "text",
+    ) -> str:
+        """
+        Recall by exact words: names, identifiers, error codes. Each keyword is a phrase; match any or all of them.
+
+        Korean, Japanese, Chinese and Thai words are found inside longer ones. For questions use memorize.
+        """
+        return _answer(book.find(keywords, match, **_asked(limit, filter, None, max_tokens)), format)
+
+    def search(
+        query: a.Query,
+        limit: a.Limit = 5,
+        filter: a.Filter = None,
+        min_score: a.MinScore = None,
+        max_tokens: a.MaxTokens = 2_000,
+        format: Form = "text",
+    ) -> str:
+        """
+        Recall by meaning and by words together; the best first choice. Each hit says why it was found, its id and its file.
+
+        Search before you answer from memory, and before you write: what you know may have changed.
+        """
+        return _answer(book.search(query, **_asked(limit, filter, min_score, max_tokens)), format)
+
+    def get_index(scope: a.Scope = None, max_tokens: a.MaxTokens = _INDEX_TOKENS) -> str:
+        """
+        The table of contents: categories with their topics, sizes and last updates, within 800 tokens.
+
+        Load it at the start of a session to know what can be recalled.
+        """
+        topics = book.topics_of(scope) if scope else book.topics()
+        return render.contents(topics, book.state(), max_tokens)
+
+    def get_topic(topic_id: a.MemoryId, max_tokens: a.MaxTokens = 4_000) -> str:
+        """All chunks of one topic in reading order, with their ids and hashes. Name it as `topic` or `category/topic`."""
+        return render.topic(topic_id, book.topic(topic_id), max_tokens)
+
+    def revise(chunk_id: a.MemoryId, content: a.Content = None, metadata: a.Metadata = None, expected_hash: a.ExpectedHash = None) -> str:
+        """
+        Correct a memory: replace the text of one section, set frontmatter keys, or both; nothing else in the file changes.
+
+        Prefer it to writing a near duplicate. Answers with the difference. CONFLICT means that the section changed
+        since you read it: read it again.
+        """
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
+        done = book.revise(chunk_id, content, metadata, expected_hash)
+        return f"Revised {done.chunk_id} in {done.path}, generation {done.generation}.\n{done.difference or '(it said so already)'}"
+
+    def erase(chunk_id: a.MaybeId = None, topic_id: a.MaybeTopic = None, hard: a.Flag = False) -> str:
+        """
+        Erase a memory by chunk_id (or a whole note by its path), or every note of a topic by topic_id.
+
+        It goes to the vault's .trash folder, from where a person can take it back; hard=true deletes it for good.
+        """
+        if bool(chunk_id) == bool(topic_id):
+            raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
+        done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id or "", hard=hard)
+        return _json(status="erased", chunk_ids=list(done.chunk_ids)[:100], trash=list(done.trash)[:100], generation=done.generation)
+
+    def stats() -> str:
+        """Counts and sizes: notes, chunks, pending vectors, chunks by category, faults in the vault's files."""
+        status = book.status()
+        return _json(**{**status, "faults": status["faults"][:20], "fault_count": len(status["faults"])})
+
+    def rebuild_index(ctx: Context) -> str:
+        """Read every note again and bring the index up to the vault. Texts embedded before are not embedded again."""
+
+        def progress(stage: str, done: int, total: int) -> None:
+            anyio.from_thread.run(ctx.report_progress, done, total, stage)
+
+        report = book.reindex(full=True, progress=progress)
+        return _json(status="rebuilt", **{**report.as_dict(), "failed": [asdict(fault) for fault in report.failed[:20]]})
+
+    add = _adder(mcp)
+    add(rest, "Begin writing memories", _ADD)
+    add(rest_end, "End writing memories", _ADD)
+    add(scribe, "Write a memory", _ADD)
+    add(scribe_chunk, "Write finished chunks", _ADD)
+    add(scribe_validate, "Check a chunk", _READ)
+    add(memorize, "Recall by meaning", _READ)
+    add(find, "Recall by words", _READ)
+    add(search, "Recall", _READ)
+    add(get_index, "Table of contents", _READ)
+    add(get_topic, "Read a topic", _READ)
+    add(revise, "Correct a memory", _CHANGE)
+    add(erase, "Erase a memory", _CHANGE)
+    add(stats, "State of the index", _READ)
+    add(rebuild_index, "Rebuild the index", ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True))
+
+
+_STATUS_OPEN = {
+    "en": "REST session open for one hour: scribe is possible.",
+    "ko": "REST 세션이 한 시간 동안 열렸습니다. scribe를 쓸 수 있습니다.",
+}
+
+
+def told(tool: Callable[P, str]) -> Callable[P, str]:
+    """Have a tool's SpellbookErrors reach the model with their code and hint."""
+
+    @wraps(tool)
+    def run(*args: P.args, **kwargs: P.kwargs) -> str:
+        try:
+            return tool(*args, **kwargs)
+        except SpellbookError as error:
+            raise ToolError(f"{error.code}: {error}") from error
+
+    return run
+
+
+def _adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations], None]:
+    def add(tool: Callable[..., str], title: str, annotations: ToolAnnotations) -> None:
+        # One text for the model; a structured copy would cost its tokens twice.
+        mcp.add_tool(told(tool), title=title, annotations=annotations, structured_output=False)
+
+    return add
+
+
+def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> dict[str, Any]:
+    return {"limit": limit, "filter": filter, "min_score": min_score or 0.0, "max_tokens": max_tokens}
+
+
+def _answer(found: Any, form: Form) -> str:
+    return render.answer(found) if form == "text" else _json(**found.as_dict())
+
+
+def _scribed(
+    book: Spellbook, chunks: list[Any], session_id: str | None, source: str | None, category: str | None, force: bool
+) -> list[str]:
+    done = book.scribe_all(chunks, source=source, category=category, force=force, session=session_id)
+    if not done.written:
+        return [
+            _json(
+                status="warning" if repeats else "not written",
+                message="Something like it is there already; nothing was written. Revise that one, or pass force=true."
+                if repeats
+                else "Nothing was written, because another chunk of this call repeats what is there.",
+                duplicates=[_repeat(each) for each in repeats],
+                warnings=list(warnings),
+            )
+            for repeats, warnings in zip(done.duplicates, done.warnings, strict=True)
+        ]
+    return [
+        _json(
+            status="success",
+            message="Written; it is findable now." if not each.pending else "Written; findable by words now, by meaning later.",
+            chunk_id=each.chunk_id,
+            path=each.path,
+            generation=each.generation,
+            warnings=list(warnings),
+        )
+        for each, warnings in zip(done.written, done.warnings, strict=True)
+    ]
+
+
+def _repeat(duplicate: Duplicate) -> dict[str, Any]:
+    return asdict(duplicate)
+
+
+def _json(**fields: Any) -> str:
+    return json.dumps(fields, ensure_ascii=False, default=str)
