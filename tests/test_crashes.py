@@ -1,0 +1,103 @@
+"""
+Killed at any moment, healed by the next run without being asked.
+
+SPELLBOOK_CRASHES says how often (10 of each by default, 50 for the long form).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import spellbook
+from tests.scratch import assert_equal_to_scratch
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROUNDS = int(os.environ.get("SPELLBOOK_CRASHES", "10"))
+SCRIBE = """
+import sys
+import spellbook
+with spellbook.open(sys.argv[1]) as book:
+    for i in range(1000):
+        text = f"crashword{sys.argv[2]}x{i} " + "the tide table of the harbor " * 20
+        done = book.scribe({"text": text, "metadata": {"topic": "crash", "keywords": ["a", "b", "c"]}}, force=True)
+        print(f"crashword{sys.argv[2]}x{i}", done.written[0].path, flush=True)
+"""
+
+
+@pytest.fixture
+def vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A vault of 300 notes."""
+    monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    folder = tmp_path / "vault"
+    for i in range(300):
+        file = folder / f"{i % 10}" / f"note {i}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"# Note {i}\n\nlead {i}\n\n## One\n\n{'granite ' * (i % 40)}{i}\n\n## Two\n\nmeadow {i}\n")
+    return folder
+
+
+def killed(args: list[str], after: float) -> str:
+    """Run a child, kill -9 it after so many seconds, and return what it printed."""
+    child = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    time.sleep(after)
+    child.kill()
+    return child.communicate()[0]
+
+
+def reindexed(vault: Path) -> dict[str, object]:
+    """Run `spellbook reindex` to its end and return its report."""
+    done = subprocess.run(
+        [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--json"], capture_output=True, text=True, check=True
+    )
+    assert not done.stderr
+    report: dict[str, object] = json.loads(done.stdout)
+    return report
+
+
+def test_reindex_killed(vault: Path, tmp_path: Path) -> None:
+    """After kill -9 at random moments of a reindex the next one completes the index, and nothing is written into the vault."""
+    random.seed(3)
+    before = {file: file.read_bytes() for file in vault.rglob("*.md")}
+    for i in range(ROUNDS):
+        for file in random.sample(sorted(before), 30):
+            before[file] = file.read_bytes() + f"\nround {i}\n".encode()
+            file.write_bytes(before[file])
+        killed([sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--quiet"], 0.15 + random.random() * 1.2)
+        if i % 5 == 4:
+            reindexed(vault)
+            assert_equal_to_scratch(vault, tmp_path / f"scratch {i}")
+    reindexed(vault)
+    assert_equal_to_scratch(vault, tmp_path / "scratch")
+    assert {file: file.read_bytes() for file in vault.rglob("*") if file.is_file()} == before
+
+
+def test_scribe_killed(vault: Path, tmp_path: Path) -> None:
+    """After kill -9 at random moments of scribing every acknowledged memory is there and found, and no file is half written."""
+    random.seed(4)
+    acknowledged: dict[str, str] = {}
+    for i in range(ROUNDS):
+        lines = killed([sys.executable, "-c", SCRIBE, str(vault), str(i)], 0.5 + random.random() * 1.2).splitlines()
+        acknowledged |= dict(line.split(" ", 1) for line in lines if " " in line and line.endswith(".md"))
+    assert acknowledged
+    reindexed(vault)
+    for file in vault.rglob("knowledge/**/*.md"):
+        text = file.read_text()
+        assert text.startswith("---\nid: ")
+        assert text.endswith("harbor \n")
+    with spellbook.open(vault) as book:
+        for word, path in acknowledged.items():
+            assert [hit.path for hit in book.find(word).hits] == [path]
+    assert_equal_to_scratch(vault, tmp_path / "scratch")
+    for stray in vault.rglob(".spellbook-*.tmp"):
+        # A temporary file of a killed process holds nothing that anybody was told is kept.
+        assert not stray.name.endswith(".md")
