@@ -8,27 +8,35 @@ here. Verbs may be called from any thread.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spellbook import config, guides, memory, sync, write
 from spellbook.catalog import Found, Session, Topic
 from spellbook.config import Config
+from spellbook.database import Damaged
 from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound, RestRequired, StorageError, VaultNotFound
 from spellbook.filters import Filter, conditions
 from spellbook.index import Index
-from spellbook.notes import Fault, Note, iso, parse
+from spellbook.models import Embedder
+from spellbook.notes import Fault, Note, parse
 from spellbook.search import Answer, Question, Searcher, State
 from spellbook.sync import Progress, Report
+
+T = TypeVar("T")
 
 SESSION_SECONDS = 3600.0
 
 _AT_ONCE = 64
 """Texts that a search embeds by itself before it answers; more wait for a reindex or a watcher."""
+
+_PATIENCE = 2.0
+"""Seconds after which it begins no further batch of them: clients give up on a server that is slow to answer."""
 
 
 def open(vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None) -> Spellbook:
@@ -52,9 +60,9 @@ class Scribed:
 class Spellbook:
     """A vault and its index. Use it as a context manager, or call `close`."""
 
-    def __init__(self, settings: Config) -> None:
+    def __init__(self, settings: Config, embedder: Embedder | None = None) -> None:
         self.config = settings
-        self.index = Index.open(settings)
+        self.index = Index.open(settings, embedder)
         self._searcher = Searcher(self.index)
         self.watching = False
         """Set by a watcher in this process: the index then follows the vault without being asked."""
@@ -85,11 +93,11 @@ class Spellbook:
         """Search by words: each keyword is a phrase; `match` is `any` or `all` of them."""
         words = (keywords,) if isinstance(keywords, str) else tuple(keywords)
         if match not in {"any", "all"}:
-            raise InvalidInput(f"match={match!r} makes no sense.", "It is any or all.")
+            raise InvalidInput(f"match={match!r:.80} makes no sense.", "It is any or all.")
         return self._ask(Question(" ".join(words), "keyword", keywords=words, match_all=match == "all", **asked))
 
     def _ask(self, question: Question) -> Answer:
-        self.refresh()
+        self.refresh(embed=question.mode != "keyword")
         answer = self._searcher.ask(question)
         if self.complaint:
             reason = "; ".join(filter(None, (answer.index.reason, self.complaint)))
@@ -141,28 +149,34 @@ class Spellbook:
         self.complaint = ""
         return report
 
-    def refresh(self) -> None:
-        """Look at the vault before answering, unless a watcher does so all the time."""
-        if self.watching or self.is_watched():
-            return
+    def refresh(self, *, embed: bool = False) -> None:
+        """Look at the vault before answering, unless a watcher does so all the time; with `embed`, new texts get their vectors."""
         try:
-            sync.words(self.index)
+            # An index that was begun anew is filled at once, whoever watches.
+            if (self.watching or self.is_watched()) and self.index.catalog.generation:
+                return
+            self._look()
             self.complaint = ""
-        except (StorageError, VaultNotFound) as error:
+        except (StorageError, VaultNotFound, InvalidInput) as error:
             self.complaint = str(error)  # what is known already can still be found
             return
-        with contextlib.suppress(EmbeddingError):
-            sync.embed(self.index, most=_AT_ONCE)
+        if embed:
+            until = time.monotonic() + _PATIENCE
+            with contextlib.suppress(EmbeddingError):
+                sync.embed(self.index, most=_AT_ONCE, stop=lambda: time.monotonic() > until)
+
+    def _look(self) -> None:
+        try:
+            sync.words(self.index)
+        except Damaged:  # its next use begins a new catalog
+            sync.words(self.index)
 
     def is_watched(self) -> bool:
         """Say whether some process watches this vault."""
-        from filelock import FileLock, Timeout
-
         try:
-            with FileLock(self.config.state / "watch.lock", timeout=0):
-                return False
-        except Timeout:
-            return True
+            return _is_locked(self.config.state / "watch.lock")
+        except OSError:
+            return False
 
     # -- writing
 
@@ -189,7 +203,6 @@ class Spellbook:
         wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
         if wrong or not findings:
             raise InvalidInput("; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written; scribe_validate checks a chunk.")
-        self.refresh()
         memories = [found.memory for found in findings if found.memory]
         written, repeats = write.write(self.index, self._searcher, memories, force=force)
         if session and written:
@@ -211,13 +224,19 @@ class Spellbook:
         expected_hash: str | None = None,
     ) -> write.Revised:
         """Replace a section's text, set frontmatter keys, or both; see `write.revise`."""
-        self.refresh()
-        return write.revise(self.index, chunk_id, content=content, meta=metadata, expected_hash=expected_hash)
+        return self._known(lambda: write.revise(self.index, chunk_id, content=content, meta=metadata, expected_hash=expected_hash))
 
     def erase(self, id: str, *, hard: bool = False) -> write.Erased:
         """Erase a chunk, or a note by its path, into the trash; see `write.erase`."""
-        self.refresh()
-        return write.erase(self.index, id, hard=hard)
+        return self._known(lambda: write.erase(self.index, id, hard=hard))
+
+    def _known(self, change: Callable[[], T]) -> T:
+        """Change a note; only if it is not where the index has it, look at the vault first."""
+        try:
+            return change()
+        except MemoryNotFound:
+            self.refresh()
+            return change()
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> write.Erased:
         """Erase every note of a topic into the trash."""
@@ -237,7 +256,8 @@ class Spellbook:
     def rest(self, language: str = "en") -> tuple[Session, dict[str, Any], dict[str, Any]]:
         """Open a session for writing; return it with the chunking guide and the metadata rules in `language` (en, ko)."""
         if language not in guides.LANGUAGES:
-            raise InvalidInput(f"There are no guides in {language!r}.", f"Languages are {', '.join(guides.LANGUAGES)}.")
+            raise InvalidInput(f"There are no guides in {language!r:.80}.", f"Languages are {', '.join(guides.LANGUAGES)}.")
+        self.refresh()  # for the guides that the vault may hold
         session = self.index.catalog.begin_session(f"rest-{secrets.token_hex(12)}", SESSION_SECONDS)
         notes = self._guides(language)
         return session, guides.chunking(notes), guides.metadata_rules(notes)
@@ -301,14 +321,21 @@ class Spellbook:
         """Check one thing after another; yield its name and what is wrong with it, nothing if it is well."""
         yield "the vault can be read and the index is up to it", self._check_vault()
         yield "every note can be read as it is written", [_fault(fault) for fault in self.index.catalog.faults()]
-        yield "the catalog is sound", self.index.catalog.verify()
+        yield "no two notes have one id", [_fault(fault) for fault in self.index.catalog.twins()]
+        yield "the catalog is sound", self._check_catalog()
         yield "the embedder works", self._check_embedder()
         pending = self.index.catalog.counts().pending
         yield "every text has its vector", [f"{pending} texts wait for theirs: run `spellbook reindex`"] if pending else []
 
     def _check_vault(self) -> list[str]:
-        self.refresh()
+        self.refresh(embed=True)
         return [self.complaint] if self.complaint else []
+
+    def _check_catalog(self) -> list[str]:
+        try:
+            return self.index.catalog.verify()
+        except StorageError as error:
+            return [str(error)]
 
     def _check_embedder(self) -> list[str]:
         import numpy as np
@@ -322,6 +349,26 @@ class Spellbook:
         return [f"{self.index.embedder.name} gave a vector of shape {vector.shape} and length {length:.3f}"] if wrong else []
 
 
+def _is_locked(file: Path) -> bool:
+    """Say whether a process holds the lock `file`, without being taken for its holder by others who ask."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(file, timeout=0.05, poll_interval=0.005):
+                return False
+        except Timeout:
+            return True
+    with file.open("rb") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
 def _fault(fault: Fault) -> str:
     place = f"{fault.path}, line {fault.line}" if fault.line else fault.path
     return f"{place!r}: {fault.reason}" if "\n" in fault.path else f"{place}: {fault.reason}"
@@ -329,4 +376,4 @@ def _fault(fault: Fault) -> str:
 
 def when(seconds: float) -> str:
     """Return seconds since 1970 as ISO 8601 in local time."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(seconds)) or str(iso(str(seconds)))
+    return dt.datetime.fromtimestamp(int(seconds)).astimezone().isoformat()

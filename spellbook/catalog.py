@@ -8,49 +8,40 @@ slow ever happens inside one.
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
 import json
 import re
 import sqlite3
-import threading
 import time
 import unicodedata
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
+from spellbook.database import Database, Migration
+from spellbook.errors import InvalidInput, RestExpired, RestInvalid
 from spellbook.filters import Condition, instant
 from spellbook.notes import Fault, Stamp
 
 FILE = "catalog.db"
 
-_BUSY_SECONDS = 30
 _BATCH = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One step of the schema; `reindex` says that every note must be read again after it."""
-
-    sql: str
-    reindex: bool = False
-
+_MOST_CONDITIONS = 100
 
 MIGRATIONS = (
     Migration(
         """
         CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-        INSERT INTO meta VALUES ('generation', 0), ('seq', 0), ('fingerprint', '');
+        INSERT INTO meta VALUES ('generation', 0), ('fingerprint', '');
+        INSERT INTO meta VALUES ('seq', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000);
         CREATE TABLE files (
             path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER,
             read_ns INTEGER, sha256 TEXT
         ) WITHOUT ROWID;
-        CREATE TABLE faults (path TEXT, line INTEGER, reason TEXT);
+        CREATE TABLE faults (path TEXT, line INTEGER, reason TEXT, walk INTEGER DEFAULT 0);
         CREATE INDEX faults_path ON faults (path);
         CREATE TABLE notes (
             note INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT UNIQUE NOT NULL, id TEXT UNIQUE, declared TEXT,
@@ -80,7 +71,12 @@ MIGRATIONS = (
         """
     ),
 )
-"""The schema's history; a catalog's `user_version` is the number of steps it has taken."""
+"""
+The schema's history; a catalog's `user_version` is the number of steps it has taken.
+
+`seq` begins at the clock's microseconds, so that it never repeats what an
+earlier catalog counted: readers who follow it see what a rebuilt one holds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +180,9 @@ class Catalog:
     """The SQLite side of the index in the folder `state`; open it with `Catalog.open`."""
 
     def __init__(self, state: Path) -> None:
-        self.file = state / FILE
-        self._local = threading.local()
-        self._connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
-        self._guard = threading.Lock()
-        self._counts: tuple[int, Counts] | None = None
+        self._database = Database(state / FILE, MIGRATIONS, {"path_glob": (2, _path_glob), "instant": (1, instant)})
+        self._rows = self._database.rows
+        self._counts: tuple[tuple[int, int], Counts] | None = None
 
     @classmethod
     def open(cls, state: Path) -> Catalog:
@@ -198,134 +192,25 @@ class Catalog:
         Raises StorageError if the folder cannot be written, or if a newer
         Spellbook wrote the catalog.
         """
-        try:
-            state.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"{state}: the state folder cannot be made ({error.strerror}).", "Set SPELLBOOK_STATE to a folder that can be written."
-            ) from error
         catalog = cls(state)
-        try:
-            catalog._migrate()
-        except _Broken:
-            catalog._set_aside()
-            catalog._migrate()
+        catalog._database.connection()
         return catalog
+
+    @property
+    def file(self) -> Path:
+        """Where the catalog is kept."""
+        return self._database.file
 
     def close(self) -> None:
         """Close the connections of all threads."""
-        with self._guard:
-            for connection in list(self._connections):
-                with contextlib.suppress(sqlite3.Error):
-                    connection.close()
-            self._local = threading.local()
+        self._database.close()
 
-    # -- connections and transactions
-
-    def _connect(self) -> sqlite3.Connection:
-        connection: _Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            with self._told():
-                # isolation_level None: transactions are opened by name, below.
-                connection = sqlite3.connect(
-                    self.file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
-                )
-                connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")
-                connection.create_function("path_glob", 2, _path_glob, deterministic=True)
-                connection.create_function("instant", 1, instant)
-            self._local.connection = connection
-            with self._guard:
-                self._connections.add(connection)
-        return connection
-
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say what a SQLite error means to a person."""
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            text = str(error)
-            if "not a database" in text or "malformed" in text or "file is encrypted" in text:
-                self._broken_mark.touch()
-                raise _Broken(
-                    f"{self.file}: the index is damaged ({text}).",
-                    "Run the command again: it is rebuilt from the vault, which is unharmed.",
-                ) from error
-            hints = {
-                "full": "Free some disk space; the vault is unharmed and the next run goes on.",
-                "readonly": "The state folder cannot be written: mend its permissions or set SPELLBOOK_STATE.",
-                "locked": "Another process holds the index; try again in a moment.",
-                "unable to open": "The state folder cannot be used: mend it or set SPELLBOOK_STATE.",
-            }
-            hint = next((hint for word, hint in hints.items() if word in text), "The index can be deleted; it is rebuilt from the vault.")
-            raise StorageError(f"{self.file}: {text}.", hint) from error
-
-    @contextlib.contextmanager
-    def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
-        connection = self._connect()
-        if connection.in_transaction:  # part of a larger one
-            yield connection
-            return
-        with self._told():
-            connection.execute(f"BEGIN {kind}")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Let all reads inside see one state of the catalog."""
-        with self._transaction("DEFERRED"):
-            yield
+        return self._database.reading()
 
-    def _rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
-        with self._told():
-            return self._connect().execute(sql, values).fetchall()
-
-    # -- schema
-
-    @property
-    def _broken_mark(self) -> Path:
-        return self.file.with_suffix(".broken")
-
-    def _migrate(self) -> None:
-        if self._broken_mark.exists():
-            self._set_aside()
-        if self._version() == len(MIGRATIONS):
-            return
-        with self._transaction("IMMEDIATE") as connection:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > len(MIGRATIONS):
-                raise StorageError(
-                    f"{self.file}: written by a newer Spellbook (schema {version}, this one knows {len(MIGRATIONS)}).",
-                    f"Upgrade Spellbook, or delete the folder {self.file.parent}; it is rebuilt from the vault.",
-                )
-            for step in MIGRATIONS[version:]:
-                for statement in step.sql.split(";"):
-                    connection.execute(statement)
-                if step.reindex:
-                    connection.execute("UPDATE files SET sha256 = '', read_ns = 0")
-            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-
-    def _version(self) -> int:
-        return int(self._rows("PRAGMA user_version")[0][0])
-
-    def _set_aside(self) -> None:
-        from filelock import FileLock
-
-        self.close()
-        with FileLock(self.file.with_suffix(".lock")), contextlib.suppress(OSError):
-            if not self._broken_mark.exists():
-                return  # another process was quicker
-            stem = f"{self.file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}"
-            self.file.replace(self.file.with_name(stem))
-            for side in ("-wal", "-shm"):
-                self.file.with_name(self.file.name + side).unlink(missing_ok=True)
-            self._broken_mark.unlink(missing_ok=True)
+    def _transaction(self, kind: str) -> AbstractContextManager[sqlite3.Connection]:
+        return self._database.transaction(kind)
 
     # -- meta
 
@@ -352,14 +237,16 @@ class Catalog:
         """Return the state of the index, computed once per generation."""
         with self.reading():
             generation = self.generation
-            if self._counts is None or self._counts[0] != generation:
+            # A catalog that was begun anew counts from 0 again.
+            version = (self._database.identity, generation)
+            if self._counts is None or self._counts[0] != version:
                 row = self._rows(
                     """
                     SELECT (SELECT count(*) FROM notes), (SELECT count(*) FROM chunks),
                     (SELECT count(DISTINCT key) FROM chunks WHERE key NOT IN (SELECT key FROM vectors))
                     """
                 )[0]
-                self._counts = (generation, Counts(generation, *row))
+                self._counts = (version, Counts(generation, *row))
             return self._counts[1]
 
     # -- files and notes
@@ -374,16 +261,20 @@ class Catalog:
         return {path: Known(Stamp(size, mtime, inode), read, sha) for path, size, mtime, inode, read, sha in rows}
 
     def faults(self) -> tuple[Fault, ...]:
-        """Return what a person should mend in the vault's files, two files with one id included."""
-        rows = self._rows("SELECT path, line, reason FROM faults ORDER BY path, line")
-        twins = self._rows(
+        """Return what a person should mend in the vault's files."""
+        return tuple(Fault(*row) for row in self._rows("SELECT path, line, reason FROM faults ORDER BY path, line"))
+
+    def twins(self) -> tuple[Fault, ...]:
+        """Return the notes that declare an id which another one has; they go by their paths."""
+        rows = self._rows(
             """
             SELECT notes.path, notes.declared, holder.path FROM notes JOIN notes AS holder ON holder.id = notes.declared
-            WHERE notes.declared IS NOT NULL AND notes.id IS NOT notes.declared ORDER BY notes.path
+            OR holder.path = notes.declared || '.md'
+            WHERE notes.declared IS NOT NULL AND notes.id IS NOT notes.declared AND notes.note <> holder.note
+            GROUP BY notes.path ORDER BY notes.path
             """
         )
-        double = [Fault(path, 1, f"its id {id} belongs to {holder} already, so its path serves as its id") for path, id, holder in twins]
-        return (*(Fault(*row) for row in rows), *double)
+        return tuple(Fault(path, 1, f"its id {id} belongs to {holder}, so its path serves as its id") for path, id, holder in rows)
 
     def apply(
         self, entries: Iterable[Entry], gone: Iterable[str], now: Callable[[str], Stamp | None], fingerprint: str
@@ -429,14 +320,14 @@ class Catalog:
                 connection.execute("UPDATE notes SET mtime_ns = ? WHERE path = ?", (entry.stamp.mtime_ns, entry.path))
 
     def set_walk_faults(self, faults: Sequence[Fault]) -> None:
-        """Keep the faults of the last walk (sha256 NULL: no file was read) apart from those of notes."""
+        """Keep the faults of the last walk, apart from those of notes."""
         new = sorted((f.path, f.line, f.reason) for f in faults)
-        old = self._rows("SELECT path, line, reason FROM faults WHERE path NOT IN (SELECT path FROM files) ORDER BY 1, 2, 3")
+        old = self._rows("SELECT path, line, reason FROM faults WHERE walk ORDER BY 1, 2, 3")
         if [tuple(row) for row in old] == new:
             return
         with self._transaction("IMMEDIATE") as connection:
-            connection.execute("DELETE FROM faults WHERE path NOT IN (SELECT path FROM files)")
-            connection.executemany("INSERT INTO faults VALUES (?, ?, ?)", new)
+            connection.execute("DELETE FROM faults WHERE walk")
+            connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 1)", new)
             self._bump(connection, "generation")
 
     def _remember(self, connection: sqlite3.Connection, entry: Entry) -> None:
@@ -444,12 +335,12 @@ class Catalog:
             "INSERT OR REPLACE INTO files (path, size, mtime_ns, inode, read_ns, sha256) VALUES (?, ?, ?, ?, ?, ?)",
             (entry.path, *_stamp(entry.stamp), entry.read_ns, entry.sha256),
         )
-        connection.execute("DELETE FROM faults WHERE path = ?", (entry.path,))
-        connection.executemany("INSERT INTO faults VALUES (?, ?, ?)", [(f.path, f.line, f.reason) for f in entry.faults])
+        connection.execute("DELETE FROM faults WHERE path = ? AND NOT walk", (entry.path,))
+        connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 0)", [(f.path, f.line, f.reason) for f in entry.faults])
 
     def _forget(self, connection: sqlite3.Connection, path: str) -> set[str]:
         """Remove a note and its chunks; return the ids that may change hands."""
-        connection.execute("DELETE FROM faults WHERE path = ?", (path,))
+        connection.execute("DELETE FROM faults WHERE path = ? AND NOT walk", (path,))
         row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (path,)).fetchone()
         if row is None:
             return set()
@@ -514,7 +405,7 @@ class Catalog:
 
     def _forget_keeping_faults(self, connection: sqlite3.Connection, entry: Entry) -> set[str]:
         affected = self._forget(connection, entry.path)
-        connection.executemany("INSERT INTO faults VALUES (?, ?, ?)", [(f.path, f.line, f.reason) for f in entry.faults])
+        connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 0)", [(f.path, f.line, f.reason) for f in entry.faults])
         return affected
 
     def _revive(self, connection: sqlite3.Connection, keys: set[str]) -> None:
@@ -553,7 +444,7 @@ class Catalog:
                 elif declared == name:
                     settled[note] = _path_id(path)
                 elif id is None:
-                    settled.setdefault(note, name)
+                    settled.setdefault(note, _path_id(path))
         connection.executemany("UPDATE notes SET id = NULL WHERE note = ?", [(note,) for note in settled])
         connection.executemany("UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()])
 
@@ -576,6 +467,7 @@ class Catalog:
             if self.fingerprint == fingerprint:
                 return
             connection.create_function("vector_key", 1, key, deterministic=True)
+            connection.execute(f"UPDATE vectors SET used = ? WHERE {_IN_USE}", (int(time.time()),))
             connection.execute("UPDATE chunks SET key = vector_key(embedded)")
             connection.execute("UPDATE meta SET value = ? WHERE key = 'fingerprint'", (fingerprint,))
             seq = self._bump(connection, "seq")
@@ -729,8 +621,12 @@ class Catalog:
         return self._found(f"same IN ({_quoted(same)})", {}) if same else []
 
     def note(self, id: str) -> list[Found]:
-        """Return all chunks, in order, of the note with this id or path; none if there is no such note."""
-        return self._found("notes.id = :id OR notes.path = :id", {"id": id})
+        """Return all chunks, in order, of the note with this id, else with this path; none if there is no such note."""
+        return self._found("notes.id = :id", {"id": id}) or self.at(id)
+
+    def at(self, path: str) -> list[Found]:
+        """Return all chunks, in order, of the note at `path`; none if there is no such note."""
+        return self._found("notes.path = :path", {"path": path})
 
     def topic(self, topic: str, category: str | None = None) -> list[Found]:
         """Return all chunks of a topic in reading order."""
@@ -787,7 +683,7 @@ class Catalog:
             try:
                 connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
             except sqlite3.DatabaseError as error:
-                problems.append(f"full-text index: {error}")
+                problems.append(f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault")
         return problems
 
     def _found(self, where: str, values: Mapping[str, object]) -> list[Found]:
@@ -803,6 +699,8 @@ class Catalog:
 
     def _where(self, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
         """Return the SQL that `conditions` mean on the table notes, and its values. Raises InvalidInput for an unknown key."""
+        if len(conditions) > _MOST_CONDITIONS:
+            raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{_MOST_CONDITIONS} are the most.")
         parts: list[str] = ["1"]
         values: dict[str, object] = {}
         for number, condition in enumerate(conditions):
@@ -817,15 +715,15 @@ class Catalog:
             values |= {f"{name}low": condition.low, f"{name}high": condition.high}
             bounds = [f"{column} >= :{name}low"] * (condition.low is not None) + [f"{column} <= :{name}high"] * (condition.high is not None)
             return f"coalesce({' AND '.join(bounds)}, 0)"
-        names = [f":{name}_{i}" for i in range(len(condition.values))]
-        values |= {mark[1:]: value for mark, value in zip(names, condition.values, strict=True)}
+        # One value however long the list: SQLite bounds how many there are, and how deep an expression is.
+        values[f"{name}any"] = json.dumps(condition.values)
         if key == "path":
-            return " OR ".join(f"path_glob(path, {mark})" for mark in names)
+            return f"EXISTS (SELECT 1 FROM json_each(:{name}any) AS pattern WHERE path_glob(notes.path, pattern.value))"
         values[name] = key
         if not self._rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,)) and key not in _COMMON_FIELDS:
             present = sorted({row[0] for row in self._rows("SELECT DISTINCT key FROM fields")} | _COMMON_FIELDS)
             raise InvalidInput(f"No note has the key {key!r} to filter by.", f"Keys here are {', '.join(present[:40])}.")
-        return f"note IN (SELECT note FROM fields WHERE key = :{name} AND value IN ({', '.join(names)}))"
+        return f"note IN (SELECT note FROM fields WHERE key = :{name} AND value IN (SELECT value FROM json_each(:{name}any)))"
 
     # -- REST sessions
 
@@ -868,23 +766,13 @@ _IN_USE = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"
 _COMMON_FIELDS = {"category", "topic", "tags", "keywords", "entities", "kind", "scope", "importance", "path", "created", "updated"}
 
 
-class _Connection(sqlite3.Connection):
-    """A connection that goes with its thread."""
-
-    def __del__(self) -> None:
-        self.close()
-
-
-class _Broken(StorageError):
-    """The file is no sound database."""
-
-
 def _stamp(stamp: Stamp) -> tuple[int, int, int]:
     return stamp.size, stamp.mtime_ns, stamp.inode
 
 
 def _path_id(path: str) -> str:
-    return path[:-3] if path.endswith(".md") else path
+    # Never the same for two paths: what still ends in .md is a whole path.
+    return path[:-3] if path.endswith(".md") and not path[:-3].lower().endswith(".md") else path
 
 
 def _batches(items: Sequence[_T]) -> Iterator[Sequence[_T]]:

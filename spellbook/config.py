@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from spellbook.errors import InvalidInput, VaultNotFound
 MARKER = ".spellbook"
 """The folder in a vault that holds settings which travel with it."""
 
-_KINDS: dict[str, type] = {"embedder": str, "chunk_tokens": int, "cache_mb": int, "threads": int}
+_KINDS: dict[str, type] = {"embedder": str, "chunk_tokens": int, "cache_mb": int, "exact_most": int, "threads": int}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,10 @@ class Config:
     What one run of Spellbook works with.
 
     `chunk_tokens`: most tokens of a chunk, estimated. `cache_mb`: vectors kept
-    on disk, those in use included. `threads`: of the embedder.
+    on disk, those in use included. `exact_most`: up to so many chunks, search by
+    meaning is exact and in memory; above, Chroma answers. `threads`: of the embedder.
+    `chroma_url`: a Chroma server instead of the embedded one; from the environment
+    alone, so that no vault that somebody hands you sends its vectors anywhere.
     """
 
     vault: Path
@@ -38,7 +41,11 @@ class Config:
     embedder: str = ""
     chunk_tokens: int = 256
     cache_mb: int = 512
+    # An exact search over so many takes half a millisecond, as Chroma does, is always fresh, and misses nothing.
+    exact_most: int = 20_000
     threads: int = 1
+    chroma_url: str = ""
+    chroma_token: str = field(default="", repr=False)
 
     @property
     def settings_file(self) -> Path:
@@ -59,7 +66,11 @@ def load(vault: str | Path | None = None, *, embedder: str | None = None, state:
     chosen = embedder or os.environ.get("SPELLBOOK_EMBEDDER") or settings.pop("embedder", "")
     settings.pop("embedder", None)
     base = Path(state or os.environ.get("SPELLBOOK_STATE") or _default_state()).expanduser()
-    return Config(vault=root, state=base.absolute() / _state_name(root), embedder=str(chosen), **settings)
+    url, token = os.environ.get("SPELLBOOK_CHROMA_URL", ""), os.environ.get("SPELLBOOK_CHROMA_TOKEN", "")
+    if url and not re.match(r"https?://[^/?#]", url):
+        raise InvalidInput(f"SPELLBOOK_CHROMA_URL={url!r:.80} is no http address.", "For example http://localhost:8000, or unset it.")
+    state_folder = base.absolute() / _state_name(root)
+    return Config(vault=root, state=state_folder, embedder=str(chosen), chroma_url=url, chroma_token=token, **settings)
 
 
 def find_vault(vault: str | Path | None = None) -> Path:
@@ -69,10 +80,13 @@ def find_vault(vault: str | Path | None = None) -> Path:
     The argument, else SPELLBOOK_VAULT, else the nearest folder upwards with
     `.spellbook/`, else `~/spellbook`. Raises VaultNotFound if it is no folder.
     """
-    named = vault or os.environ.get("SPELLBOOK_VAULT") or _nearest(Path.cwd()) or Path("~/spellbook")
-    root = Path(named).expanduser()
-    if not root.is_dir():
-        what = "is a file" if root.exists() else "does not exist"
+    named = vault or os.environ.get("SPELLBOOK_VAULT") or _nearest() or Path("~/spellbook")
+    try:
+        root = Path(named).expanduser()
+        what = "" if root.is_dir() else "is a file" if root.exists() else "does not exist"
+    except (RuntimeError, ValueError):  # `~nobody`, or NUL in the name
+        root, what = Path(named), "does not exist"
+    if what:
         raise VaultNotFound(
             f"{root}: the vault folder {what}.",
             "Give the folder of your notes with --vault DIR or SPELLBOOK_VAULT, or make one with `spellbook init DIR`.",
@@ -80,8 +94,9 @@ def find_vault(vault: str | Path | None = None) -> Path:
     return root.resolve()
 
 
-def _nearest(start: Path) -> Path | None:
+def _nearest() -> Path | None:
     try:
+        start = Path.cwd()
         return next((folder for folder in (start, *start.parents) if (folder / MARKER).is_dir()), None)
     except OSError:
         return None
@@ -102,9 +117,7 @@ def _state_name(root: Path) -> str:
 def _read_settings(file: Path) -> dict[str, Any]:
     try:
         raw: Mapping[str, Any] = tomllib.loads(file.read_text("utf-8-sig"))
-    except FileNotFoundError:
-        return {}
-    except NotADirectoryError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Mend or delete the file.") from error

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from spellbook.chunks import Chunk
 from spellbook.errors import Conflict, InvalidInput
-from spellbook.notes import FRONTMATTER, Block, Note, dump, lines, newline, parse
+from spellbook.frontmatter import FRONTMATTER, dump
+from spellbook.notes import Block, Note, blocks, lines, newline, parse
 
 if TYPE_CHECKING:
     import yaml
@@ -34,15 +36,16 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
         raise InvalidInput(f"{note.path}, line {fault.line}: {fault.reason}.", "Mend the line first; nothing was changed.")
     import yaml
 
+    # A value that is there already keeps its spelling.
+    changes = {key: value for key, value in changes.items() if not (key in note.meta and _same(note.meta[key], value))}
     text = note.text
-    wanted = {**note.meta, **changes}
-    asked = {key: value for key, value in wanted.items() if value is not None or key not in changes}
+    asked = {key: value for key, value in {**note.meta, **changes}.items() if value is not None or key not in changes}
     try:
         for key, value in changes.items():
-            text = _removed(text, key) if value is None else _set(text, key, value)
+            text = _removed(text, key) if value is None else _set(text, key, value, note.meta.get(key))
         after = parse(note.path, note.encode(text))
-        exact = after.faults == note.faults and after.body == note.body and _same(after.meta, asked)
-    except (yaml.YAMLError, ValueError):
+        exact = _told(after) <= _told(note) and after.body == note.body and _same(after.meta, asked)
+    except (yaml.YAMLError, ValueError, RecursionError):
         exact = False
     if not exact:
         names = ", ".join(changes)
@@ -61,48 +64,74 @@ def rewrite(note: Note, chunk: Chunk, content: str) -> str:
     section stay. Raises InvalidInput if `content` would swallow what follows
     (an open code fence, say).
     """
-    old = note.text[chunk.start : chunk.end]
-    begin = chunk.start + len(old) - len(old.lstrip("\r\n"))
-    first = next((block for block in note.blocks if _at(note, block) == begin and block.kind == "heading"), None)
-    new = re.sub(r"\r\n|\r|\n", newline(note.text), content.strip("\r\n"))
-    own = re.match(r" {0,3}(#{1,6})\s", new)
-    tail = old[len(old.rstrip()) :].lstrip(" \t") or ("" if chunk.end == len(note.text) else newline(note.text))
-    if first and not (own and len(own[1]) <= max(first.level, 1)):
-        body_from = begin + sum(map(len, lines(note.text[begin : chunk.end])[: first.end - first.start]))
-        rest = note.text[body_from : chunk.end]
-        gap = rest[: len(rest) - len(rest.lstrip("\r\n"))] if rest.strip() else newline(note.text)
-        heading = note.text[begin:body_from].rstrip("\r\n") + newline(note.text)
-        new = heading + (gap if rest.strip() else newline(note.text)) + new
-        if not rest.strip():
-            tail = rest if rest.strip(" \t") else tail
-    text = note.text[:begin] + new + tail + note.text[chunk.end :]
-    _keeps_rest(note, chunk, text)
-    return text
-
-
-def without(note: Note, chunk: Chunk) -> str:
-    """Return `note`'s text with `chunk` cut out, heading and all."""
-    text = note.text[: chunk.start] + note.text[chunk.end :]
-    _keeps_rest(note, chunk, text)
-    return text
-
-
-def _keeps_rest(note: Note, chunk: Chunk, text: str) -> None:
-    after = parse(note.path, note.encode(text))
-    shift = len(text) - len(note.text)
-    followers = [(block.kind, block.level, _at(note, block) + shift) for block in note.blocks if _at(note, block) >= chunk.end]
-    now = {(block.kind, block.level, _at(after, block)) for block in after.blocks}
-    before = [block for block in note.blocks if block.kind == "heading" and _at(note, block) < chunk.start]
-    still = {(block.level, block.text, _at(after, block)) for block in after.blocks if block.kind == "heading"}
-    if not now.issuperset(followers) or any((b.level, b.text, _at(note, b)) not in still for b in before):
+    end_of_line = newline(note.text)
+    source = lines(note.text[chunk.start : chunk.end])
+    written = [i for i, line in enumerate(source) if line.strip()]
+    first, last = (written[0], written[-1] + 1) if written else (len(source), len(source))
+    lead, tail = "".join(source[:first]), "".join(source[last:])
+    new = re.sub(r"\r\n|\r|\n", end_of_line, content.strip("\r\n"))
+    begin = chunk.start + len(lead)
+    heading = next((block for at, block in _placed(note) if at == begin and block.kind == "heading"), None)
+    own = next(blocks(new), None)
+    if heading and not (own and own.kind == "heading" and own.start == 0 and own.level <= heading.level):
+        below = first + heading.end - heading.start
+        rest = next((i for i in written if i >= below), len(source))
+        title = "".join(source[first:below])
+        gap = "".join(source[below:rest]) if rest < len(source) else end_of_line
+        lead += title + ("" if title.endswith(("\r", "\n")) else end_of_line) + gap
+    last_line = source[last - 1] if last else ""
+    # The line end of the last line, or what a part cut within a line ends in.
+    new += last_line[len(last_line.rstrip()) :].lstrip(" \t") if last_line.endswith(("\r", "\n")) else ""
+    if not last_line.endswith(("\r", "\n")) and chunk.end < len(note.text):
+        new += last_line[len(last_line.rstrip()) :] or end_of_line
+    text = note.text[: chunk.start] + lead + new + tail + note.text[chunk.end :]
+    if not _keeps_rest(note, chunk, text):
         raise InvalidInput(
             f"{note.path}: with this text the sections around it would be read differently.",
             "Close every code fence and HTML comment in the text; nothing was changed.",
         )
+    return text
 
 
-def _at(note: Note, block: Block) -> int:
-    return note.body_at + sum(map(len, lines(note.body)[: block.start]))
+def without(note: Note, chunk: Chunk) -> str:
+    """Return `note`'s text with `chunk` cut out, heading and all; a blank line stays where what follows needs one."""
+    for between in ("", newline(note.text), newline(note.text) * 2):
+        text = note.text[: chunk.start] + between + note.text[chunk.end :]
+        if _keeps_rest(note, chunk, text):
+            return text
+    raise InvalidInput(
+        f"{note.path}: without this section the sections around it would be read differently.",
+        "Edit the file by hand; nothing was changed.",
+    )
+
+
+def _keeps_rest(note: Note, chunk: Chunk, text: str) -> bool:
+    """Whether everything around `chunk` reads in `text` as it did: frontmatter, headings, and the blocks that follow."""
+    try:
+        after = parse(note.path, note.encode(text))
+    except UnicodeEncodeError:
+        return False
+    if after.body_at != note.body_at or not _same(after.meta, note.meta):
+        return False
+    shift = len(text) - len(note.text)
+    before = [(at, block) for at, block in _placed(note) if at < chunk.start or at >= chunk.end]
+    now = [(at, block) for at, block in _placed(after) if at < chunk.start or at >= chunk.end + shift]
+
+    def headings(placed: list[tuple[int, Block]], moved: int) -> list[tuple[int, int, str]]:
+        return [(at + moved * (at >= chunk.end), b.level, b.text) for at, b in placed if b.kind == "heading"]
+
+    followers = {(block.kind, at + shift) for at, block in before if at >= chunk.end}
+    return headings(before, shift) == headings(now, 0) and followers <= {(block.kind, at) for at, block in now}
+
+
+def _placed(note: Note) -> list[tuple[int, Block]]:
+    """The note's blocks, each with the character of the text at which its first line begins."""
+    offsets = [*accumulate(map(len, lines(note.body)), initial=note.body_at)]
+    return [(offsets[block.start], block) for block in note.blocks]
+
+
+def _told(note: Note) -> set[str]:
+    return {fault.reason for fault in note.faults}
 
 
 def _same(a: object, b: object) -> bool:
@@ -114,7 +143,7 @@ def _same(a: object, b: object) -> bool:
     return type(a) is type(b) and (a == b or (a != a and b != b))
 
 
-def _set(text: str, key: str, value: object) -> str:
+def _set(text: str, key: str, value: object, old: object) -> str:
     match = FRONTMATTER.match(text)
     if match is None:
         end = newline(text)
@@ -124,14 +153,15 @@ def _set(text: str, key: str, value: object) -> str:
     root = _root(header)
     found = _find(root, key)
     if found is not None:
-        header = _replaced(header, *found, value)
+        header = _replaced(header, *found, value, old)
     elif root is not None and root.flow_style:
         at = root.end_mark.index - 1
         comma = ", " if root.value else ""
         header = f"{header[:at].rstrip()}{comma}{_entry(key, value)}{header[at:]}"
     else:
         end = newline(text)
-        header += ("" if not header or header.endswith(("\n", "\r")) else end) + _entry(key, value) + end
+        indent = " " * root.start_mark.column if root else ""
+        header += f"{indent}{_entry(key, value)}{end}"
     return text[: match.start(1)] + header + text[match.end(1) :]
 
 
@@ -146,16 +176,20 @@ def _removed(text: str, key: str) -> str:
         return text
     header = match[1]
     start, end = found[0].start_mark.index, _end(*found)
-    line = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match(header, end)
-    end = line.end() if line else end
-    return text[: match.start(1)] + header[:start] + header[end:] + text[match.end(1) :]
+    return text[: match.start(1)] + header[:start] + header[_line_end(header, end) :] + text[match.end(1) :]
+
+
+def _line_end(header: str, at: int) -> int:
+    """Where the line of `at` ends, its end included; a literal's mark stands at the end of its last line already."""
+    line = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match(header, at)
+    return at if line is None or header[at - 1 : at] in {"\r", "\n"} else line.end()
 
 
 def _root(header: str) -> yaml.MappingNode | None:
     import yaml
 
     # libyaml, as for reading: the pure loader refuses `[방법은?]`.
-    root = yaml.compose(header, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    root = yaml.compose(header.replace("\0", " "), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return root if isinstance(root, yaml.MappingNode) else None
 
 
@@ -189,19 +223,19 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from child if isinstance(child, tuple) else (child,)
 
 
-def _replaced(header: str, key: yaml.Node, node: yaml.Node, value: object) -> str:
+def _replaced(header: str, key: yaml.Node, node: yaml.Node, value: object, old: object) -> str:
     colon = header.index(":", key.end_mark.index) + 1
     if node.start_mark.index < key.end_mark.index:
         alias = re.compile(r"[ \t]*\*[^\s,\]}]+").match(header, colon)
         end = alias.end() if alias else colon
         return f"{header[:colon]} {dump(value)}{header[end:]}"
-    if isinstance(node, _yaml().SequenceNode) and isinstance(value, list):
-        edited = _edited_list(header, node, value)
+    if isinstance(node, _yaml().SequenceNode) and isinstance(old, list) and isinstance(value, list):
+        edited = _edited_list(header, node, old, value)
         if edited is not None:
             return edited
     end = _end(key, node)
-    old = header[colon:end]
-    tail = old[len(old.rstrip()) :]
+    spelled = header[colon:end]
+    tail = spelled[len(spelled.rstrip(" \t\r\n")) :]
     comments = _comments(header, colon, end, node)
     style = getattr(node, "style", None)
     return header[:colon] + " " + _scalar(value, style) + comments + tail + header[end:]
@@ -209,7 +243,7 @@ def _replaced(header: str, key: yaml.Node, node: yaml.Node, value: object) -> st
 
 def _scalar(value: object, style: str | None) -> str:
     if isinstance(value, str) and style in {"'", '"'}:
-        return str(_yaml().safe_dump(value, default_style=style, allow_unicode=True, width=float("inf"))).strip()
+        return dump(value, style)
     return dump(value)
 
 
@@ -240,33 +274,38 @@ def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from _leaves(child)
 
 
-def _edited_list(header: str, node: yaml.SequenceNode, value: list[object]) -> str | None:
+def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value: list[object]) -> str | None:
     """Take items out of a list and append to it where that is all that was asked, else None."""
-    if any(not isinstance(item, _yaml().ScalarNode) for item in node.value) or not node.value:
-        return None
-    old = _values(header, node)
-    kept = [i for i, item in enumerate(old) if any(_same(item, each) for each in value)]
+    start, end = node.start_mark.index, node.end_mark.index
+    if any(not (isinstance(item, _yaml().ScalarNode) and start <= item.start_mark.index < end) for item in node.value):
+        return None  # nested values, or an alias, which has the marks of its anchor
+    kept: list[int] = []
+    for i, item in enumerate(old):
+        if len(kept) < len(value) and _same(item, value[len(kept)]):
+            kept.append(i)
     added = value[len(kept) :]
-    if not kept or not _same([old[i] for i in kept], value[: len(kept)]):
+    if not kept:
         return None
+    stay = set(kept)
     items = node.value
     cuts: list[tuple[int, int, str]] = []  # replaced from the back, so that marks stay true
     for i in range(len(items)):
-        if i in kept:
+        if i in stay:
             continue
         if not node.flow_style:
             start = max(header.rfind("\n", 0, items[i].start_mark.index), header.rfind("\r", 0, items[i].start_mark.index)) + 1
             if i == 0 and header[start : items[i].start_mark.index].strip() != "-":
                 return None  # the first item shares its line with something
-            rest = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match(header, items[i].end_mark.index)
-            cuts.append((start, rest.end() if rest else items[i].end_mark.index, ""))
-        elif i < max(kept):
+            cuts.append((start, _line_end(header, items[i].end_mark.index), ""))
+        elif i < kept[-1]:
             cuts.append((items[i].start_mark.index, items[i + 1].start_mark.index, ""))
-    last = items[max(kept)]
+    last = items[kept[-1]]
     if node.flow_style and last is not items[-1]:
         cuts.append((last.end_mark.index, items[-1].end_mark.index, ""))
     if added and node.flow_style:
         cuts.append((last.end_mark.index, last.end_mark.index, "".join(f", {_in_flow(each)}" for each in added)))
+    elif added and getattr(last, "style", None) in {"|", ">"}:
+        return None
     elif added:
         line = max(header.rfind("\n", 0, last.start_mark.index), header.rfind("\r", 0, last.start_mark.index)) + 1
         rest = re.compile(r"[^\r\n]*").match(header, last.end_mark.index)
@@ -276,13 +315,6 @@ def _edited_list(header: str, node: yaml.SequenceNode, value: list[object]) -> s
     for start, end, new in sorted(cuts, key=lambda cut: (cut[0], cut[1]), reverse=True):
         header = header[:start] + new + header[end:]
     return header
-
-
-def _values(header: str, node: yaml.Node) -> list[object]:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return [yaml.load(header[item.start_mark.index : item.end_mark.index], Loader=loader) for item in node.value]
 
 
 def _in_flow(value: object) -> str:

@@ -123,14 +123,14 @@ def _range(key: str, value: object) -> tuple[float | None, float | None]:
     if isinstance(value, Mapping):
         if not value or not value.keys() <= {"from", "to"}:
             raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", 'A range is {"from": "2026-01-01", "to": "2026-12-31"}.')
-        first, last = value.get("from"), value.get("to")
+        first, last = value.get("from") or "", value.get("to") or ""
     else:
         text = str(value).strip()
         first, dots, last = (part.strip() for part in text.partition(".."))
         if not dots:
             first, last = (text[2:], "") if text.startswith(">=") else ("", text[2:]) if text.startswith("<=") else (text, text)
-        if not first and not last:
-            raise InvalidInput(f"The filter {key}={value!r:.80} names no date.", f"For example: {key}=2026-11-01..2026-11-30")
+    if not first and not last:
+        raise InvalidInput(f"The filter {key}={value!r:.80} names no date.", f"For example: {key}=2026-11-01..2026-11-30")
     return _moment(key, first, False) if first else None, _moment(key, last, True) if last else None
 
 
@@ -140,7 +140,8 @@ def _moment(key: str, value: object, end: bool) -> float:
         if len(text) > 10:
             return dt.datetime.fromisoformat(text).timestamp()
         parts = [int(part) for part in text.split("-")]
-        start = dt.datetime(*[*parts, 1, 1][:3]) if len(parts) < 3 else dt.datetime(*parts)  # type: ignore[arg-type]
+        year, month, day = (*parts, 1, 1)[:3] if len(parts) < 3 else parts
+        start = dt.datetime(year, month, day)
         if not end:
             return start.timestamp()
         if len(parts) == 1:

@@ -49,12 +49,12 @@ def chunking(notes: Mapping[str, Note]) -> dict[str, Any]:
     """Return `{principles, ideal_chunk_size {min_tokens, max_tokens}, examples}` from the guides by name."""
     guide = notes["chunking"]
     return {
-        "principles": _items(guide, "principles") + _items(guide, "leave"),
+        "principles": _told(guide, "principles") + _told(guide, "leave"),
         "ideal_chunk_size": {
             "min_tokens": _number(guide, "min_tokens", memory.MIN_TOKENS),
             "max_tokens": _number(guide, "max_tokens", memory.MAX_TOKENS),
         },
-        "examples": _sections(notes["examples"]),
+        "examples": _sections(notes["examples"]) or _sections(_original(notes["examples"])),
     }
 
 
@@ -68,17 +68,27 @@ def metadata_rules(notes: Mapping[str, Note]) -> dict[str, Any]:
             "min": _number(guide, "keyword_min", memory.MIN_KEYWORDS),
             "max": _number(guide, "keyword_max", memory.MAX_KEYWORDS),
         },
-        "keyword_guidelines": _items(guide, "keywords"),
-        "question_guidelines": _items(guide, "questions"),
-        "entity_extraction": _items(guide, "entities"),
-        "topic_and_category": _items(guide, "topic"),
-        "importance": _items(guide, "importance"),
+        "keyword_guidelines": _told(guide, "keywords"),
+        "question_guidelines": _told(guide, "questions"),
+        "entity_extraction": _told(guide, "entities"),
+        "topic_and_category": _told(guide, "topic"),
+        "importance": _told(guide, "importance"),
     }
 
 
 def _number(note: Note, key: str, default: int) -> int:
     value = note.meta.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else default
+
+
+def _told(note: Note, name: str) -> list[str]:
+    """The list items of a section, the packaged ones where the note has none."""
+    return _items(note, name) or _items(_original(note), name)
+
+
+def _original(note: Note) -> Note:
+    language = str(note.meta.get("language"))
+    return packaged(language if language in LANGUAGES else LANGUAGES[0])[str(note.meta.get("guide"))]
 
 
 def _items(note: Note, name: str) -> list[str]:

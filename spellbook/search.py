@@ -30,11 +30,9 @@ Mode = Literal["semantic", "keyword", "both"]
 SEMANTIC, KEYWORD = 0.7, 0.3
 """Weights of the legs in `both`: best of nine question sets, see tests/benchmarks/README.md."""
 
-EXACT_MOST = 20_000
-"""Up to so many vectors an exact search in memory is as fast as Chroma, always fresh, and misses nothing."""
-
 MOST_QUERY = 20_000
 MOST_HITS = 100
+MOST_KEYWORDS = 200
 _POOL = 50
 _FILTERED_MOST = 5_000
 _IMPORTANCE = 0.04
@@ -120,10 +118,13 @@ class Question:
     def __post_init__(self) -> None:
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
             raise InvalidInput("There is nothing to search for.", "Give a question or some words.")
-        if len(self.text) > MOST_QUERY:
+        letters = max(len(self.text), sum(map(len, self.keywords)))
+        if letters > MOST_QUERY:
             raise InvalidInput(
-                f"The query has {len(self.text):,} letters; {MOST_QUERY:,} are the most.", "Ask with a sentence, or the words that matter."
+                f"The query has {letters:,} letters; {MOST_QUERY:,} are the most.", "Ask with a sentence, or the words that matter."
             )
+        if len(self.keywords) > MOST_KEYWORDS:
+            raise InvalidInput(f"There are {len(self.keywords)} keywords; {MOST_KEYWORDS} are the most.", "Give the words that matter.")
         if not 1 <= self.limit <= MOST_HITS:
             raise InvalidInput(f"The limit {self.limit} makes no sense.", f"Ask for 1 to {MOST_HITS} hits.")
         if not 0 <= self.min_score <= 1:
@@ -134,10 +135,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class _Leg:
-    """What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score in 0..1."""
+    """
+    What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score in 0..1.
+
+    `beyond` is what a score of 1 does not show: how far above it the leg would go.
+    """
 
     rank: int
     score: float
+    beyond: float = 0.0
 
 
 class Searcher:
@@ -173,9 +179,11 @@ class Searcher:
             counts = catalog.counts()
         legs = {number: (semantic[number][1] if number in semantic else cosines.get(number), keyword.get(number)) for number in found}
         weights = _weights(question.mode, vector is not None)
-        ranked = sorted((_weighed(found[n], *pair, weights) for n, pair in legs.items()), key=_order)
-        best = [hit for hit in ranked if hit.score > 0 and hit.score >= question.min_score][: question.limit]
-        return Answer(question.text, pack(best, _words(question), question.max_tokens), _state(counts, reasons))
+        weighed = [(_weighed(found[n], *pair, weights), pair[1].beyond if pair[1] else 0.0) for n, pair in legs.items()]
+        ranked = [hit for hit, _ in sorted(weighed, key=_order)]
+        # A word that most chunks hold is worth nothing beside a rare one, yet whoever asks for it finds it.
+        best = [hit for hit in ranked if hit.score >= question.min_score and (hit.score > 0 or question.mode == "keyword")]
+        return Answer(question.text, pack(best[: question.limit], _words(question), question.max_tokens), _state(counts, reasons))
 
     def nearest(self, text: str, limit: int = 5) -> list[tuple[Found, float]]:
         """Return the chunks most like the passage `text` with their scores, for finding duplicates. Raises EmbeddingError."""
@@ -185,6 +193,8 @@ class Searcher:
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[Found, float]]:
         """Return the chunks nearest to a passage's vector with their scores."""
         with self._index.catalog.reading():
+            if self._index.catalog.fingerprint != self._index.embedder.fingerprint:
+                return []  # nothing there can be compared with it
             best = self._nearest(vector, None, limit, [])
             scores = {key: score(cosine, self._index.embedder.scale) for key, cosine in best}
             found = self._index.catalog.by_key([key for key, _ in best])
@@ -235,7 +245,7 @@ class Searcher:
         """Return the nearest keys in use: exactly where that is as fast, else from Chroma and, exactly, what it has not seen."""
         catalog = self._index.catalog
         in_use = catalog.counts().chunks
-        if in_use <= EXACT_MOST:
+        if in_use <= self._index.config.exact_most:
             with self._guard:
                 if len(self._matrix) > 2 * in_use + 1_000:
                     self._matrix.clear()
@@ -301,7 +311,8 @@ class Searcher:
         ranked = {number: rank for rank, (number, _) in enumerate(rows, 1)}
         missing = [number for number in also if number not in ranked]
         rows = [*rows, *catalog.match_among(expression, missing)] if missing else rows
-        return {number: _Leg(ranked.get(number, 0), min(1.0, bm25 / most)) for number, bm25 in rows}
+        shares = [(number, bm25 / most) for number, bm25 in rows]
+        return {number: _Leg(ranked.get(number, 0), min(1.0, share), max(0.0, round(share - 1, 4))) for number, share in shares}
 
 
 def _idf(total: int, frequency: int) -> float:
@@ -361,10 +372,11 @@ def _adjustments(found: Found) -> Iterable[tuple[str, float]]:
         yield "pinned", _PINNED
 
 
-def _order(hit: Hit) -> tuple[float, str, str]:
+def _order(weighed: tuple[Hit, float]) -> tuple[float, float, str, str]:
+    hit, beyond = weighed
     # Newest first among equals: dates in ISO sort backwards by their inverted digits.
     newest = "".join(chr(0x10FFFF - ord(letter)) for letter in hit.updated or hit.created or "") or "\U0010ffff"
-    return -hit.score, newest, hit.id
+    return -hit.score, -beyond, newest, hit.id
 
 
 def _words(question: Question) -> list[str]:
@@ -388,7 +400,8 @@ def pack(hits: Sequence[Hit], words: Sequence[str], max_tokens: int) -> tuple[Hi
     left = max_tokens
     packed = []
     for i, hit in enumerate(hits):
-        reserved = _POINTER_TOKENS * (len(hits) - i - 1)
+        # However many pointers follow, the best have half of the budget.
+        reserved = min(_POINTER_TOKENS * (len(hits) - i - 1), max_tokens // 2)
         text = hit.text.strip()
         size = terms.estimate_tokens(text)
         room = left - reserved - _POINTER_TOKENS

@@ -13,23 +13,27 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import logging
 import os
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from spellbook import chunks, terms
 from spellbook.catalog import ChunkRow, Entry, Known
-from spellbook.errors import EmbeddingError, MemoryNotFound, StorageError, UnreadableNote
+from spellbook.errors import EmbeddingError, MemoryNotFound, PathOutsideVault, StorageError, UnreadableNote
 from spellbook.filters import fold
 from spellbook.index import Index
 from spellbook.models import vector_key
 from spellbook.notes import Fault, Note, Stamp, parse
 from spellbook.vault import Vault, digest
 from spellbook.vectors import Unavailable
+
+_log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage ("reading", "embedding"), how much is done and of how much."""
@@ -41,6 +45,7 @@ _FEW = 10
 _BATCH_FILES = 100
 _BATCH_BYTES = 2_000_000
 _BATCH_TEXTS = 16
+_LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
 def words(index: Index, *, full: bool = False, progress: Progress | None = None) -> Report:
     """First stage: read what changed anywhere in the vault; afterwards search by words is right."""
     index.catalog.recut(f"{chunks.TEMPLATE}:{index.config.chunk_tokens}")
-    index.catalog.adopt(index.embedder.fingerprint, lambda text: vector_key(index.embedder.fingerprint, text))
+    _adopt(index)
     listing = index.vault.walk()
     known = index.catalog.known()
     work = plan(listing.files, known, listing.hidden, full=full)
@@ -129,18 +134,29 @@ def words(index: Index, *, full: bool = False, progress: Progress | None = None)
             "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.",
         )
     index.catalog.set_walk_faults(listing.faults)
+    index.vault.sweep(listing.litter)
     _take(index, work, known, report, full=full, progress=progress)
     return report
 
 
 def some(index: Index, paths: Sequence[str]) -> Report:
     """First stage for `paths` alone, which somebody says have changed; waits for no other process."""
-    known = index.catalog.known(paths)
-    disk = {path: stamp for path in paths if (stamp := index.vault.stamp(path))}
-    work = Plan(tuple(sorted(disk)), tuple(sorted(known.keys() - disk.keys())))
+    _adopt(index)
     report = Report(scanned=len(paths))
-    _take(index, work, known, report, alone=True)
+    left = list(paths)
+    for _ in range(_LOOKS):
+        known = index.catalog.known(left)
+        disk = {path: stamp for path in left if (stamp := index.vault.spelled(path))}
+        work = Plan(tuple(sorted(disk)), tuple(sorted(known.keys() - disk.keys())))
+        late = _take(index, work, known, report, alone=True)
+        if not late:  # else somebody wrote in between, and a caller wants to find what it has just written
+            break
+        left = late
     return report
+
+
+def _adopt(index: Index) -> None:
+    index.catalog.adopt(index.embedder.fingerprint, lambda text: vector_key(index.embedder.fingerprint, text))
 
 
 def finish(index: Index, report: Report, started: float) -> Report:
@@ -161,9 +177,11 @@ def _take(
     full: bool = False,
     alone: bool = False,
     progress: Progress | None = None,
-) -> None:
-    lost = {known[path].sha256: path for path in work.gone if known[path].sha256}
+) -> list[str]:
+    """Read and commit `work`, add to `report`, and return the paths that changed while they were read."""
+    lost = Counter(known[path].sha256 for path in work.gone if known[path].sha256)
     done, moved = 0, 0
+    late: list[str] = []
     for batch in _batches(index.vault, work.read):
         with contextlib.nullcontext() if alone else _sparing(index):
             if not alone and not full:
@@ -184,13 +202,16 @@ def _take(
             keys = {chunk.key for entry in news for chunk in entry.chunks}
             report.reused += len(index.catalog.has_vectors(keys))
             taken, _ = index.catalog.apply(news, (), index.vault.stamp, index.embedder.fingerprint) if news else ([], [])
+        accepted = set(taken)
         for entry in news:
-            if entry.path not in taken:
+            if entry.path not in accepted:
+                late.append(entry.path)
                 continue
             if entry.path in fresh:
                 report.changed += fresh[entry.path].sha256 != entry.sha256
                 report.unchanged += fresh[entry.path].sha256 == entry.sha256
-            elif entry.sha256 in lost:
+            elif lost[entry.sha256]:
+                lost[entry.sha256] -= 1
                 moved += 1
                 report.moved += 1
             else:
@@ -199,8 +220,9 @@ def _take(
         if progress:
             progress("reading", done, len(work.read))
     if work.gone:
-        _, forgotten = index.catalog.apply((), work.gone, index.vault.stamp, index.embedder.fingerprint)
-        report.removed = max(0, len(forgotten) - moved)
+        _, forgotten = index.catalog.apply((), work.gone, index.vault.spelled, index.embedder.fingerprint)
+        report.removed += max(0, len(forgotten) - moved)
+    return late
 
 
 def read(index: Index, path: str, known: Known | None = None) -> Entry | None:
@@ -213,7 +235,7 @@ def read(index: Index, path: str, known: Known | None = None) -> Entry | None:
     read_ns = time.time_ns()
     try:
         data, stamp = index.vault.read(path)
-    except MemoryNotFound:
+    except (MemoryNotFound, PathOutsideVault):  # it was there a moment ago, or was no link
         return None
     except UnreadableNote as error:
         # Its stamp is not trusted: permissions may change without showing in it.
@@ -222,10 +244,12 @@ def read(index: Index, path: str, known: Known | None = None) -> Entry | None:
     if known is not None and known.sha256 == sha256:
         return Entry(path, stamp, read_ns, sha256)
     try:
-        note = parse(path, data)
+        return entry(index, parse(path, data), stamp, read_ns, sha256)
     except UnreadableNote as error:
         return Entry(path, stamp, read_ns, sha256, (Fault(path, error.line or 0, _reason(path, error)),))
-    return entry(index, note, stamp, read_ns, sha256)
+    except Exception as error:  # whatever one note does, the others are indexed
+        _log.exception("%s cannot be read", path)
+        return Entry(path, stamp, read_ns, sha256, (Fault(path, 0, f"Spellbook cannot read it ({type(error).__name__}: {error})"),))
 
 
 def entry(index: Index, note: Note, stamp: Stamp, read_ns: int, sha256: str) -> Entry:
@@ -291,7 +315,7 @@ def embed(
             batch = keys[start : start + _BATCH_TEXTS]
             rows = index.catalog.claim(batch, owner) if attempt == 0 else index.catalog.texts(batch)
             if rows:
-                stored += index.catalog.add_vectors(vectors(index, [text for _, text in rows], [key for key, _ in rows]))
+                stored += index.catalog.add_vectors(vectors(index, rows))
             done += len(batch)
             if progress:
                 progress("embedding", done, max(done, len(keys)))
@@ -300,17 +324,25 @@ def embed(
     return stored
 
 
-def vectors(index: Index, texts: Sequence[str], keys: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Embed `texts` and return them as rows for the catalog. Raises EmbeddingError for what is no unit vector."""
+def vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, bytes]]:
+    """
+    Embed the texts of `rows` (key, text) and return key and vector, as the catalog keeps them.
+
+    Keys of another embedding than the index's are left out: another process
+    may have changed it since. Raises EmbeddingError for what is no unit vector.
+    """
     import numpy as np
 
-    block = np.asarray(index.embedder.embed_passages(texts), dtype="<f4")
-    if block.shape != (len(texts), index.embedder.dim) or not np.isfinite(block).all():
+    rows = [(key, text) for key, text in rows if key == vector_key(index.embedder.fingerprint, text)]
+    if not rows:
+        return []
+    block = np.asarray(index.embedder.embed_passages([text for _, text in rows]), dtype="<f4")
+    if block.shape != (len(rows), index.embedder.dim) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
         raise EmbeddingError(
-            f"The embedder {index.embedder.name} gave {block.shape} for {len(texts)} texts of {index.embedder.dim} dimensions.",
+            f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {len(rows)} texts of {index.embedder.dim}.",
             "Choose another one with SPELLBOOK_EMBEDDER.",
         )
-    return [(key, row.tobytes()) for key, row in zip(keys, block, strict=True)]
+    return [(key, row.tobytes()) for (key, _), row in zip(rows, block, strict=True)]
 
 
 def settle(index: Index, added: int) -> None:
@@ -342,7 +374,7 @@ def _sparing(index: Index) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     lock = FileLock(index.config.state / "sync.lock", timeout=5)
-    with contextlib.suppress(Timeout):
+    with contextlib.suppress(Timeout, OSError):
         lock.acquire()
     try:
         yield

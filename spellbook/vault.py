@@ -14,8 +14,9 @@ import os
 import re
 import secrets
 import stat
+import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -30,8 +31,11 @@ TRASH = ".trash"
 IGNORE_FILE = ".spellbookignore"
 
 _MOST_NAME = 120
-_DEVICES = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\.|$)")
+_DEVICES = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(?= *(\.|$))")
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
+_EDGES = " .-~"
+_JOINER = "\u200d"
+_TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
 _COPY = re.compile(r"(?i)\.sync-conflict-\d|\([^)]*conflicted copy[^)]*\)|\(case conflict[^)]*\)|^~\$|^#.*#$|~$")
 
 
@@ -41,12 +45,14 @@ class Listing:
     One walk over the vault.
 
     `files` by path; `faults` of what could not be looked at; `hidden` are
-    folders that could not be listed, whose files are therefore not gone.
+    folders that could not be listed, whose files are therefore not gone;
+    `litter` are temporary files that a killed Spellbook left.
     """
 
     files: dict[str, Stamp]
     faults: tuple[Fault, ...]
     hidden: tuple[str, ...]
+    litter: tuple[str, ...] = ()
 
 
 class Vault:
@@ -55,7 +61,7 @@ class Vault:
     def __init__(self, root: Path, locks: Path) -> None:
         self.root = root
         self._locks = locks
-        self._ignoring: tuple[tuple[int, int] | None, GitIgnoreSpec | None] = (None, None)
+        self._ignoring: tuple[tuple[int, int, int] | None, GitIgnoreSpec | None] = (None, None)
 
     def walk(self) -> Listing:
         """
@@ -69,6 +75,7 @@ class Vault:
         files: dict[str, Stamp] = {}
         faults: list[Fault] = []
         hidden: list[str] = []
+        litter: list[str] = []
         folders = [""]
         while folders:
             folder = folders.pop()
@@ -82,11 +89,19 @@ class Vault:
                     ) from error
                 if error.errno != errno.ENOENT:
                     hidden.append(folder + "/")
-                    faults.append(Fault(folder, 0, f"the folder cannot be listed ({error.strerror})"))
+                    faults.append(Fault(_shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
                 continue
+            litter += [f"{folder}/{entry.name}" if folder else entry.name for entry in entries if _TEMPORARY.fullmatch(entry.name)]
             for entry in entries:
-                self._enter(entry, folder, ignored, files, folders, faults)
-        return Listing(files, tuple(faults), tuple(hidden))
+                self._enter(entry, folder, ignored, files, folders, faults, hidden)
+        return Listing(files, tuple(faults), tuple(hidden), tuple(litter))
+
+    def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
+        """Delete Spellbook's own temporary files that nobody has touched for `age` seconds; whoever wrote them was killed."""
+        for path in litter:
+            with contextlib.suppress(OSError):
+                if time.time() - os.lstat(self.root / path).st_mtime > age:
+                    os.unlink(self.root / path)
 
     def _enter(
         self,
@@ -96,6 +111,7 @@ class Vault:
         files: dict[str, Stamp],
         folders: list[str],
         faults: list[Fault],
+        hidden: list[str],
     ) -> None:
         name = entry.name
         path = f"{folder}/{name}" if folder else name
@@ -105,45 +121,50 @@ class Vault:
                 if not name.startswith(".") and not (ignored and ignored.match_file(path + "/")):
                     folders.append(path)
                 return
-            if not is_note or not self.is_note(path, ignored):
+            if not is_note or not _is_note(path) or (ignored and ignored.match_file(path)):
                 return
-            if entry.is_symlink() and not self._inside(path):
-                faults.append(Fault(path, 0, "a link that leads out of the vault, or nowhere; not read"))
+            if entry.is_symlink() and not (self._inside(path) and os.path.exists(entry.path)):
+                faults.append(Fault(_shown(path), 0, "a link that leads out of the vault, or nowhere; not read"))
                 return
             status = entry.stat()
         except OSError as error:
             if error.errno != errno.ENOENT:
-                faults.append(Fault(path, 0, f"cannot be looked at ({error.strerror})"))
+                hidden.append(path)  # it is there, so it is not gone
+                faults.append(Fault(_shown(path), 0, f"cannot be looked at ({error.strerror})"))
             return
         if not stat.S_ISREG(status.st_mode):
             return
         try:
             path.encode("utf-8")
         except UnicodeEncodeError:
-            shown = os.fsencode(path).decode("utf-8", "backslashreplace")
-            faults.append(Fault(shown, 0, "the file's name is not UTF-8; rename it"))
+            faults.append(Fault(_shown(path), 0, "the file's name is not UTF-8; rename it"))
             return
-        files[path] = Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
+        files[path] = _stamp(status)
 
-    def is_note(self, path: str, ignored: GitIgnoreSpec | None = None) -> bool:
-        """Say whether a file at `path` would be read as a note, by its name alone."""
-        parts = path.split("/")
-        if any(part.startswith(".") for part in parts) or parts[-1][-3:].lower() != ".md":
+    def is_note(self, path: str) -> bool:
+        """Say whether a file at `path` would be read as a note, by its name and `.spellbookignore` alone."""
+        if not _is_note(path):
             return False
-        if _COPY.search(parts[-1][:-3]):
-            return False
-        return not (ignored and ignored.match_file(path))
+        ignored = self._ignored()
+        if ignored is None:
+            return True
+        # As git and `walk` have it: what lies in an ignored folder cannot be had back by a later line.
+        folders = (path[: i + 1] for i, letter in enumerate(path) if letter == "/")
+        return not any(ignored.match_file(place) for place in (*folders, path))
 
     def _ignored(self) -> GitIgnoreSpec | None:
         file = self.root / IGNORE_FILE
         try:
             status = file.stat()
-            version = (status.st_mtime_ns, status.st_size)
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
             if self._ignoring[0] == version:
                 return self._ignoring[1]
             text = file.read_text("utf-8-sig", "replace")
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            # Going on without it would put into the index what was to be kept out.
+            raise InvalidInput(f"{file}: cannot be read ({error.strerror}).", "Mend its permissions, or delete it.") from error
         from pathspec import GitIgnoreSpec
 
         try:
@@ -155,13 +176,29 @@ class Vault:
 
     def stamp(self, path: str) -> Stamp | None:
         """Return the stamp of a file that `walk` would list, None if there is no such note."""
-        if not self.is_note(path, self._ignored()):
+        if not self.is_note(path):
             return None
         try:
-            status = os.stat(self.locate(path))
+            place = self.locate(path)
+            status = os.stat(place)
+            folder = path.rpartition("/")[0]
+            # `walk` goes through no link to a folder.
+            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(self.root.joinpath(*folder.split("/"))):
+                return None
         except (OSError, PathOutsideVault):
             return None
-        return Stamp(status.st_size, status.st_mtime_ns, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+        return _stamp(status)
+
+    def spelled(self, path: str) -> Stamp | None:
+        """Return what `stamp` does if the file's name is spelled just so, which macOS and Windows do not insist on."""
+        stamp = self.stamp(path)
+        folder, _, name = path.rpartition("/")
+        if stamp and os.path.lexists(self.root / folder / name.swapcase()):
+            try:
+                return stamp if name in os.listdir(self.root / folder) else None
+            except OSError:
+                return stamp
+        return stamp
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """
@@ -184,29 +221,28 @@ class Vault:
             raise MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.") from error
         except OSError as error:
             raise UnreadableNote(f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed.") from error
-        return data, Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
+        return data, _stamp(status)
 
     def locate(self, path: str) -> Path:
         """
         Return where `path` lies. Raises PathOutsideVault for what would leave the vault.
 
         Refused: absolute paths, drive letters, `..`, NUL, device names, and
-        links that lead out.
+        links that lead out. A file that has such a name nevertheless, where
+        the system gives it no meaning, is a note like any other.
         """
         parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
-        wrong = (
-            not path
-            or path.startswith(("/", "\\", "~"))
-            or bool(re.match(r"^[A-Za-z]:", path))
-            or "\0" in path
-            or any(part in {"", ".", ".."} or _DEVICES.match(part) for part in parts)
-        )
-        if wrong or not self._inside(path):
+        leaves = not path or "\0" in path or any(part in {"", ".", ".."} for part in parts)
+        elsewhere = path.startswith(("\\", "~")) or re.match(r"[A-Za-z]:", path) or any(map(_DEVICES.match, parts))
+        if leaves or not self._inside(path) or (elsewhere and (os.name == "nt" or not os.path.lexists(self.root / path))):
             raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
         return self.root.joinpath(*parts)
 
     def _inside(self, path: str) -> bool:
-        real = os.path.realpath(self.root / path)
+        try:
+            real = os.path.realpath(self.root / path)
+        except (OSError, ValueError):
+            return False
         return real.startswith(os.path.join(self.root, ""))
 
     def write(self, path: str, data: bytes, expected: str) -> None:
@@ -217,13 +253,10 @@ class Vault:
         """
         place = Path(os.path.realpath(self.locate(path)))
         with self._writing():
+            self._expect(path, expected)
             temporary = self._temporary(place.parent, data)
             try:
-                # Last look: what an editor saved since must not be lost.
-                if digest(self.read(path)[0]) != expected:
-                    raise Conflict(
-                        f"{path}: the file was changed by somebody else meanwhile.", "Read it again and repeat; nothing was written."
-                    )
+                self._expect(path, expected)  # last look: what an editor saved since must not be lost
                 os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
                 os.replace(temporary, place)
             except BaseException as error:
@@ -233,6 +266,10 @@ class Vault:
                     raise _storage(path, error) from error
                 raise
             _sync_folder(place.parent)
+
+    def _expect(self, path: str, expected: str) -> None:
+        if digest(self.read(path)[0]) != expected:
+            raise Conflict(f"{path}: the file was changed by somebody else meanwhile.", "Read it again and repeat; nothing was written.")
 
     def create(self, folder: str, name: str, data: bytes) -> str:
         """
@@ -250,8 +287,11 @@ class Vault:
     def _create(self, parts: list[str], name: str, data: bytes) -> str:
         with self._writing():
             try:
-                self.locate("/".join([*parts, "x.md"]))
                 place = self.root.joinpath(*parts)
+                if not self._inside("/".join([*parts, "x.md"])):
+                    raise PathOutsideVault(
+                        f"{'/'.join(parts)!r} leads out of the vault.", "It is a link; choose another topic or category."
+                    )
                 place.mkdir(parents=True, exist_ok=True)
                 temporary = self._temporary(place, data)
                 try:
@@ -278,6 +318,8 @@ class Vault:
                     _sync_folder(place.parent)
                     return None
                 target = self.root / TRASH / path
+                if not self._inside(f"{TRASH}/{path}"):
+                    raise PathOutsideVault(f"{TRASH} leads out of the vault.", "It is a link; put a folder in its place.")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 return _move(place, target, self.root)
             except FileNotFoundError as error:
@@ -288,10 +330,12 @@ class Vault:
     def restore(self, path: str) -> str:
         """Move a note from the trash to where it was; `path` as `remove` gave it. Returns its path, numbered if taken."""
         if not path.startswith(TRASH + "/"):
-            raise InvalidInput(f"{path}: not in the trash.", f"Give a path that begins with {TRASH}/.")
+            raise InvalidInput(f"{path:.200}: not in the trash.", f"Give a path that begins with {TRASH}/.")
         home = path.removeprefix(TRASH + "/")
-        source, target = self.locate(path), self.locate(home)
+        if not _is_note(home):
+            raise InvalidInput(f"{path:.200}: not a note.", "Move it back by hand.")
         with self._writing():
+            source, target = self._in_trash(path), self.root.joinpath(*home.split("/"))
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 return _move(source, target, self.root)
@@ -300,16 +344,30 @@ class Vault:
             except OSError as error:
                 raise _storage(path, error) from error
 
+    def _in_trash(self, path: str) -> Path:
+        source = self.root.joinpath(*path.split("/"))
+        if ".." in path.split("/") or "\0" in path or not self._inside(path) or not self._inside(path.removeprefix(TRASH + "/")):
+            raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
+        return source
+
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         """One writer at a time among Spellbook's own; editors know nothing of it."""
         from filelock import FileLock, Timeout
 
+        lock = FileLock(self._locks / "write.lock", timeout=30)
         try:
-            with FileLock(self._locks / "write.lock", timeout=30):
-                yield
+            lock.acquire()
         except Timeout as error:
             raise StorageError("Another Spellbook has been writing for 30 seconds.", "Try again; nothing was written.") from error
+        except OSError as error:
+            raise StorageError(
+                f"{self._locks}: the state folder cannot be written ({error.strerror}).", "Mend it, or set SPELLBOOK_STATE."
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _temporary(self, folder: Path, data: bytes) -> Path:
         name = folder / f".spellbook-{secrets.token_hex(8)}.tmp"
@@ -333,36 +391,63 @@ def digest(data: bytes) -> str:
 def safe_name(text: str, most: int = _MOST_NAME - 3) -> str:
     """Return `text` as a file name that Windows, macOS, Linux and Obsidian accept, at most `most` bytes of UTF-8."""
     name = _FORBIDDEN.sub("-", unicodedata.normalize("NFC", text))
-    name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode()).strip(" .-")
-    kept = name.encode()[:most].decode("utf-8", "ignore").strip(" .-")
-    # A cut may leave half of a joined letter behind.
-    while len(kept) < len(name) and kept and unicodedata.combining(name[len(kept)]):
+    name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode()).strip(_EDGES)
+    name = _DEVICES.sub(r"\1-", name)
+    kept = name.encode()[:most].decode("utf-8", "ignore")
+    # A cut must not leave half of a letter that several code points make.
+    while kept and len(kept) < len(name) and (_joins(name[len(kept)]) or kept[-1] == _JOINER):
         kept = kept[:-1]
-    if not kept:
-        return "note"
-    return f"{kept}-" if _DEVICES.match(kept) else kept
+    return kept.strip(_EDGES if len(kept) < len(name) else " .") or "note"
+
+
+def _joins(letter: str) -> bool:
+    return unicodedata.category(letter)[0] == "M" or letter == _JOINER or "\U0001f3fb" <= letter <= "\U0001f3ff"
+
+
+def _is_note(path: str) -> bool:
+    parts = path.split("/")
+    if any(part.startswith(".") for part in parts) or parts[-1][-3:].lower() != ".md":
+        return False
+    return not _COPY.search(parts[-1][:-3])
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    # Some disks number files up to 2^64 and beyond; SQLite counts to 2^63.
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ino & 0x7FFF_FFFF_FFFF_FFFF)
+
+
+def _shown(path: str) -> str:
+    """A path as it can be told; a name that is not UTF-8 cannot even be printed."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _claim(source: Path, target: Path) -> bool:
     """Give the finished file its name if the name is free."""
     try:
-        os.link(source, target)
+        os.link(source, target, follow_symlinks=False)
     except FileExistsError:
         return False
-    except OSError:  # no hard links here (exFAT, some network drives)
+    except FileNotFoundError:
+        raise
+    except (OSError, NotImplementedError):  # no hard links here (exFAT, some network drives)
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return False
-        os.replace(source, target)
+        try:
+            os.replace(source, target)
+        except OSError:
+            os.unlink(target)
+            raise
     return True
 
 
 def _move(source: Path, target: Path, root: Path) -> str:
     stem, suffix = target.stem, target.suffix
     for number in range(2, 10_000):
-        if not target.exists():
-            os.rename(source, target)
+        if _claim(source, target):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(source)  # gone already where there are no hard links
             _sync_folder(source.parent)
             _sync_folder(target.parent)
             return target.relative_to(root).as_posix()

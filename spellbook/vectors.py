@@ -12,12 +12,14 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,10 +109,18 @@ class _Current:
 
 
 class Chroma:
-    """The Chroma index under `state`, of the embedding `fingerprint`; other processes may use the same one."""
+    """
+    The Chroma index under `state`, of the embedding `fingerprint`; other processes may use the same one.
 
-    def __init__(self, state: Path, fingerprint: str, dim: int) -> None:
+    With `url` (`https://host:port`, `?tenant=…&database=…` for Chroma Cloud) it lies on that server, which
+    then knows the vectors and hashes of their texts; the file under `state` only says how far it is. `token`
+    is sent along.
+    """
+
+    def __init__(self, state: Path, fingerprint: str, dim: int, url: str = "", token: str = "") -> None:
         self._state = state
+        self._url = url
+        self._token = token
         self._fingerprint = fingerprint
         self._dim = dim
         self._opened: tuple[str, int] | None = None
@@ -134,7 +144,7 @@ class Chroma:
         """
         with self._alone(_PATIENCE):
             current = self._current()
-            if not current.seq:
+            if not self._usable(current) or not current.seq or not current.rows:
                 raise Unavailable("there is no index yet")
             with self._given_up_on_error(current):
                 collection = self._open(current)
@@ -155,16 +165,17 @@ class Chroma:
             if not self._usable(current):
                 current = self._begin(current)
             todo = changes(current.seq)
+            folder = current.folder
             if current.rows > _BATCH and current.rows > 2 * len(changes(0)):
                 # Chroma never gives space back; a new folder does.
                 current = self._begin(current)
-                todo = changes(0)
+                todo, folder = changes(0), current.folder
         for start in range(0, len(todo), _BATCH):
             batch = todo[start : start + _BATCH]
             last = start + _BATCH >= len(todo)
             with self._alone(30):
                 current = self._current()
-                if not self._usable(current):
+                if not self._usable(current) or current.folder != folder:
                     raise Unavailable("the index was given up meanwhile")
                 with self._given_up_on_error(current):
                     added += self._add(current, [key for key, _ in batch], blobs, todo[-1][1] if last else current.seq)
@@ -174,15 +185,17 @@ class Chroma:
         import numpy as np
 
         collection = self._open(current)
+        # Said first: whoever goes on after a kill in here must not trust what it has open.
+        current = replace(current, epoch=current.epoch + 1)
+        self._save(current)
+        self._opened = (current.folder, current.epoch)
         there = set(collection.get(ids=list(keys), include=[])["ids"])
         # Chroma writes a row again at a fifteenth of the speed of a new one.
         fresh = blobs([key for key in keys if key not in there])
         if fresh:
             block = np.frombuffer(b"".join(fresh.values()), dtype="<f4").reshape(-1, self._dim)
             collection.upsert(ids=list(fresh), embeddings=block)
-        after = replace(current, seq=max(seq, current.seq), epoch=current.epoch + 1, rows=current.rows + len(fresh))
-        self._save(after)
-        self._opened = (after.folder, after.epoch)
+        self._save(replace(current, seq=max(seq, current.seq), rows=collection.count()))
         return len(fresh)
 
     def close(self) -> None:
@@ -199,13 +212,25 @@ class Chroma:
     def _alone(self, patience: float) -> Iterator[None]:
         from filelock import FileLock, Timeout
 
-        with self._guard:
+        if not self._guard.acquire(timeout=patience):
+            raise Unavailable("another thread holds the index")
+        try:
+            if self._url:  # a server minds its clients itself
+                yield
+                return
+            lock = FileLock(self._state / "chroma.lock", timeout=patience, poll_interval=0.01)
             try:
-                lock = FileLock(self._state / "chroma.lock", timeout=patience, poll_interval=0.01)
-                with lock:
-                    yield
+                lock.acquire()
             except Timeout as error:
                 raise Unavailable("another process holds the index") from error
+            except OSError as error:
+                raise Unavailable(str(error)) from error
+            try:
+                yield
+            finally:
+                lock.release()
+        finally:
+            self._guard.release()
 
     @contextlib.contextmanager
     def _given_up_on_error(self, current: _Current) -> Iterator[None]:
@@ -226,25 +251,42 @@ class Chroma:
     def _open(self, current: _Current) -> Any:
         if self._opened != (current.folder, current.epoch):
             self.close()
-            os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
-            import chromadb
-            from chromadb.config import Settings
-
-            self._client = chromadb.PersistentClient(str(self._state / current.folder), settings=Settings(anonymized_telemetry=False))
+            self._client = self._connect(current.folder)
             self._collection = self._client.get_or_create_collection(
-                "vectors", embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
+                current.folder if self._url else "vectors", embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
             )
             self._opened = (current.folder, current.epoch)
         return self._collection
+
+    def _connect(self, folder: str) -> Any:
+        os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
+        import chromadb
+        from chromadb.config import DEFAULT_DATABASE, DEFAULT_TENANT, Settings
+
+        settings = Settings(anonymized_telemetry=False)
+        if not self._url:
+            return chromadb.PersistentClient(str(self._state / folder), settings=settings)
+        url = urlsplit(self._url)
+        asked = parse_qs(url.query)
+        return chromadb.HttpClient(
+            host=url.hostname or "localhost",
+            port=url.port or (443 if url.scheme == "https" else 8000),
+            ssl=url.scheme == "https",
+            headers={"x-chroma-token": self._token} if self._token else {},
+            settings=settings,
+            tenant=asked.get("tenant", [DEFAULT_TENANT])[0],
+            database=asked.get("database", [DEFAULT_DATABASE])[0],
+        )
 
     # -- which folder
 
     @property
     def _file(self) -> Path:
-        return self._state / "chroma.json"
+        return self._state / ("chroma-server.json" if self._url else "chroma.json")
 
     def _usable(self, current: _Current) -> bool:
-        return current.fingerprint == self._fingerprint and bool(current.folder) and (self._state / current.folder).is_dir()
+        there = bool(current.folder) and (bool(self._url) or (self._state / current.folder).is_dir())
+        return there and current.fingerprint == self._fingerprint
 
     def _current(self) -> _Current:
         try:
@@ -260,11 +302,28 @@ class Chroma:
     def _begin(self, current: _Current) -> _Current:
         """Start an empty folder and clear away the old ones."""
         self.close()
+        if self._url:
+            return self._begin_collection(current)
         numbers = [int(path.name[7:]) for path in self._state.glob("chroma-*") if path.name[7:].isdigit()]
         new = _Current(f"chroma-{max(numbers, default=0) + 1}", self._fingerprint, 0, current.epoch + 1, 0)
-        (self._state / new.folder).mkdir(parents=True)
-        self._save(new)
+        try:
+            (self._state / new.folder).mkdir(parents=True)
+            self._save(new)
+        except OSError as error:
+            raise Unavailable(str(error)) from error
         for old in self._state.glob("chroma-*"):
             if old.name != new.folder:
                 shutil.rmtree(old, ignore_errors=True)  # a process that still has it open answers exactly instead
+        return new
+
+    def _begin_collection(self, current: _Current) -> _Current:
+        """Name a new collection on the server, and delete the old one there; other vaults' are left alone."""
+        new = _Current(f"spellbook-{secrets.token_hex(8)}", self._fingerprint, 0, current.epoch + 1, 0)
+        try:
+            if current.folder:
+                with contextlib.suppress(Exception):  # it may be gone, or the server away: then it is only litter
+                    self._connect("").delete_collection(current.folder)
+            self._save(new)
+        except OSError as error:
+            raise Unavailable(str(error)) from error
         return new

@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdog import events
@@ -21,7 +22,7 @@ from watchdog.observers import Observer
 
 from spellbook import sync
 from spellbook.book import Spellbook
-from spellbook.errors import EmbeddingError, SpellbookError
+from spellbook.errors import SpellbookError
 from spellbook.sync import Report
 from spellbook.vault import IGNORE_FILE
 
@@ -34,6 +35,8 @@ QUIET, MOST_WAIT = 0.3, 2.0
 """Seconds without an event before the vault is looked at, and the most that a stream of events can put it off."""
 FULL_LOOK = 30.0
 """Seconds between looks at everything, whatever the events said."""
+AGAIN = 2.0
+"""Seconds between such looks where there are no events, or where the last look failed; more if one takes long."""
 
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
@@ -66,8 +69,10 @@ class Watcher:
         self._to_embed = threading.Event()
         self._threads: list[threading.Thread] = []
         self._observer: BaseObserver | None = None
-        self._complaint = ""
+        self._root: tuple[int, int] | None = None
+        self._next_try = 0.0
         self._look_seconds = 0.0
+        self._said: dict[str, str] = {}
 
     def start(self) -> Watcher:
         """Begin; returns at once."""
@@ -77,13 +82,14 @@ class Watcher:
             thread.start()
         return self
 
-    def stop(self) -> None:
-        """End the watch and wait for its threads; an embedding under way finishes its batch."""
+    def stop(self, within: float = 10.0) -> None:
+        """End the watch and wait for its threads, at most `within` seconds; an embedding under way finishes its batch."""
+        deadline = time.monotonic() + within
         self._stopping.set()
         self._to_embed.set()
         self._hints.wake.set()
         for thread in self._threads:
-            thread.join(timeout=5)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def __enter__(self) -> Watcher:
         return self.start()
@@ -112,10 +118,10 @@ class Watcher:
                 due = self._hints.due(now, force=now >= next_full)
                 if due is not None:
                     full, paths = due
-                    self._look(full, paths)
+                    well = self._look(full, paths)
                     self._book.watching = True
-                    if full:
-                        next_full = time.monotonic() + self._period()
+                    if full or not well:
+                        next_full = time.monotonic() + self._period(well)
         finally:
             self._book.watching = False
             self._unobserve()
@@ -135,30 +141,27 @@ class Watcher:
                 self._stopping.wait(_ELECTION)
         return None
 
-    def _period(self) -> float:
+    def _period(self, well: bool) -> float:
         # Without events, look as often as costs no more than some per cent of a processor.
-        return FULL_LOOK if self._observer is not None else max(2.0, 40 * self._look_seconds)
+        return FULL_LOOK if well and self._observer is not None else max(AGAIN, 40 * self._look_seconds)
 
-    def _look(self, full: bool, paths: list[str]) -> None:
+    def _look(self, full: bool, paths: list[str]) -> bool:
+        """Take in what changed; say whether that went well. Whatever one look meets, there is a next one."""
         started = time.monotonic()
         try:
             report = sync.words(self._book.index) if full else sync.some(self._book.index, paths)
-        except SpellbookError as error:
-            self._complain(error)
-            return
-        self._complain(None)
-        if full:
-            self._look_seconds = time.monotonic() - started
-        if full or report.added or report.changed:
-            self._to_embed.set()
-        if self._on_report and (report.added or report.changed or report.moved or report.removed):
-            self._on_report(sync.finish(self._book.index, report, started))
-
-    def _complain(self, error: SpellbookError | None) -> None:
-        text = str(error) if error else ""
-        if text and text != self._complaint:
-            _log.warning("%s", text)
-        self._complaint = self._book.complaint = text
+            if full:
+                self._look_seconds = time.monotonic() - started
+            if full or report.added or report.changed:
+                self._to_embed.set()
+            if self._on_report and (report.added or report.changed or report.moved or report.removed):
+                self._on_report(sync.finish(self._book.index, report, started))
+        except Exception as error:
+            self._book.complaint = self._say("look", error)
+            return False
+        if full:  # a look at some files says nothing of the others
+            self._book.complaint = self._say("look", None)
+        return True
 
     def _embed(self) -> None:
         """Embed what the looks found, in a thread of its own, so that new words never wait for old vectors."""
@@ -174,25 +177,34 @@ class Watcher:
                     sync.settle(self._book.index, stored)
                 if stored and self._on_report:
                     self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))
-            except EmbeddingError as error:
-                _log.warning("%s", error)
-            except SpellbookError as error:
-                self._complain(error)
+                self._say("embed", None)
+            except Exception as error:  # tried again after the next look at everything
+                self._say("embed", error)
+
+    def _say(self, what: str, error: Exception | None) -> str:
+        """Log what went wrong, once until it is well again, and return it."""
+        text = str(error) or repr(error) if error else ""
+        if error and text != self._said.get(what):
+            _log.warning("%s", text, exc_info=None if isinstance(error, SpellbookError) else error)
+        self._said[what] = text
+        return text
 
     # -- observing
 
     def _observe(self) -> None:
         # watchdog 7.1 prints its whole state with this one when events flood in.
         warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
+        vault = self._book.config.vault
         observer = Observer()
+        self._root = _identity(vault)
         try:
-            observer.schedule(self._hints, str(self._book.config.vault), recursive=True, event_filter=_USEFUL)
+            observer.schedule(self._hints, str(vault), recursive=True, event_filter=_USEFUL)
             observer.start()
         except OSError as error:  # the limit on watches, or the root is gone; the timer still looks
-            _log.debug("no events from %s: %s", self._book.config.vault, error)
+            _log.debug("no events from %s: %s", vault, error)
             with contextlib.suppress(Exception):
                 observer.stop()
-            self._observer = None
+            self._next_try = time.monotonic() + FULL_LOOK
         else:
             self._observer = observer
 
@@ -203,16 +215,26 @@ class Watcher:
             self._observer = None
 
     def _mend_observer(self) -> None:
-        """A root that is deleted or unmounted kills the emitter and leaves the observer looking alive."""
-        if self._observer is not None and all(emitter.is_alive() for emitter in self._observer.emitters):
-            return
-        if not os.path.isdir(self._book.config.vault):
-            self._unobserve()
-            return
-        self._unobserve()
-        self._observe()
+        """Observe anew where events have ended: a root that is deleted or replaced leaves the observer looking alive."""
+        root = _identity(self._book.config.vault)
         if self._observer is not None:
+            if root == self._root and all(emitter.is_alive() for emitter in self._observer.emitters):
+                return
+            self._unobserve()
+        elif root == self._root and time.monotonic() < self._next_try:
+            return
+        if root is not None:
+            self._observe()
             self._hints.everything()
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """What tells a folder from another one of the same name; None if there is none."""
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class _Overflow(logging.Handler):
@@ -280,7 +302,8 @@ class _Hints(events.FileSystemEventHandler):
         elif is_directory:
             self._add(None)
         elif path[-3:].lower() == ".md" and path != place:
-            self._add(path.replace(os.sep, "/"))
+            # A name that is not UTF-8 is for the walk to report.
+            self._add(path.replace(os.sep, "/") if _is_utf8(path) else None)
 
     def _add(self, path: str | None) -> None:
         now = time.monotonic()
@@ -292,3 +315,11 @@ class _Hints(events.FileSystemEventHandler):
             self._first = self._first or now
             self._last = now
         self.wake.set()
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

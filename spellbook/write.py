@@ -8,6 +8,7 @@ what it now holds, or refused; it is never written over.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import difflib
 import hashlib
@@ -30,7 +31,10 @@ from spellbook.vault import TRASH, digest
 DUPLICATE = 0.95
 """From this score on a text says what another one says already."""
 
-_TRIES = 5
+_TRIES = 100
+"""Each time a file changed in the very moment it was written; somebody else got on."""
+_EMBED_AT_ONCE = 64
+_MOST_ID = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,10 @@ def write(
     now = dt.datetime.now().astimezone()
     drafts = [_draft(index, memory, str(ULID()), now) for memory in memories]
     repeats = [_duplicates(index, searcher, draft) for draft in drafts]
+    for i, draft in enumerate(drafts):
+        twin = next((j for j in range(i) if set(drafts[j].folds) & set(draft.folds)), None)
+        if twin is not None:
+            repeats[i].append(Duplicate("", "", f"chunk {twin + 1} of this call", 1.0, ""))
     if any(repeats) and not force:
         return [], repeats
     written = []
@@ -105,7 +113,7 @@ def write(
         if draft.vectors:
             index.catalog.add_vectors(draft.vectors.items())
         sync.some(index, [path])
-        found = index.catalog.note(path)
+        found = index.catalog.at(path)
         written.append(Written(found[0].id if found else path, path, index.catalog.generation, not draft.vectors))
     return written, repeats
 
@@ -122,7 +130,7 @@ def _draft(index: Index, memory: Memory, id: str, now: dt.datetime) -> _Draft:
     entry = sync.entry(index, note, Stamp(0, 0, 0), 0, "")
     rows = tuple({row.key: row.embedded for row in entry.chunks}.items())
     try:
-        vectors = dict(sync.vectors(index, [text for _, text in rows], [key for key, _ in rows]))
+        vectors = dict(sync.vectors(index, rows))
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
     return _Draft(text, rows, tuple(sync.folded(piece.text) for piece in pieces if piece.text.strip()), vectors)
@@ -164,6 +172,12 @@ def revise(
     changes = _changes(meta)
     for _ in range(_TRIES):
         found = resolve(index, chunk_id)
+        siblings = index.catalog.at(found.path)
+        if content is not None and len(siblings) > 1 and all(each.id != chunk_id for each in siblings):
+            raise InvalidInput(
+                f"{chunk_id!r} is a note of {len(siblings)} sections, and the content is for one.",
+                f"Name the section, {found.id!r} say; nothing was changed.",
+            )
         data = index.vault.read(found.path)[0]
         note = parse(found.path, data)
         piece = _piece(index, note, found, expected_hash, digest(data))
@@ -177,7 +191,7 @@ def revise(
             continue  # changed in this very moment: look again whether the parts overlap
         sync.some(index, [found.path])
         with_vectors(index, found.path)
-        after = index.catalog.note(found.path)
+        after = index.catalog.at(found.path)
         now = next((each for each in after if each.ordinal == found.ordinal), found)
         return Revised(now.id, found.path, index.catalog.generation, _difference(note.text, text, found.path))
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
@@ -185,14 +199,14 @@ def revise(
 
 def erase(index: Index, id: str, *, hard: bool = False) -> Erased:
     """
-    Erase one chunk, or a whole note if `id` is its path or it has no other chunk.
+    Erase one chunk, or a whole note if `id` names the note and none of its chunks, or it has no other chunk.
 
     What is erased goes to the trash unless `hard`. One section of a longer
     note is cut out of it, and kept in the trash as a file of its own.
     """
     found = resolve(index, id)
-    siblings = index.catalog.note(found.path)
-    if id == found.path or len(siblings) == 1:
+    siblings = index.catalog.at(found.path)
+    if len(siblings) == 1 or all(each.id != id for each in siblings):
         kept = index.vault.remove(found.path, hard=hard)
         gone = tuple(each.id for each in siblings)
     else:
@@ -207,15 +221,22 @@ def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = 
     """Erase every note of a topic. Raises MemoryNotFound if there is none."""
     found = index.catalog.topic(topic, category)
     if not found:
-        raise MemoryNotFound(f"There is no topic {topic!r}.", "get_index lists the topics.")
+        raise MemoryNotFound(f"There is no topic {topic!r:.200}.", "get_index lists the topics.")
     paths = list(dict.fromkeys(each.path for each in found))
-    kept = [index.vault.remove(path, hard=hard) for path in paths]
-    sync.some(index, paths)
+    kept = []
+    try:
+        for path in paths:
+            with contextlib.suppress(MemoryNotFound):  # gone already
+                kept.append(index.vault.remove(path, hard=hard))
+    finally:
+        sync.some(index, paths)
     return Erased(tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
 
 
 def resolve(index: Index, id: str) -> Found:
     """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
+    if len(id) > _MOST_ID:
+        raise MemoryNotFound(f"There is no memory {id[:80]!r}….", "Search for it: ids are in every hit.")
     for at in [len(id), *(i for i in range(len(id) - 1, 0, -1) if id[i] in "#~")]:
         found = index.catalog.note(id[:at])
         chunk = next((each for each in found if each.id == id), None)
@@ -228,13 +249,11 @@ def resolve(index: Index, id: str) -> Found:
 
 def with_vectors(index: Index, path: str) -> None:
     """Embed what is still pending of the note at `path`; an embedder that fails leaves it pending."""
-    found = index.catalog.note(path)
+    found = index.catalog.at(path)
     rows = index.catalog.texts([each.key for each in found]) if found else []
-    if rows:
-        try:
-            index.catalog.add_vectors(sync.vectors(index, [text for _, text in rows], [key for key, _ in rows]))
-        except EmbeddingError:
-            return
+    with contextlib.suppress(EmbeddingError):
+        # A long note that nobody embedded yet is left to the next run.
+        index.catalog.add_vectors(sync.vectors(index, rows[:_EMBED_AT_ONCE]))
 
 
 def _erase_section(index: Index, found: Found, hard: bool) -> str | None:
@@ -262,7 +281,8 @@ def _piece(index: Index, note: Note, found: Found, expected: str | None, sha256:
     suffix = found.id[len(found.id) - len(_suffix(index, found)) :] if _suffix(index, found) else ""
     piece = next((each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == suffix), None)
     seen = expected or hash_of(found.text)
-    if piece is None or not (hash_of(piece.text).startswith(seen[:16]) or (expected and sha256.startswith(expected))):
+    is_same = piece is not None and (hash_of(piece.text) == seen[:16] or (len(seen) >= 16 and bool(expected) and sha256.startswith(seen)))
+    if piece is None or not is_same:
         sync.some(index, [found.path])
         raise Conflict(f"{found.path}: the section {found.id} was changed meanwhile.", "Read it again and repeat; nothing was written.")
     return piece

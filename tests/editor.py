@@ -49,7 +49,11 @@ def main(vault: Path, seconds: float, seed: int) -> None:
         path = f"edited/{seed}/note-{random.randrange(12)}.md"
         file = vault / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        text = f"# Note {path}\n\nlead of {seed}x{count}\n\n## Zweite\n\neditword{seed}x{count} " + " ".join(random.choices("abcdefgh", k=30)) + "\n"
+        text = (
+            f"# Note {path}\n\nlead of {seed}x{count}\n\n## Zweite\n\neditword{seed}x{count} "
+            + " ".join(random.choices("abcdefgh", k=30))
+            + "\n"
+        )
         if random.random() < 0.1 and path in saved:
             file.unlink()
             del saved[path]

@@ -13,11 +13,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
+from anyio.abc import TaskStatus
 from mcp.server.mcpserver import MCPServer
 
 from spellbook import __version__
@@ -77,11 +79,11 @@ class Background:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching; done within the two seconds that clients give a server to end."""
+        """Stop watching, without waiting for an embedding under way: clients give a server two seconds to end."""
         self._stopped.set()
-        self._thread.join(timeout=1)
+        self._thread.join(timeout=0.5)
         if self._watcher:
-            self._watcher.stop()
+            self._watcher.stop(within=0.5)
 
     def _run(self) -> None:
         if self._stopped.wait(_WARM_UP_SECONDS):
@@ -96,28 +98,33 @@ class Background:
 
 
 def run_stdio(book: Spellbook, toolsets: Sequence[str]) -> None:
-    """Serve on stdin and stdout until the client closes them, or on SIGINT and SIGTERM; the vault is let go in any case."""
-    mcp = build(book, toolsets)
-    try:
-        anyio.run(_serve, mcp, book)
-    finally:
-        book.close()
+    """Serve on stdin and stdout until the client closes them, or until SIGINT or SIGTERM; ends within two seconds of that."""
+    anyio.run(_serve, build(book, toolsets))
+    deadline = time.monotonic() + 0.5
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and (not thread.daemon or thread.name.startswith("spellbook-")):
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                _leave(0)
 
 
-async def _serve(mcp: MCPServer, book: Spellbook) -> None:
+def _leave(code: int) -> NoReturn:
+    """End now: every write is whole or not begun, and the kernel frees the locks."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+async def _serve(mcp: MCPServer) -> None:
     async with anyio.create_task_group() as group:
         if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
-            group.start_soon(_end_on_signal, book)
+            await group.start(_end_on_signal)
         await mcp.run_stdio_async()
         group.cancel_scope.cancel()
 
 
-async def _end_on_signal(book: Spellbook) -> None:
+async def _end_on_signal(*, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         async for number in signals:
-            # The thread that reads stdin cannot be interrupted, so the process ends here; every write is
-            # whole or not begun, and the kernel frees the locks.
-            book.close()
-            logging.shutdown()
-            sys.stderr.flush()
-            os._exit(128 + number)
+            _leave(128 + number)  # the thread that reads stdin cannot be interrupted

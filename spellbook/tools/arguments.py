@@ -1,15 +1,15 @@
 """
 Types of tool arguments, forgiving of what clients really send.
 
-Some clients send an optional argument as the text "null", and a list or an
-object as its JSON text. The schemas stay plain: every argument is described
-and bounded, every array names its items.
+Some clients send an argument that they leave out as null or as the text
+"null", and a list or an object as its JSON text. The schemas stay plain: every
+argument is described and bounded, every array names its items.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -18,50 +18,72 @@ def _absent(value: object) -> object:
     return None if isinstance(value, str) and value.strip() in {"", "null", "None", "undefined"} else value
 
 
-def _decoded(value: object) -> object:
-    value = _absent(value)
-    if isinstance(value, str) and value.strip()[:1] in {"[", "{"}:
+def _or(default: object) -> BeforeValidator:
+    """Take what a client sends for nothing as `default`."""
+
+    def given(value: object) -> object:
+        return default if _absent(value) is None else value
+
+    return BeforeValidator(given)
+
+
+def _decoded(most: int) -> BeforeValidator:
+    """Take JSON text for what it says, and refuse what has more than `most` letters."""
+
+    def given(value: object) -> object:
+        value = _absent(value)
         try:
-            return json.loads(value)
+            if isinstance(value, str) and value.strip()[:1] in {"[", "{"}:
+                value = json.loads(value)
+            size = len(json.dumps(value, ensure_ascii=False))
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
         except ValueError:
-            return value
-    return value
+            return value  # text that looks like JSON; the verb says what it wants
+        if size > most:
+            raise ValueError(f"too large: {size:,} letters as JSON, {most:,} are the most")
+        return value
+
+    return BeforeValidator(given)
 
 
 def _listed(value: object) -> object:
-    value = _decoded(value)
     return [value] if isinstance(value, str) else value
 
 
-_STRINGS = {"type": "array", "items": {"type": "string"}}
+MOST_CHUNKS = 100
+
+_LINE = {"type": "string", "maxLength": 300}
+_STRINGS = {"type": "array", "items": _LINE, "maxItems": 50}
 
 CHUNK_SCHEMA: dict[str, Any] = {
     "type": "object",
     "description": "A finished chunk: it stands alone, holds one idea, and has 100 to 512 tokens.",
     "properties": {
-        "text": {"type": "string", "description": "The text to keep, in Markdown."},
+        "text": {"type": "string", "maxLength": 200_000, "description": "The text to keep, in Markdown."},
         "metadata": {
             "type": "object",
             "properties": {
-                "topic": {"type": "string", "description": "What it is filed under; reuse a topic from get_index where one fits."},
+                "topic": {**_LINE, "description": "What it is filed under; reuse a topic from get_index where one fits."},
                 "keywords": {**_STRINGS, "description": "3 to 10 exact terms that somebody would look for."},
                 "questions": {**_STRINGS, "description": "2 to 5 questions that this chunk answers completely."},
                 "entities": {
                     "type": "array",
+                    "maxItems": 50,
                     "description": "Named things it is about.",
                     "items": {
                         "type": "object",
                         "properties": {
-                            "name": {"type": "string"},
+                            "name": _LINE,
                             "type": {"type": "string", "enum": ["person", "project", "technology", "organization", "concept"]},
                         },
                         "required": ["name"],
                     },
                 },
                 "importance": {"type": "string", "enum": ["high", "medium", "low"]},
-                "category": {"type": "string", "description": "project, preference, knowledge, decision, article, …"},
+                "category": {**_LINE, "description": "project, preference, knowledge, decision, article, …"},
                 "tags": _STRINGS,
-                "source": {"type": "string", "description": "Where it comes from: a path, a URL, a person."},
+                "source": {**_LINE, "description": "Where it comes from: a path, a URL, a person."},
             },
             "required": ["topic", "keywords"],
         },
@@ -81,31 +103,52 @@ _FILTER_SCHEMA: dict[str, Any] = {
 
 
 def _optional(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [schema, {"type": "null"}], "description": schema.get("description", ""), "default": None}
+    return {"anyOf": [schema, {"type": "null"}], "description": schema["description"], "default": None}
+
+
+def text(description: str, most: int = 2_000) -> Any:
+    """Return the type of an optional text argument, "" if it was not given."""
+    # Not `str | None`: the SDK would take a text like `[x]` for JSON. Field first: else pydantic names its bounds
+    # as JSON Schema does not.
+    return Annotated[str, Field(max_length=most, description=description), _or("")]
+
+
+def tokens(default: int, description: str = "Most tokens of text in the answer; what does not fit is a pointer.") -> Any:
+    """Return the type of a token budget."""
+    return Annotated[int, Field(ge=50, le=50_000, description=description), _or(default)]
 
 
 Query = Annotated[str, Field(min_length=1, max_length=20_000, description="A question or a sentence, in any language.")]
 Keywords = Annotated[
     list[Annotated[str, Field(max_length=200)]],
-    BeforeValidator(_listed),
     Field(min_length=1, max_length=32, description='Exact terms, each matched as a phrase: ["Qdrant", "embedded mode"].'),
+    BeforeValidator(_listed),
+    _decoded(20_000),
 ]
-Limit = Annotated[int, Field(ge=1, le=50, description="Most hits to return.")]
-MinScore = Annotated[
-    float | None, BeforeValidator(_absent), Field(ge=0, le=1, description="Leave out weaker hits: 0.5 is related, 0.7 relevant.")
-]
-MaxTokens = Annotated[int, Field(ge=50, le=50_000, description="Most tokens of text in the answer; what does not fit is a pointer.")]
-Filter = Annotated[Any, BeforeValidator(_decoded), WithJsonSchema(_optional(_FILTER_SCHEMA))]
-SessionId = Annotated[str | None, BeforeValidator(_absent), Field(max_length=200, description="The session_id that rest() returned.")]
-ChunkArgument = Annotated[Any, BeforeValidator(_decoded), WithJsonSchema(CHUNK_SCHEMA)]
+Match = Annotated[Literal["any", "all"], Field(description="Whether a hit holds any of the keywords, or all of them."), _or("any")]
+Limit = Annotated[int, Field(ge=1, le=50, description="Most hits to return."), _or(5)]
+MinScore = Annotated[float, Field(ge=0, le=1, description="Leave out weaker hits: 0.5 is related, 0.7 relevant."), _or(0.0)]
+MaxTokens = tokens(2_000)
+IndexTokens = tokens(800, "Most tokens of the answer.")
+TopicTokens = tokens(4_000)
+Form = Annotated[Literal["text", "json"], Field(description="text to read, json to compute with."), _or("text")]
+Filter = Annotated[Any, _decoded(20_000), WithJsonSchema(_optional(_FILTER_SCHEMA))]
+Language = Annotated[Literal["en", "ko"], Field(description="The language of the guides."), _or("en")]
+SessionId = text("The session_id that rest() returned.", 200)
+ChunkArgument = Annotated[Any, _decoded(400_000), WithJsonSchema(CHUNK_SCHEMA)]
 Chunks = Annotated[
     Any,
-    BeforeValidator(_decoded),
-    WithJsonSchema({"anyOf": [CHUNK_SCHEMA, {"type": "array", "items": CHUNK_SCHEMA, "maxItems": 100}]}),
+    _decoded(4_000_000),
+    WithJsonSchema(
+        {
+            "anyOf": [CHUNK_SCHEMA, {"type": "array", "items": CHUNK_SCHEMA, "maxItems": MOST_CHUNKS}],
+            "description": "One chunk, or a list of them.",
+        }
+    ),
 ]
 Metadata = Annotated[
     Any,
-    BeforeValidator(_decoded),
+    _decoded(100_000),
     WithJsonSchema(
         _optional(
             {
@@ -117,13 +160,7 @@ Metadata = Annotated[
     ),
 ]
 MemoryId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a chunk, as a hit names it.")]
-
-
-def text(description: str, most: int = 2_000) -> Any:
-    """Return the type of an optional text argument."""
-    return Annotated[str | None, BeforeValidator(_absent), Field(max_length=most, description=description)]
-
-
+TopicName = Annotated[str, Field(min_length=1, max_length=2_000, description="A topic, as `topic` or `category/topic`.")]
 Source = text("Where it comes from, if the metadata does not say: a path, a URL, a person.")
 Category = text("Its category, if the metadata does not say: project, preference, knowledge, decision, article.", 200)
 Scope = text("Limit to one scope, category or folder.", 500)
@@ -131,4 +168,5 @@ MaybeId = text("The id of a chunk, or the path of a note for the whole note.")
 MaybeTopic = text("A topic, as `topic` or `category/topic`.")
 Content = text("The new text of the section; its heading stays unless the text brings one.", 200_000)
 ExpectedHash = text("The hash that get_topic showed for the chunk: refuse if it changed since.", 64)
-Flag = Annotated[bool, BeforeValidator(lambda value: False if _absent(value) is None else value)]
+Force = Annotated[bool, Field(description="Write it although it repeats what is known."), _or(False)]
+Hard = Annotated[bool, Field(description="Delete for good instead of moving to the trash."), _or(False)]

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from functools import wraps
-from typing import Any, Literal, ParamSpec
+from functools import partial, wraps
+from typing import Any, ParamSpec
 
 import anyio.from_thread
+import anyio.to_thread
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 from spellbook.book import Spellbook, when
 from spellbook.errors import InvalidInput, SpellbookError
+from spellbook.search import Answer
 from spellbook.tools import arguments as a
 from spellbook.tools import render
 from spellbook.write import Duplicate
 
 P = ParamSpec("P")
 
-_INDEX_TOKENS = 800
 _READ = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _ADD = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 _CHANGE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
-
-Form = Literal["text", "json"]
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the core tools over `book` to a server."""
 
-    def rest(language: Literal["en", "ko"] = "en") -> str:
+    def rest(language: a.Language = "en") -> str:
         """
         Begin writing memories: opens a REST session of one hour and returns the guides for dividing and labelling.
 
@@ -50,17 +49,17 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             status=_STATUS_OPEN[language],
         )
 
-    def rest_end(session_id: a.SessionId = None) -> str:
+    def rest_end(session_id: a.SessionId = "") -> str:
         """End a REST session when everything is written; returns how many memories it stored. The guides may leave your context."""
         session = book.rest_end(session_id)
         return _json(status="The REST session is ended; the guides may leave your context.", scribed_count=session.scribed)
 
     def scribe(
         chunk: a.ChunkArgument,
-        session_id: a.SessionId = None,
-        source: a.Source = None,
-        category: a.Category = None,
-        force: a.Flag = False,
+        session_id: a.SessionId = "",
+        source: a.Source = "",
+        category: a.Category = "",
+        force: a.Force = False,
     ) -> str:
         """
         Keep one memory: writes it as a Markdown note in the person's vault, findable at once.
@@ -72,7 +71,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return _scribed(book, [chunk], session_id, source, category, force)[0]
 
     def scribe_chunk(
-        chunk: a.Chunks, session_id: a.SessionId = None, source: a.Source = None, category: a.Category = None, force: a.Flag = False
+        chunk: a.Chunks, session_id: a.SessionId = "", source: a.Source = "", category: a.Category = "", force: a.Force = False
     ) -> str:
         """
         Keep one or many finished chunks in one call. All are checked first: if one is faulty or repeats what is known, none is written.
@@ -80,22 +79,24 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         Needs a session from rest(). The answer has one entry a chunk, in order.
         """
         book.require_session(session_id)
+        if isinstance(chunk, list) and len(chunk) > a.MOST_CHUNKS:
+            raise InvalidInput(f"{len(chunk)} chunks are too many for one call.", f"Give at most {a.MOST_CHUNKS}; nothing was written.")
         if not isinstance(chunk, list):
             return _scribed(book, [chunk], session_id, source, category, force)[0]
         return "[" + ",\n".join(_scribed(book, chunk, session_id, source, category, force)) + "]"
 
-    def scribe_validate(chunk: a.ChunkArgument, source: a.Source = None, category: a.Category = None) -> str:
+    def scribe_validate(chunk: a.ChunkArgument, source: a.Source = "", category: a.Category = "") -> str:
         """Check a chunk without writing it: errors, warnings (length, keywords, questions, entity types) and what it would repeat."""
-        found, repeats = book.validate(chunk, source=source, category=category)
+        found, repeats = book.validate(chunk, source=source or None, category=category or None)
         return _json(valid=not found.errors, errors=found.errors, warnings=found.warnings, duplicates=[_repeat(each) for each in repeats])
 
     def memorize(
         query: a.Query,
         limit: a.Limit = 5,
         filter: a.Filter = None,
-        min_score: a.MinScore = None,
+        min_score: a.MinScore = 0.0,
         max_tokens: a.MaxTokens = 2_000,
-        format: Form = "text",
+        format: a.Form = "text",
     ) -> str:
         """
         Recall by meaning: ask a question in any language, get the passages that answer it.
@@ -106,26 +107,26 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def find(
         keywords: a.Keywords,
-        match: Literal["any", "all"] = "any",
+        match: a.Match = "any",
         limit: a.Limit = 5,
         filter: a.Filter = None,
         max_tokens: a.MaxTokens = 2_000,
-        format: Form = "text",
+        format: a.Form = "text",
     ) -> str:
         """
         Recall by exact words: names, identifiers, error codes. Each keyword is a phrase; match any or all of them.
 
         Korean, Japanese, Chinese and Thai words are found inside longer ones. For questions use memorize.
         """
-        return _answer(book.find(keywords, match, **_asked(limit, filter, None, max_tokens)), format)
+        return _answer(book.find(keywords, match, **_asked(limit, filter, 0.0, max_tokens)), format)
 
     def search(
         query: a.Query,
         limit: a.Limit = 5,
         filter: a.Filter = None,
-        min_score: a.MinScore = None,
+        min_score: a.MinScore = 0.0,
         max_tokens: a.MaxTokens = 2_000,
-        format: Form = "text",
+        format: a.Form = "text",
     ) -> str:
         """
         Recall by meaning and by words together; the best first choice. Each hit says why it was found, its id and its file.
@@ -134,7 +135,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         return _answer(book.search(query, **_asked(limit, filter, min_score, max_tokens)), format)
 
-    def get_index(scope: a.Scope = None, max_tokens: a.MaxTokens = _INDEX_TOKENS) -> str:
+    def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800) -> str:
         """
         The table of contents: categories with their topics, sizes and last updates, within 800 tokens.
 
@@ -143,11 +144,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         topics = book.topics_of(scope) if scope else book.topics()
         return render.contents(topics, book.state(), max_tokens)
 
-    def get_topic(topic_id: a.MemoryId, max_tokens: a.MaxTokens = 4_000) -> str:
+    def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000) -> str:
         """All chunks of one topic in reading order, with their ids and hashes. Name it as `topic` or `category/topic`."""
         return render.topic(topic_id, book.topic(topic_id), max_tokens)
 
-    def revise(chunk_id: a.MemoryId, content: a.Content = None, metadata: a.Metadata = None, expected_hash: a.ExpectedHash = None) -> str:
+    def revise(chunk_id: a.MemoryId, content: a.Content = "", metadata: a.Metadata = None, expected_hash: a.ExpectedHash = "") -> str:
         """
         Correct a memory: replace the text of one section, set frontmatter keys, or both; nothing else in the file changes.
 
@@ -156,10 +157,10 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
-        done = book.revise(chunk_id, content, metadata, expected_hash)
+        done = book.revise(chunk_id, content or None, metadata, expected_hash or None)
         return f"Revised {done.chunk_id} in {done.path}, generation {done.generation}.\n{done.difference or '(it said so already)'}"
 
-    def erase(chunk_id: a.MaybeId = None, topic_id: a.MaybeTopic = None, hard: a.Flag = False) -> str:
+    def erase(chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False) -> str:
         """
         Erase a memory by chunk_id (or a whole note by its path), or every note of a topic by topic_id.
 
@@ -167,11 +168,12 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         if bool(chunk_id) == bool(topic_id):
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
-        done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id or "", hard=hard)
+        done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id, hard=hard)
         return _json(status="erased", chunk_ids=list(done.chunk_ids)[:100], trash=list(done.trash)[:100], generation=done.generation)
 
     def stats() -> str:
         """Counts and sizes: notes, chunks, pending vectors, chunks by category, faults in the vault's files."""
+        book.refresh()
         status = book.status()
         return _json(**{**status, "faults": status["faults"][:20], "fault_count": len(status["faults"])})
 
@@ -207,13 +209,14 @@ _STATUS_OPEN = {
 }
 
 
-def told(tool: Callable[P, str]) -> Callable[P, str]:
-    """Have a tool's SpellbookErrors reach the model with their code and hint."""
+def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
+    """Run a tool in a thread, and have its SpellbookErrors reach the model with their code and hint."""
 
     @wraps(tool)
-    def run(*args: P.args, **kwargs: P.kwargs) -> str:
+    async def run(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
-            return tool(*args, **kwargs)
+            # Left behind when the client cancels or goes, so that a long job keeps no server alive.
+            return await anyio.to_thread.run_sync(partial(tool, *args, **kwargs), abandon_on_cancel=True)
         except SpellbookError as error:
             raise ToolError(f"{error.code}: {error}") from error
 
@@ -228,18 +231,16 @@ def _adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations
     return add
 
 
-def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> dict[str, Any]:
-    return {"limit": limit, "filter": filter, "min_score": min_score or 0.0, "max_tokens": max_tokens}
+def _asked(limit: int, filter: Any, min_score: float, max_tokens: int) -> dict[str, Any]:
+    return {"limit": limit, "filter": filter, "min_score": min_score, "max_tokens": max_tokens}
 
 
-def _answer(found: Any, form: Form) -> str:
-    return render.answer(found) if form == "text" else _json(**found.as_dict())
+def _answer(found: Answer, form: str) -> str:
+    return render.answer(found) if form == "text" else _json(**render.fenced(found).as_dict())
 
 
-def _scribed(
-    book: Spellbook, chunks: list[Any], session_id: str | None, source: str | None, category: str | None, force: bool
-) -> list[str]:
-    done = book.scribe_all(chunks, source=source, category=category, force=force, session=session_id)
+def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, category: str, force: bool) -> list[str]:
+    done = book.scribe_all(chunks, source=source or None, category=category or None, force=force, session=session_id)
     if not done.written:
         return [
             _json(

@@ -1,0 +1,242 @@
+"""
+One SQLite file that many processes and threads share: connections, transactions, migrations, damage.
+
+A file that is no sound database is set aside and begun anew, by the process
+that found it and by every other one that has it open; what the file holds is
+derived and comes back with the next look at the vault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spellbook.errors import InvalidInput, StorageError
+
+_BUSY_SECONDS = 30
+
+_HINTS = {
+    sqlite3.SQLITE_FULL: "Free some disk space; the vault is unharmed and the next run goes on.",
+    sqlite3.SQLITE_READONLY: "The state folder cannot be written: mend its permissions or set SPELLBOOK_STATE.",
+    sqlite3.SQLITE_BUSY: "Another process holds the index; try again in a moment.",
+    sqlite3.SQLITE_LOCKED: "Another process holds the index; try again in a moment.",
+    sqlite3.SQLITE_CANTOPEN: "The state folder cannot be used: mend it or set SPELLBOOK_STATE.",
+    sqlite3.SQLITE_IOERR: "The disk of the state folder fails or is full; the vault is unharmed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema; `then` is run after it, to say that every note must be read again, say."""
+
+    sql: str
+    then: str = ""
+
+
+class Damaged(StorageError):
+    """The file is no sound database; the next use of it begins a new one."""
+
+
+class Database:
+    """The SQLite file `file`; `functions` are `name: (arguments, function)` for use in SQL."""
+
+    def __init__(self, file: Path, migrations: Sequence[Migration], functions: Mapping[str, tuple[int, Callable[..., Any]]]) -> None:
+        self.file = file
+        self._migrations = migrations
+        self._functions = functions
+        self._local = threading.local()
+        self._connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
+        self._guard = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connections of all threads; the next use opens new ones."""
+        with self._guard:
+            for connection in list(self._connections):
+                with contextlib.suppress(sqlite3.Error):
+                    connection.close()
+            self._local = threading.local()
+
+    @property
+    def identity(self) -> int:
+        """Name of the file that this thread reads, another one after it was begun anew."""
+        return self.connection().inode
+
+    def rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        """Run one statement and return its rows. Raises StorageError, InvalidInput for text that is no Unicode."""
+        connection = self.connection()
+        with self._told(connection):
+            return connection.execute(sql, values).fetchall()
+
+    @contextlib.contextmanager
+    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
+        """Commit what is done inside, or nothing of it; inside another transaction, a part of that one."""
+        connection = self.connection()
+        if connection.in_transaction:
+            yield connection
+            return
+        with self._told(connection):
+            connection.execute(f"BEGIN {kind}")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let all reads inside see one state of the file."""
+        with self.transaction("DEFERRED"):
+            yield
+
+    # -- connections
+
+    def connection(self) -> _Connection:
+        """Return this thread's connection, a new one if the file was set aside or deleted since. Raises StorageError."""
+        connection: _Connection | None = getattr(self._local, "connection", None)
+        if connection is not None:
+            if connection.in_transaction or (not connection.is_spoiled and connection.inode == self._inode()):
+                return connection
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+        self._local.connection = connection = self._opened()
+        with self._guard:
+            self._connections.add(connection)
+        return connection
+
+    def _inode(self) -> int:
+        try:
+            return self.file.stat().st_ino
+        except OSError:
+            return 0
+
+    def _opened(self) -> _Connection:
+        with self._alone():
+            for last in (False, True):
+                self._set_aside()
+                try:
+                    return self._connect()
+                except Damaged:
+                    if last:
+                        raise
+        raise AssertionError
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Opening runs alone: SQLite's switch to WAL waits for nobody, and a damaged file must be set aside once."""
+        from filelock import FileLock, Timeout
+
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.file.with_suffix(".lock"), timeout=_BUSY_SECONDS):
+                yield
+        except Timeout as error:
+            raise StorageError(f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment.") from error
+        except OSError as error:
+            raise StorageError(
+                f"{self.file.parent}: the state folder cannot be written ({error.strerror}).",
+                "Set SPELLBOOK_STATE to a folder that can be written.",
+            ) from error
+
+    def _connect(self) -> _Connection:
+        with self._told(None):
+            # isolation_level None: transactions are opened by name, above.
+            connection = sqlite3.connect(
+                self.file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
+            )
+        connection.inode = self._inode()
+        try:
+            with self._told(connection):
+                self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: _Connection) -> None:
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        newest = len(self._migrations)
+        if version > newest:
+            raise StorageError(
+                f"{self.file}: written by a newer Spellbook (schema {version}, this one knows {newest}).",
+                f"Upgrade Spellbook, or delete the folder {self.file.parent}; it is rebuilt from the vault.",
+            )
+        connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")
+        for name, (arguments, function) in self._functions.items():
+            connection.create_function(name, arguments, function, deterministic=True)
+        if version == newest:
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for step in self._migrations[version:]:
+                for statement in f"{step.sql};{step.then}".split(";"):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {newest}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    # -- damage
+
+    @contextlib.contextmanager
+    def _told(self, connection: _Connection | None) -> Iterator[None]:
+        """Say what a SQLite error means to a person, and remember a file that is damaged."""
+        try:
+            yield
+        except UnicodeEncodeError as error:
+            raise InvalidInput("The text holds half letters (lone surrogates).", "Give valid Unicode.") from error
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+                if connection is not None:
+                    connection.is_spoiled = True
+                    with contextlib.suppress(OSError):
+                        self._mark.write_text(str(connection.inode))
+                raise Damaged(
+                    f"{self.file}: the index is damaged ({error}).",
+                    "Run the command again: it is rebuilt from the vault, which is unharmed.",
+                ) from error
+            raise StorageError(
+                f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")
+            ) from error
+
+    @property
+    def _mark(self) -> Path:
+        return self.file.with_suffix(".broken")
+
+    def _set_aside(self) -> None:
+        """Move a file that was found to be damaged out of the way, unless somebody did so already; keep the last such file."""
+        try:
+            damaged = int(self._mark.read_text() or 0)
+        except (OSError, ValueError):
+            damaged = 0
+        if damaged and damaged == self._inode():
+            for old in self.file.parent.glob(f"{self.file.name}.damaged-*"):
+                old.unlink(missing_ok=True)
+            aside = self.file.with_name(f"{self.file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+            # Its log first: a new file must never meet an old log.
+            for side in ("-wal", "-shm", ""):
+                with contextlib.suppress(FileNotFoundError):
+                    self.file.with_name(self.file.name + side).replace(aside.with_name(aside.name + side))
+        self._mark.unlink(missing_ok=True)
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that goes with its thread; `inode` names the file it has open."""
+
+    inode = 0
+    is_spoiled = False
+
+    def __del__(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self.close()

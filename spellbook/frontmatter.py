@@ -1,0 +1,169 @@
+"""
+Frontmatter: the YAML block at the top of a note, between text and values.
+
+What a person wrote there is read as far as it goes, with its line for what
+does not, and whatever it holds: nothing here can hang, crash or swell. Pure.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import yaml
+
+FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
+"""Matches the block, a BOM before it included; group 1 is what stands between the rules."""
+
+_MOST_HEADER = 256_000
+_MOST_NODES = 20_000
+_MOST_DEPTH = 20
+
+_Lines = list[tuple[str, int]]  # something said or found, and its 0-based line in the header
+
+
+class BadHeader(ValueError):
+    """Frontmatter that gives no values; `line` is 0-based in the header, `is_text` says that it is YAML, and no mapping."""
+
+    def __init__(self, reason: str, line: int, *, is_text: bool = False) -> None:
+        super().__init__(reason)
+        self.line = line
+        self.is_text = is_text
+
+
+def load(header: str) -> tuple[dict[str, Any], _Lines, _Lines]:
+    """Return the header's values, its repeated keys, and what looks like a date or number and is none. Raises BadHeader."""
+    if len(header) > _MOST_HEADER:
+        raise BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
+    import yaml
+    from frontmatter.default_handlers import YAMLHandler
+
+    repeated: _Lines = []
+    odd: _Lines = []
+    fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(fast):  # type: ignore[misc, valid-type]
+        def construct_document(self, node: yaml.Node) -> Any:
+            repeated.extend(_survey(node))
+            return super().construct_document(node)
+
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+            try:
+                return super().construct_object(node, deep)
+            except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+                # `2026-02-30`, `!!int x` and their like: one odd value is no reason to lose the others
+                odd.append((f"the value {node.value!r:.40} is read as text ({error})", node.start_mark.line))
+                return str(node.value)
+
+    header = header.replace("\0", " ")
+    try:
+        # libyaml's composer overflows the C stack on deep nesting; its parser does not.
+        if sum(map(header.count, "[{-?:")) > 500:
+            _no_abyss(yaml.parse(header, Loader=fast))
+        value = YAMLHandler().load(header, Loader=Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", mark.line if mark else 0) from error
+    except yaml.reader.ReaderError as error:
+        letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
+        line = line_at(header, max(0, header.find(letter))) - 1
+        raise BadHeader(f"the frontmatter is not YAML (the character {letter!r} is not allowed)", line) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadHeader(f"the frontmatter is not YAML ({error})", 0) from error
+    if value is None:
+        return {}, [], []
+    if not isinstance(value, dict):
+        kind = "a list" if isinstance(value, list) else "plain text"
+        raise BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0, is_text=True)
+    return _plain(value), repeated, odd
+
+
+def _no_abyss(events: Iterable[yaml.Event]) -> None:
+    import yaml
+
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_DEPTH:
+            raise BadHeader("the frontmatter holds too many or too deep values", 0)
+
+
+def _survey(root: yaml.Node) -> _Lines:
+    """
+    Make every key of the tree a text, as it is written, and return the repeated ones.
+
+    Aliases are followed as often as they stand there: what would grow huge or
+    endless when built is refused here. Raises BadHeader.
+    """
+    import yaml
+
+    repeated: dict[tuple[str, int], None] = {}  # a node that is aliased is met again
+    left = _MOST_NODES
+    stack = [(root, 0)]
+    while stack:
+        node, depth = stack.pop()
+        left -= 1
+        if left < 0 or depth > _MOST_DEPTH:
+            raise BadHeader("the frontmatter holds too many or too deep values", node.start_mark.line if node.start_mark else 0)
+        if isinstance(node, yaml.SequenceNode):
+            stack += [(item, depth + 1) for item in node.value]
+        elif isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, item in node.value:
+                stack += [(key, depth + 1), (item, depth + 1)]
+                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                    key.tag = "tag:yaml.org,2002:str"
+                    if key.value in seen:
+                        repeated[key.value, key.start_mark.line] = None
+                    seen.add(key.value)
+    return sorted(repeated, key=lambda pair: pair[1])
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, set):  # in an order that the next process will see too
+        return sorted(map(_plain, value), key=str)
+    if isinstance(value, str):
+        return value.replace("\0", " ")
+    if isinstance(value, int) and value.bit_length() > 10_000:
+        raise BadHeader("the frontmatter holds a number of thousands of digits", 0)
+    if value is None or isinstance(value, bool | int | float | dt.datetime | dt.date):
+        return value
+    return str(value)
+
+
+def compose(meta: Mapping[str, object], body: str) -> str:
+    """Return the text of a new note: `meta` as frontmatter in its own order, a blank line, `body`."""
+    header = "".join(f"{dump(key)}: {dump(value)}\n" for key, value in meta.items())
+    return f"---\n{header}---\n\n{body.strip(chr(10))}\n"
+
+
+def dump(value: object, style: str | None = None) -> str:
+    """Return `value` as YAML on one line, ready to stand behind `key: `; `style` is the quote a text is to have."""
+    if isinstance(value, dt.datetime | dt.date):
+        return value.isoformat()
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+        def represent_text(self, data: str) -> yaml.ScalarNode:
+            # Only double quotes keep a line break on one line.
+            broken = bool(data) and data.splitlines() != [data]
+            return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if broken else style)
+
+    Dumper.add_representer(str, Dumper.represent_text)
+    text = yaml.dump(value, Dumper=Dumper, allow_unicode=True, default_flow_style=True, width=float("inf"), sort_keys=False)
+    return text.strip(" \n").removesuffix("...").strip(" \n")
+
+
+def line_at(text: str, at: int) -> int:
+    """The 1-based line of the character `at`."""
+    return len(re.findall(r"\r\n|\r|\n", text[:at])) + 1

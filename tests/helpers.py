@@ -1,0 +1,135 @@
+"""Small real things that several tests use: embedders that count or fail, and an index told as plain data."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from spellbook import config, sync
+from spellbook.catalog import Catalog
+from spellbook.errors import EmbeddingError
+from spellbook.index import Index
+from spellbook.models import HashEmbedder
+
+
+@dataclass
+class Counting(HashEmbedder):
+    """The hash embedder, which remembers what it embedded; two of different `fingerprint` are two models."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def embed_passages(self, texts: Sequence[str]) -> Any:
+        self.texts += texts
+        return HashEmbedder.embed_passages(self, texts)
+
+    def embed_query(self, text: str) -> Any:
+        return HashEmbedder.embed_passages(self, [text])[0]
+
+    def taken(self) -> int:
+        """How many texts were embedded since the last call."""
+        count = len(self.texts)
+        self.texts.clear()
+        return count
+
+
+@dataclass
+class Failing(HashEmbedder):
+    """An embedder that is down."""
+
+    def embed_passages(self, texts: Sequence[str]) -> Any:
+        raise EmbeddingError("The embedder is down.", "Start it.")
+
+
+@contextlib.contextmanager
+def opened(vault: Path, embedder: Any = None, *, state: Path | None = None, **settings: Any) -> Iterator[Index]:
+    """An index of `vault` with this embedder and these settings."""
+    index = Index.open(replace(config.load(vault, state=state, embedder="hash"), **settings), embedder)
+    try:
+        yield index
+    finally:
+        index.close()
+
+
+def note_writer(vault: Path) -> Callable[..., Path]:
+    """A function that writes notes into `vault`; `age` is how many seconds ago."""
+
+    def write(path: str, body: str = "", *, age: float = 0, **meta: object) -> Path:
+        file = vault / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        header = "".join(f"{key}: {value}\n" for key, value in meta.items())
+        file.write_text(f"---\n{header}---\n{body}" if header else body, "utf-8", newline="")
+        if age:
+            when = file.stat().st_mtime_ns - int(age * 1e9)
+            os.utime(file, ns=(when, when))
+        return file
+
+    return write
+
+
+def rows(catalog: Catalog, sql: str, *values: object) -> list[Any]:
+    """Look into the tables of a catalog."""
+    return catalog._database.rows(sql, values)
+
+
+def told(index: Index) -> dict[str, Any]:
+    """All that an index says of a vault, without the numbers that depend on how it came to say so."""
+    catalog = index.catalog
+    names = dict(rows(catalog, "SELECT note, path FROM notes"))
+    # Which of several notes with one id carries it is a matter of who came first.
+    shared = {id for (id,) in rows(catalog, "SELECT declared FROM notes WHERE declared IS NOT NULL GROUP BY 1 HAVING count(*) > 1")}
+    ids = {path: id for path, id, declared in rows(catalog, "SELECT path, id, declared FROM notes") if declared not in shared}
+    chunks = rows(
+        catalog,
+        """
+        SELECT path, ordinal, suffix, chunks.heading, line, end_line, text, embedded, same, key,
+               words.title, words.heading, words.keywords, words.questions, words.body
+        FROM chunks JOIN notes USING (note) JOIN words ON words.rowid = chunk ORDER BY path, ordinal
+        """,
+    )
+    return {
+        "files": sorted(rows(catalog, "SELECT path, sha256 FROM files")),
+        "notes": sorted(
+            rows(catalog, "SELECT path, declared, title, topic, category, kind, importance, created, updated, meta FROM notes")
+        ),
+        "ids": ids,
+        "holders": sorted(id for (id,) in rows(catalog, "SELECT id FROM notes") if id in shared),
+        "fields": sorted((names.get(note, "?"), key, value) for note, key, value in rows(catalog, "SELECT * FROM fields")),
+        "chunks": chunks,
+        "words": rows(catalog, "SELECT count(*) FROM words")[0][0],
+        "faults": sorted((fault.path, fault.line, fault.reason) for fault in catalog.faults()),
+        "pending": catalog.counts().pending,
+        "missing": rows(catalog, "SELECT count(*) FROM chunks WHERE key NOT IN (SELECT key FROM vectors)")[0][0],
+        "unsound": catalog.verify(),
+    }
+
+
+def from_scratch(vault: Path, state: Path, **settings: Any) -> dict[str, Any]:
+    """What an index built now says of `vault`."""
+    with opened(vault, state=state, **settings) as index:
+        sync.run(index)
+        return told(index)
+
+
+def python(code: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+    """Start a Python that runs `code`."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def finished(*children: subprocess.Popen[str]) -> list[str]:
+    """Wait for children that must succeed, and return what they printed."""
+    outputs = [child.communicate(timeout=60) for child in children]
+    for child, (_, errors) in zip(children, outputs, strict=True):
+        assert child.returncode == 0, errors
+    return [output.strip() for output, _ in outputs]

@@ -1,0 +1,67 @@
+"""
+The README's tables of MCP tools and of commands, drawn from the code.
+
+    python -m tests.readme_tables      rewrites README.md between its markers
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import anyio
+import click
+
+from spellbook import book as books
+from spellbook.cli import main as cli
+from spellbook.tools import build
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def tables() -> dict[str, str]:
+    """Return each table by the name of its markers."""
+    return {
+        "tools": _table(("Tool", "What it does"), _tools()),
+        "commands": _table(("Command", "What it does"), _commands()),
+    }
+
+
+def filled(text: str) -> str:
+    """Return the README with its tables as the code is now. Raises ValueError if a marker is missing."""
+    for name, table in tables().items():
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.S)
+        text, count = marked.subn(lambda found, table=table: f"{found[1]}{table}\n{found[2]}", text)
+        if count != 1:
+            raise ValueError(f"README.md has <!-- {name} -->…<!-- /{name} --> {count} times, not once.")
+    return text
+
+
+def _tools() -> Iterable[tuple[str, str]]:
+    with tempfile.TemporaryDirectory() as folder, books.open(folder, embedder="hash", state=folder) as book:
+        tools = anyio.run(build(book, live=False).list_tools)
+    return [(tool.name, _first_sentence(tool.description or "")) for tool in tools]
+
+
+def _commands() -> Iterable[tuple[str, str]]:
+    for name, command in cli.commands.items():
+        context = click.Context(command, info_name=name)
+        usage = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
+        yield " ".join(["spellbook", name, *usage]), _first_sentence(command.help or "")
+
+
+def _first_sentence(text: str) -> str:
+    found = re.match(r".+?\.(?=\s|$)", " ".join(text.split()))
+    return found[0] if found else text
+
+
+def _table(heads: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "| --- | --- |"]
+    lines += [f"| `{name}` | {said} |".replace("|…", "\\|…") for name, said in rows]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    README.write_text(filled(README.read_text("utf-8")), "utf-8")

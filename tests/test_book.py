@@ -1,0 +1,210 @@
+"""book: the verbs on a vault, the same for every door."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from filelock import FileLock
+
+import spellbook
+from spellbook import book as books
+from spellbook import config
+from spellbook.book import Spellbook
+from spellbook.errors import InvalidInput, MemoryNotFound, RestExpired, RestInvalid, RestRequired
+from tests.helpers import Failing, finished, python
+
+
+def test_the_readme_example(vault, write_note):
+    """`spellbook.open` in a `with`, a search, and the named attributes of its hits."""
+    write_note("keys.md", "# Keys\n\nThey are rotated on Mondays.")
+    with spellbook.open(vault, embedder="hash") as book:
+        [hit] = book.search("rotated keys", limit=5, filter={"path": "*.md"}).hits
+        assert (hit.path, hit.line, hit.title, 0 < hit.score <= 1) == ("keys.md", 1, "Keys", True)
+    assert spellbook.SpellbookError.__name__ == "SpellbookError"
+    with pytest.raises(AttributeError):
+        spellbook.nothing  # noqa: B018
+
+
+def test_every_verb_sees_the_vault_as_it_is_now(book, vault, write_note):
+    """Without a watcher each question looks first: nothing needs to be told that a file came, changed or went."""
+    file = write_note("a.md", "lighthouse", topic="sea")
+    assert [hit.path for hit in book.find("lighthouse").hits] == ["a.md"]
+    assert [topic.topic for topic in book.topics()] == ["sea"]
+    file.write_text("zebra")
+    assert (book.find("lighthouse").hits, [found.text for found in book.show("a")]) == ((), ["zebra"])
+    file.unlink()
+    with pytest.raises(MemoryNotFound):
+        book.show("a")
+
+
+def test_find_and_memorize_are_words_and_meaning_alone(book, write_note):
+    """Each verb runs its own leg."""
+    write_note("a.md", "the lighthouse keeper")
+    legs = {"keyword", "semantic"}
+    assert [legs & set(answer.hits[0].why) for answer in (book.find(["lighthouse"]), book.memorize("the lighthouse keeper"), book.search("lighthouse"))] == [
+        {"keyword"}, {"semantic"}, legs,
+    ]  # fmt: skip
+    with pytest.raises(InvalidInput, match="match"):
+        book.find("x", match="some")
+
+
+def test_topics_are_read_in_order_by_name_or_with_their_category(book, write_note):
+    """`topic` gives the chunks of all its notes; `category/topic` those of one; a topic may hold a slash."""
+    write_note("a.md", "## One\n\nx\n\n## Two\n\ny", topic="t", category="project")
+    write_note("b.md", "z", topic="t", category="decision")
+    write_note("c/d/e.md", "w")
+    assert [found.id for found in book.topic("t")] == ["a#one", "a#two", "b"]
+    assert [found.id for found in book.topic("decision/t")] == ["b"]
+    assert [found.id for found in book.topic("c/d")] == ["c/d/e"]
+    assert {(topic.category, topic.topic, topic.notes, topic.chunks) for topic in book.topics()} == {
+        ("project", "t", 1, 2),
+        ("decision", "t", 1, 1),
+        ("", "c/d", 1, 1),
+    }
+
+
+def test_a_vault_that_is_away_is_said_to_be_and_still_searched(book, vault, write_note, tmp_path):
+    """When the vault cannot be read, what is known is found, the answer is degraded, and a look again mends it."""
+    write_note("a.md", "lighthouse")
+    book.reindex()
+    vault.rename(tmp_path / "unplugged")
+    answer = book.find("lighthouse")
+    assert (len(answer.hits), answer.index.degraded, "mounted" in answer.index.reason) == (1, True, True)
+    assert (book.state().degraded, "mounted" in book.status()["warning"]) == (True, True)
+    (tmp_path / "unplugged").rename(vault)
+    assert book.find("lighthouse").index.degraded is False
+    assert "warning" not in book.status()
+
+
+def test_a_broken_ignore_file_does_not_end_the_search(book, vault, write_note):
+    """A line that makes no sense is told in the answer, which is given all the same."""
+    write_note("a.md", "lighthouse")
+    book.reindex()
+    (vault / ".spellbookignore").write_text("!\n")
+    answer = book.find("lighthouse")
+    assert (len(answer.hits), ".spellbookignore" in answer.index.reason) == (1, True)
+
+
+def test_a_watched_vault_is_not_looked_at(book, write_note):
+    """While another process watches, its index is trusted; afterwards each question looks again."""
+    write_note("a.md", "lighthouse")
+    book.reindex()
+    with FileLock(book.config.state / "watch.lock"):
+        assert book.is_watched()
+        write_note("b.md", "lighthouse")
+        assert len(book.find("lighthouse").hits) == 1
+    assert not book.is_watched()
+    assert len(book.find("lighthouse").hits) == 2
+
+
+def test_asking_whether_somebody_watches_does_not_look_like_watching(book):
+    """While one process asks, another that asks does not take it for a watcher."""
+    fcntl = pytest.importorskip("fcntl")
+    lock = book.config.state / "watch.lock"
+    lock.touch()
+    with lock.open("rb") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        assert not book.is_watched()
+
+
+def test_an_index_begun_anew_is_filled_though_somebody_watches(book, write_note):
+    """A state folder that was deleted does not make the answers empty until the watcher's next look."""
+    write_note("a.md", "lighthouse")
+    book.reindex()
+    shutil.rmtree(book.config.state)
+    book.watching = True
+    assert len(book.find("lighthouse").hits) == 1
+
+
+def test_sessions_say_what_to_do_next(book):
+    """Missing, unknown and ended sessions are told apart, each with its next step."""
+    session = book.rest("ko")[0]
+    assert book.require_session(session.id).id == session.id
+    assert 3590 < session.expires - session.created <= 3600
+    for missing in (None, "", "  "):
+        with pytest.raises(RestRequired, match=r"rest\(\)"):
+            book.require_session(missing)
+    with pytest.raises(RestInvalid):
+        book.require_session("rest-000")
+    book.rest_end(session.id)
+    with pytest.raises(RestExpired):
+        book.require_session(session.id)
+    with pytest.raises(InvalidInput, match="guides"):
+        book.rest("fr")
+
+
+def test_doctor_names_what_is_wrong_and_nothing_else(book, vault, write_note):
+    """A sound vault gets no complaint; two notes of one id, a broken header and pending texts are each named."""
+    write_note("a.md", "text", id="abc", age=100)
+    book.reindex()
+    assert [problems for _, problems in book.doctor()] == [[]] * len(list(book.doctor()))
+    write_note("copy.md", "text of the copy", id="abc")
+    write_note("yaml.md", "---\na: [1\n---\nbody")
+    report = {name: problems for name, problems in book.doctor() if problems}
+    told = "\n".join(problem for problems in report.values() for problem in problems)
+    assert all(word in told for word in ("copy.md", "a.md", "abc", "yaml.md, line"))
+    assert "the catalog is sound" not in report
+    assert "the embedder works" not in report
+
+
+def test_doctor_reports_an_embedder_that_is_down(vault, write_note):
+    """It is a finding, not an exception."""
+    write_note("a.md", "text")
+    with Spellbook(config.load(vault, embedder="hash"), Failing()) as book:
+        assert dict(book.doctor())["the embedder works"] == ["The embedder is down. Start it."]
+
+
+def test_status_says_where_things_are_and_how_many(book, write_note):
+    """Both places, the embedder, counts, sizes and faults."""
+    write_note("a.md", "# A\n\ntext", category="project")
+    write_note("b.md", "---\na: [1\n---\nbody")
+    book.reindex()
+    status = book.status()
+    assert (status["vault"], status["state"]) == (str(book.config.vault), str(book.config.state))
+    assert (status["notes"], status["chunks"], status["pending"], status["categories"]) == (2, 2, 0, {"project": 1, "(none)": 1})
+    assert (status["vectors"], status["vectors_in_use"], status["embedder"], status["watched"]) == (2, 2, "hash", False)
+    assert (status["bytes"] > 0, [fault["path"] for fault in status["faults"]]) == (True, ["b.md"])
+
+
+def test_reindex_tells_its_progress(book, write_note):
+    """`progress` is called with each stage and ends with all of it done."""
+    for i in range(20):
+        write_note(f"{i}.md", f"text {i}")
+    calls = []
+    report = book.reindex(progress=lambda *call: calls.append(call))
+    assert (report.added, report.seconds >= 0) == (20, True)
+    assert [call for call in calls if call[1] == call[2]] == [("reading", 20, 20), ("embedding", 20, 20)]
+    assert dataclasses.asdict(report)["failed"] == ()
+
+
+def test_threads_may_use_one_book(book, write_note):
+    """Searches, writes and looks at the vault from eight threads at once all succeed."""
+    write_note("a.md", "lighthouse")
+
+    def work(i):
+        if i % 3 == 0:
+            return book.scribe(
+                {"text": f"thought number {i} about lighthouse {i * 7919}", "metadata": {"topic": f"t{i}", "keywords": ["k"]}}, force=True
+            ).written
+        return book.search("lighthouse").hits if i % 3 == 1 else book.reindex().scanned
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(24)))
+    assert len(book.find("lighthouse", limit=50).hits) == 9
+
+
+def test_two_processes_index_one_vault_together(vault, write_note):
+    """Both finish, each note is there once, and no text is left without its vector."""
+    for i in range(150):
+        write_note(f"{i}.md", f"# Note {i}\n\ntext number {i}")
+    code = """
+import sys, spellbook
+with spellbook.open(sys.argv[1], embedder="hash") as book:
+    print(book.reindex().pending)
+"""
+    assert finished(*(python(code, vault) for _ in range(2))) == ["0", "0"]
+    with books.open(vault, embedder="hash") as book:
+        assert (book.reindex().unchanged, book.index.catalog.counts().notes, book.index.catalog.verify()) == (150, 150, [])

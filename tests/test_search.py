@@ -1,0 +1,292 @@
+"""search: filters first, scores that add up, answers within their budget, and a query never breaks it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spellbook import sync
+from spellbook.errors import InvalidInput
+from spellbook.search import Hit, Question, Searcher, excerpt, pack
+from spellbook.terms import estimate_tokens
+from tests.helpers import Counting, Failing, note_writer, opened
+
+MODES = ("semantic", "keyword", "both")
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    """A small vault of Korean and English notes; no test changes it."""
+    vault = tmp_path_factory.mktemp("searched")
+    write_note = note_writer(vault)
+    write_note("infra/docker.md", "# Docker\n\n도커를 설정하고 컨테이너를 올린다.\n\n## Compose\n\ncompose file for the lighthouse server", category="project",
+               importance="high", keywords="[docker, compose]", updated="2026-05-01")  # fmt: skip
+    write_note("infra/keys.md", "# Keys\n\nThe keys are rotated every Monday by the harbour master.", category="decision", importance="low")
+    write_note("cats.md", "# Cats\n\nThe cat slept on the windowsill.", pinned="true")
+    for i in range(80):
+        write_note(f"many/{i:02}.md", f"The server number {i} is called lighthouse.", category="server")
+    with opened(vault, state=tmp_path_factory.mktemp("state")) as opening:
+        sync.run(opening)
+        yield opening
+
+
+def ask(index, text="", mode="both", **asked):
+    return Searcher(index).ask(Question(text, mode, **asked))
+
+
+def found(answer):
+    return [hit.path for hit in answer.hits]
+
+
+# -- scores
+
+
+def shares(hit):
+    legs = [hit.why[name]["share"] for name in ("semantic", "keyword") if name in hit.why]
+    return sum(legs) + sum(each["share"] for each in hit.why["adjustments"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("text", ["lighthouse server", "도커 설정", "the cat", "keys rotated Monday", "server number 7"])
+def test_the_shares_of_a_hit_add_up_to_its_score(index, mode, text):
+    """Every hit names its legs and adjustments, their sum is its score, and hits come in order of it."""
+    hits = ask(index, text, mode, limit=40).hits
+    assert hits
+    for hit in hits:
+        assert shares(hit) == pytest.approx(hit.score, abs=1e-9)
+        assert 0 <= hit.score <= 1
+        assert hit.score or mode == "keyword"
+        assert ("keyword" in hit.why) <= (mode != "semantic")
+        assert ("semantic" in hit.why) <= (mode != "keyword")
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="도커를설정 lighthouse the cat keys 0123456789\"'()*:^-", min_size=1, max_size=40), st.sampled_from(MODES))
+def test_shares_add_up_whatever_is_asked(index, text, mode):
+    """The sum holds for any question."""
+    if text.strip():
+        for hit in ask(index, text, mode, limit=10).hits:
+            assert shares(hit) == pytest.approx(hit.score, abs=1e-9)
+
+
+def test_importance_and_pins_move_a_hit_and_say_so(index):
+    """A high importance and a pin raise, a low importance lowers, each by a share with a name."""
+    [docker] = [hit for hit in ask(index, "compose").hits if hit.heading == "Compose"]
+    assert [(each["reason"], each["share"] > 0) for each in docker.why["adjustments"]] == [("importance 0.8", True)]
+    assert ask(index, "harbour master").hits[0].why["adjustments"][0]["share"] < 0
+    assert ask(index, "cat windowsill", "semantic").hits[0].why["adjustments"][0]["reason"] == "pinned"
+
+
+# -- filters and limits
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_filters_cut_before_the_legs(index, mode):
+    """A category that never makes the best of all fills its own answer, and a usual one its limit."""
+    assert found(ask(index, "lighthouse server number the", mode, limit=5, filter={"category": "decision"})) == ["infra/keys.md"]
+    assert len(ask(index, "lighthouse", mode, limit=70, filter={"category": "server"}).hits) == 70
+    assert ask(index, "lighthouse", mode, filter={"path": "nowhere/*"}).hits == ()
+
+
+def test_min_score_and_limit_bound_the_hits(index):
+    """No hit is below `min_score`, and there are never more than `limit`."""
+    everything = ask(index, "lighthouse server 7", limit=100).hits
+    least = everything[3].score
+    assert [hit.id for hit in ask(index, "lighthouse server 7", limit=100, min_score=least).hits] == [
+        hit.id for hit in everything if hit.score >= least
+    ]
+    assert [len(ask(index, "lighthouse", limit=limit).hits) for limit in (1, 7)] == [1, 7]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"limit": 0}, {"limit": 101}, {"limit": -1}, {"min_score": -0.1}, {"min_score": 1.1}, {"min_score": float("nan")}, {"max_tokens": 49},
+     {"filter": {"importance": 2}}, {"filter": {"created": "soon"}}, {"filter": {"colour": "red"}}, {"filter": ["category"]},
+     {"text": " \n"}, {"text": "x" * 20_001}, {"keywords": ("x" * 20_001,)}, {"keywords": ("x",) * 201}],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_with_the_next_step(index, asked):
+    """A bad limit, score, budget, filter or query is INVALID_INPUT with a hint."""
+    with pytest.raises(InvalidInput) as caught:
+        ask(index, **{"text": "lighthouse", **asked})
+    assert caught.value.hint
+
+
+# -- words
+
+
+def test_a_keyword_is_a_phrase_and_any_or_all_must_match(index):
+    """`any` finds each, `all` only what has both, and the words of a phrase stand together."""
+
+    def find(*words, match_all=False):
+        return set(found(ask(index, " ".join(words), "keyword", keywords=words, match_all=match_all)))
+
+    assert find("harbour master", "windowsill") == {"infra/keys.md", "cats.md"}
+    assert find("harbour", "keys", match_all=True) == {"infra/keys.md"}
+    assert find("harbour", "windowsill", match_all=True) == set()
+    assert find("master harbour") == set()
+    assert find("keys are rotating") == {"infra/keys.md"}
+
+
+def test_words_are_found_by_their_stem_and_korean_by_its_part(index):
+    """`rotate` finds `rotated`, `도커` finds `도커를`, a single letter a word that begins with it."""
+    for word, path in (
+        ("rotate", "infra/keys.md"),
+        ("도커", "infra/docker.md"),
+        ("컨테이너", "infra/docker.md"),
+        ("컨", "infra/docker.md"),
+    ):
+        assert path in found(ask(index, word, "keyword", keywords=(word,))), word
+    assert found(ask(index, "커도", "keyword", keywords=("커도",))) == []
+
+
+def test_a_word_at_the_end_of_a_long_note_is_found(vault, write_note):
+    """Nothing of a note is beyond search: the last of 300 paragraphs is found by words and by meaning, at its line."""
+    write_note(
+        "long.md",
+        "# Long\n\n" + "".join(f"Paragraph {i} says nothing of interest to anybody at all.\n\n" for i in range(299)) + "The xylophone.\n",
+    )
+    with opened(vault) as index:
+        sync.run(index)
+        for mode in MODES:
+            hit = ask(index, "xylophone", mode).hits[0]
+            assert ("xylophone" in hit.text, hit.line > 500) == (True, True)
+
+
+ODD = ['"', '""', "'", "a AND", "OR", "NOT x", "NEAR(a b, 3)", "(", ")(", "*", "a*", "^a", "a:b", "title:x", "-", "--", "{a b}", "a\0b", "\0", "\ud800",
+       ";DROP TABLE notes", "%_", "\\", "🧙‍♂️", "..", "?", "+", "x" * 19_000, "가" * 19_000, "a b " * 4_700, "words\n\n\twords", "²", "_", "ﷺ"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD, ids=lambda text: repr(text[:20]))
+def test_no_query_breaks_the_search(index, text):
+    """Operators, quotes, brackets, NUL and length are words or nothing, never an error."""
+    for mode in MODES:
+        assert ask(index, text, mode).query == text
+    for match_all in (False, True):
+        ask(index, text, "keyword", keywords=(text, "lighthouse"), match_all=match_all)
+
+
+# -- packing
+
+
+def hit(text, score=0.5):
+    return Hit("id", "a.md", 1, "t", "", score, text, {}, "", "", (), (), "medium", None, None)
+
+
+TEXT = st.text(alphabet="abc 도커。\n.,0", max_size=3000)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(TEXT, max_size=30), st.integers(50, 4000))
+def test_an_answer_is_within_its_budget(texts, most):
+    """Whatever was found, the texts together are within `max_tokens`, no hit is lost, and each says what became of it."""
+    packed = pack([hit(text) for text in texts], ["a", "도커"], most)
+    assert sum(estimate_tokens(each.text) for each in packed) <= most
+    assert len(packed) == len(texts)
+    for each, text in zip(packed, texts, strict=True):
+        match each.why["text"]:
+            case "whole":
+                assert each.text == text.strip()
+            case "excerpt":
+                assert each.text.strip("… ") in text
+            case "pointer":
+                assert each.text == ""
+            case other:
+                pytest.fail(other)
+
+
+def test_the_best_have_text_however_many_follow():
+    """A hundred hits do not make pointers of the first ones."""
+    packed = pack([hit("word " * 100) for _ in range(100)], ["word"], 2_000)
+    forms = [each.why["text"] for each in packed]
+    assert (forms[:5], forms[-1]) == (["whole"] * 5, "pointer")
+
+
+def test_an_excerpt_is_where_the_words_are():
+    """Of a long text, the lines with the words are shown, within the budget, and cut ends are marked."""
+    text = "\n".join(
+        [f"line {i} of nothing" for i in range(200)] + ["the xylophone is here"] + [f"line {i} of nothing" for i in range(200)]
+    )
+    shown = excerpt(text, ["xylophone"], 60)
+    assert "xylophone" in shown
+    assert (shown[0], shown[-1], estimate_tokens(shown) <= 60) == ("…", "…", True)
+    assert excerpt("x" * 10_000, ["x"], 60).endswith("…")
+
+
+# -- the state of the index
+
+
+def test_an_answer_says_what_answered(vault, write_note):
+    """Its index block counts notes, chunks and pending vectors, and names the generation."""
+    write_note("a.md", "## One\n\nlighthouse\n\n## Two\n\nzebra")
+    with opened(vault) as index:
+        sync.run(index)
+        state = ask(index, "lighthouse").index
+        assert (state.notes, state.chunks, state.pending, state.degraded, state.generation) == (1, 2, 0, False, index.catalog.generation)
+        write_note("new.md", "another zebra")
+        sync.words(index)
+        state = ask(index, "zebra").index
+        assert (state.notes, state.pending, state.generation) == (2, 1, index.catalog.generation)
+
+
+def test_without_its_embedder_search_goes_by_words_and_says_so(vault, write_note):
+    """An embedder that fails makes the answer degraded with its reason, not empty; words alone never ask it."""
+    write_note("a.md", "lighthouse keeper")
+    with opened(vault, Failing()) as index:
+        sync.words(index)
+        for mode in ("both", "semantic"):
+            answer = ask(index, "lighthouse", mode)
+            assert (found(answer), answer.index.degraded, "down" in answer.index.reason) == (["a.md"], True, True)
+            assert shares(answer.hits[0]) == pytest.approx(answer.hits[0].score)
+        assert ask(index, "lighthouse", "keyword").index.degraded is False
+
+
+def test_a_question_asked_again_is_not_embedded_again(vault, write_note):
+    """The last questions' vectors are kept."""
+
+    class Asked(Counting):
+        def embed_query(self, text):
+            self.texts.append(text)
+            return super().embed_query(text)
+
+    write_note("a.md", "lighthouse keeper")
+    embedder = Asked()
+    with opened(vault, embedder) as index:
+        sync.run(index)
+        embedder.taken()
+        searcher = Searcher(index)
+        for _ in range(3):
+            searcher.ask(Question("lighthouse"))
+        assert embedder.texts == ["lighthouse"]
+
+
+def test_a_long_lived_searcher_sees_every_change(vault, write_note):
+    """Between two questions notes come, change, go and come back, and each answer is that of now."""
+    with opened(vault) as index:
+        searcher = Searcher(index)
+
+        def now(text):
+            sync.run(index)
+            return [hit.text for hit in searcher.ask(Question(text, "semantic", min_score=0.9)).hits]
+
+        file = write_note("a.md", "a lighthouse")
+        assert now("a lighthouse") == ["a lighthouse"]
+        file.write_text("another zebra")
+        assert (now("a lighthouse"), now("another zebra")) == ([], ["another zebra"])
+        file.unlink()
+        assert now("another zebra") == []
+        write_note("b.md", "a lighthouse")
+        assert now("a lighthouse") == ["a lighthouse"]
+
+
+def test_above_the_best_score_the_stronger_match_comes_first(vault, write_note):
+    """Among hits whose score cannot rise any further, the words decide before the date."""
+    write_note("strong.md", "# Lighthouse\n\nlighthouse lighthouse lighthouse", updated="2020-01-01")
+    write_note("weak.md", "# Other\n\nlighthouse lighthouse pebble", updated="2026-01-01")
+    for i in range(60):
+        write_note(f"filler {i}.md", "pebble " * 30 + str(i))
+    with opened(vault) as index:
+        sync.run(index)
+        hits = ask(index, "lighthouse", "keyword").hits
+        assert [(hit.path, hit.score) for hit in hits] == [("strong.md", 1.0), ("weak.md", 1.0)]
