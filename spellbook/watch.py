@@ -221,11 +221,11 @@ class Watcher:
             if root == self._root and all(emitter.is_alive() for emitter in self._observer.emitters):
                 return
             self._unobserve()
-        elif root == self._root and time.monotonic() < self._next_try:
+        elif root is None or (root == self._root and time.monotonic() < self._next_try):
             return
         if root is not None:
             self._observe()
-            self._hints.everything()
+        self._hints.everything()
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
