@@ -30,6 +30,9 @@ from spellbook.sync import Progress, Report
 
 T = TypeVar("T")
 
+READY = "watching.lock"
+"""Held by the process that watches, from its first look at everything on."""
+
 SESSION_SECONDS = 3600.0
 
 _AT_ONCE = 64
@@ -153,7 +156,9 @@ class Spellbook:
         """Look at the vault before answering, unless a watcher does so all the time; with `embed`, new texts get their vectors."""
         try:
             # An index that was begun anew is filled at once, whoever watches.
-            if (self.watching or self.is_watched()) and self.index.catalog.generation:
+            looked = self._looked()
+            if looked is not None and (self.watching or self.is_watched()):
+                self.complaint = looked
                 return
             self._look()
             self.complaint = ""
@@ -165,6 +170,12 @@ class Spellbook:
             with contextlib.suppress(EmbeddingError):
                 sync.embed(self.index, most=_AT_ONCE, stop=lambda: time.monotonic() > until)
 
+    def _looked(self) -> str | None:
+        try:
+            return self.index.catalog.looked
+        except Damaged:
+            return None
+
     def _look(self) -> None:
         try:
             sync.words(self.index)
@@ -174,7 +185,7 @@ class Spellbook:
     def is_watched(self) -> bool:
         """Say whether some process watches this vault."""
         try:
-            return _is_locked(self.config.state / "watch.lock")
+            return _is_locked(self.config.state / READY)
         except OSError:
             return False
 
@@ -313,7 +324,7 @@ class Spellbook:
             "fingerprint": self.index.embedder.fingerprint,
             "watched": self.watching or self.is_watched(),
             **self.stats(),
-            "faults": [asdict(fault) for fault in self.index.catalog.faults()],
+            "faults": [asdict(fault) for fault in (*self.index.catalog.faults(), *self.index.catalog.twins())],
             **({"warning": self.complaint} if self.complaint else {}),
         }
 

@@ -14,7 +14,7 @@ import re
 import sqlite3
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -277,14 +277,20 @@ class Catalog:
         return tuple(Fault(path, 1, f"its id {id} belongs to {holder}, so its path serves as its id") for path, id, holder in rows)
 
     def apply(
-        self, entries: Iterable[Entry], gone: Iterable[str], now: Callable[[str], Stamp | None], fingerprint: str
+        self,
+        entries: Iterable[Entry],
+        gone: Iterable[str],
+        now: Callable[[str], Stamp | None],
+        fingerprint: str,
+        heirs: Collection[str] = (),
     ) -> tuple[list[str], list[str]]:
         """
         Make the catalog say of `entries` what was read, and forget `gone`; return the paths taken and forgotten.
 
         `now` tells a file's stamp: one that changed since it was read, or came
         back, is left for the next run, so that of two processes the one with
-        the older bytes yields. Entries cut for another embedding than the
+        the older bytes yields. Ids that fall free go to `heirs` first, the paths
+        to which notes were moved. Entries cut for another embedding than the
         catalog's are refused the same way.
         """
         with self._transaction("IMMEDIATE") as connection:
@@ -304,7 +310,7 @@ class Catalog:
                 taken.append(entry.path)
                 if entry.sha256:  # else it could not be opened, and what was read before stays
                     affected |= self._replace_note(connection, entry)
-            self._settle_ids(connection, affected)
+            self._settle_ids(connection, affected, heirs)
             if connection.total_changes != before:
                 self._bump(connection, "generation")
             return taken, lost
@@ -318,6 +324,18 @@ class Catalog:
                     (*_stamp(entry.stamp), entry.read_ns, entry.path, entry.sha256),
                 )
                 connection.execute("UPDATE notes SET mtime_ns = ? WHERE path = ?", (entry.stamp.mtime_ns, entry.path))
+
+    def set_looked(self, complaint: str = "") -> None:
+        """Note that the whole vault was looked at, and what kept the look from being finished."""
+        if self._get("looked") != complaint:
+            with self._database.transaction() as connection:
+                connection.execute("INSERT OR REPLACE INTO meta VALUES ('looked', ?)", (complaint,))
+
+    @property
+    def looked(self) -> str | None:
+        """What kept the last look at the whole vault from being finished, "" if nothing did, None before the first."""
+        value = self._get("looked")
+        return None if value is None else str(value)
 
     def set_walk_faults(self, faults: Sequence[Fault]) -> None:
         """Keep the faults of the last walk, apart from those of notes."""
@@ -420,22 +438,23 @@ class Catalog:
                 seq = self._bump(connection, "seq")
                 connection.executemany("UPDATE vectors SET seq = ? WHERE key = ?", [(seq, key) for (key,) in back])
 
-    def _settle_ids(self, connection: sqlite3.Connection, names: set[str]) -> None:
+    def _settle_ids(self, connection: sqlite3.Connection, names: set[str], heirs: Collection[str]) -> None:
         """
         Decide who carries each of `names`: a path is an id of its own; a declared id stays
-        with the note that has it, else goes to the oldest file; the others go by their paths.
+        with the note that has it, else goes to the shortest path, since a copy's is longer; the others go by their paths.
         """
         settled: dict[int, str] = {}
         for name in sorted(names):
             rows = connection.execute(
                 """
                 SELECT note, path, declared, id FROM notes WHERE declared = :name OR path = :name || '.md' OR path = :name
-                ORDER BY id IS NOT :name, mtime_ns, path
+                ORDER BY id IS NOT :name, length(path), path
                 """,
                 {"name": name},
             ).fetchall()
             owner: tuple[Any, ...] | None = next((row for row in rows if _path_id(row[1]) == name), None)
             claimants = [row for row in rows if row[2] == name]
+            claimants.sort(key=lambda row: (row[3] != name, row[1] not in heirs))
             winner = owner or (claimants[0] if claimants else None)
             for row in rows:
                 note, path, declared, id = row

@@ -134,12 +134,14 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("folder", metavar="[DIR]", default="~/spellbook")
-def init(folder: str) -> None:
+@click.argument("folder", metavar="[DIR]", required=False)
+@_vault
+@click.pass_context
+def init(ctx: click.Context, folder: str | None) -> None:
     """
     Make DIR a vault: add the guides and a welcome note to it, changing no file that is there.
 
-    DIR is ~/spellbook unless given; a folder of notes you already have is fine.
+    DIR is --vault, SPELLBOOK_VAULT or ~/spellbook unless given; a folder of notes you already have is fine.
 
     \b
     spellbook init ~/notes
@@ -149,6 +151,7 @@ def init(folder: str) -> None:
     from spellbook.config import MARKER
     from spellbook.errors import StorageError
 
+    folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
     root = Path(folder).expanduser()
     added = []
     try:
@@ -360,7 +363,9 @@ def scribe(book: Spellbook, file: Any, topic: str, category: str, keywords: Sequ
     """
     chunk = _read_chunk(file.read())
     given = {"topic": topic, "category": category, "keywords": list(keywords)}
-    chunk["metadata"] = {**chunk.get("metadata", {}), **{key: value for key, value in given.items() if value}}
+    meta = chunk.get("metadata", {})
+    if isinstance(meta, dict):  # else scribe says what is wrong with it
+        chunk["metadata"] = {**meta, **{key: value for key, value in given.items() if value}}
     done = book.scribe(chunk, source=source, force=force)
     if as_json:
         from dataclasses import asdict
@@ -384,7 +389,7 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
     if data.lstrip()[:1] == b"{":
         try:
             given = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInput(f"The input looks like JSON and is none ({error}).", "Mend it, or give Markdown.") from error
         if not isinstance(given, dict):
             raise InvalidInput("The input must be one JSON object.", '{"text": …, "metadata": {…}}')

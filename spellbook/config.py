@@ -47,11 +47,6 @@ class Config:
     chroma_url: str = ""
     chroma_token: str = field(default="", repr=False)
 
-    @property
-    def settings_file(self) -> Path:
-        """The vault's config.toml, whether it exists or not."""
-        return self.vault / MARKER / "config.toml"
-
 
 def load(vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None) -> Config:
     """

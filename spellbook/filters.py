@@ -14,10 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from spellbook.errors import InvalidInput
+from spellbook.notes import LEVELS
 
 DATES = ("created", "updated")
-LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
-"""What the words of `importance` stand for in 0..1."""
 
 Filter = Mapping[str, object]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook import memory
+from spellbook.filters import fold
 from spellbook.notes import Note, lines, parse
 
 LANGUAGES = ("en", "ko")
@@ -87,8 +88,9 @@ def _told(note: Note, name: str) -> list[str]:
 
 
 def _original(note: Note) -> Note:
-    language = str(note.meta.get("language"))
-    return packaged(language if language in LANGUAGES else LANGUAGES[0])[str(note.meta.get("guide"))]
+    # Matched as filters match it, whatever its case.
+    language, guide = fold(note.meta.get("language")), fold(note.meta.get("guide"))
+    return packaged(language if language in LANGUAGES else LANGUAGES[0])[guide]
 
 
 def _items(note: Note, name: str) -> list[str]:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spellbook.chunks import slug
-from spellbook.filters import LEVELS
 from spellbook.frontmatter import compose
-from spellbook.notes import blocks
+from spellbook.notes import LEVELS, blocks
 from spellbook.terms import estimate_tokens
 
 CATEGORY = "knowledge"
@@ -26,7 +25,7 @@ MIN_KEYWORDS, MAX_KEYWORDS = 3, 10
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
 _MOST_LETTERS = 200_000
-_BROKEN = re.compile(r"[\x00\ud800-\udfff]")  # NUL and half letters, which no YAML and no UTF-8 holds
+BROKEN = re.compile(r"[\x00\ud800-\udfff]")  # NUL and half letters, which no YAML and no UTF-8 holds
 _LISTS = ("keywords", "questions", "tags")
 _OWN = ("id", "topic", "category", "keywords", "questions", "entities", "importance", "tags", "source", "created", "updated")
 
@@ -83,7 +82,7 @@ def check(given: object, *, source: str | None = None, category: str | None = No
         text = ""
     elif len(text) > _MOST_LETTERS:
         found.errors.append(f"text has {len(text):,} letters; {_MOST_LETTERS:,} are the most: divide it")
-    elif _BROKEN.search(text):
+    elif BROKEN.search(text):
         found.errors.append("text holds NUL or half letters (lone surrogates)")
     given_meta = given.get("metadata", {})
     if not isinstance(given_meta, Mapping):
@@ -172,7 +171,7 @@ def _plain(value: object, depth: int = 0) -> bool:
     if isinstance(value, list | tuple):
         return all(_plain(item, depth + 1) for item in value)
     if isinstance(value, str):
-        return not _BROKEN.search(value)
+        return not BROKEN.search(value)
     return value is None or isinstance(value, bool | float | dt.date) or (isinstance(value, int) and value.bit_length() <= 64)
 
 

@@ -32,7 +32,8 @@ _MOST_REFERENCE = 50  # lines
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 # `](#part)` and `[[#part]]` are links into the page.
 _INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
-_IMPORTANCE = {"low": 0.2, "medium": 0.5, "high": 0.8}
+LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
+"""What the words of `importance` stand for in 0..1."""
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
@@ -105,7 +106,7 @@ class Note:
         """The frontmatter's `id`, if it can serve as one."""
         value = self.meta.get("id")
         name = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
-        return name if 0 < len(name) <= 200 and not re.search(r"[#~\s\x00-\x1f]", name) else None
+        return name if 0 < len(name) <= 200 and not re.search(r"[#~\s\x00-\x1f]|(?i:\.md)$", name) else None
 
     @property
     def own_title(self) -> str:
@@ -168,7 +169,7 @@ class Note:
         value = self.meta.get("importance")
         if isinstance(value, str):
             word = value.strip().lower()
-            value = _IMPORTANCE.get(word, word)
+            value = LEVELS.get(word, word)
         try:
             number = math.nan if value is None or isinstance(value, bool) else float(value)
         except (TypeError, ValueError, OverflowError):

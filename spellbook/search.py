@@ -185,11 +185,6 @@ class Searcher:
         best = [hit for hit in ranked if hit.score >= question.min_score and (hit.score > 0 or question.mode == "keyword")]
         return Answer(question.text, pack(best[: question.limit], _words(question), question.max_tokens), _state(counts, reasons))
 
-    def nearest(self, text: str, limit: int = 5) -> list[tuple[Found, float]]:
-        """Return the chunks most like the passage `text` with their scores, for finding duplicates. Raises EmbeddingError."""
-        vector = self._index.embedder.embed_passages([text])[0]
-        return self.near(vector, limit)
-
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[Found, float]]:
         """Return the chunks nearest to a passage's vector with their scores."""
         with self._index.catalog.reading():

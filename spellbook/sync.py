@@ -128,14 +128,18 @@ def words(index: Index, *, full: bool = False, progress: Progress | None = None)
     known = index.catalog.known()
     work = plan(listing.files, known, listing.hidden, full=full)
     report = Report(scanned=len(listing.files), unchanged=len(listing.files) - len(work.read))
-    if not full and is_unlikely(work, known):
-        raise StorageError(
-            f"{index.vault.root}: {len(work.gone)} of {len(known)} notes are gone. Is a drive not mounted?",
-            "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.",
-        )
+    unlikely = not full and is_unlikely(work, known)
+    if unlikely:
+        lost, work = len(work.gone), Plan(work.read)
     index.catalog.set_walk_faults(listing.faults)
     index.vault.sweep(listing.litter)
     _take(index, work, known, report, full=full, progress=progress)
+    complaint = ""
+    if unlikely:
+        complaint = f"{index.vault.root}: {lost} of {len(known)} notes are gone. Is a drive not mounted?"
+    index.catalog.set_looked(complaint)
+    if unlikely:
+        raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")
     return report
 
 
@@ -181,6 +185,7 @@ def _take(
     """Read and commit `work`, add to `report`, and return the paths that changed while they were read."""
     lost = Counter(known[path].sha256 for path in work.gone if known[path].sha256)
     done, moved = 0, 0
+    heirs: set[str] = set()
     late: list[str] = []
     for batch in _batches(index.vault, work.read):
         with contextlib.nullcontext() if alone else _sparing(index):
@@ -213,6 +218,7 @@ def _take(
             elif lost[entry.sha256]:
                 lost[entry.sha256] -= 1
                 moved += 1
+                heirs.add(entry.path)
                 report.moved += 1
             else:
                 report.added += 1
@@ -220,7 +226,7 @@ def _take(
         if progress:
             progress("reading", done, len(work.read))
     if work.gone:
-        _, forgotten = index.catalog.apply((), work.gone, index.vault.spelled, index.embedder.fingerprint)
+        _, forgotten = index.catalog.apply((), work.gone, index.vault.spelled, index.embedder.fingerprint, heirs)
         report.removed += max(0, len(forgotten) - moved)
     return late
 
@@ -307,21 +313,40 @@ def embed(
     """
     owner = f"{os.getpid()}-{secrets.token_hex(4)}"
     stored = done = 0
+    refused: set[str] = set()
     for attempt in range(3):
-        keys = index.catalog.pending()[:most]
+        keys = [key for key in index.catalog.pending() if key not in refused][:most]
         for start in range(0, len(keys), _BATCH_TEXTS):
             if stop():
                 return stored
             batch = keys[start : start + _BATCH_TEXTS]
             rows = index.catalog.claim(batch, owner) if attempt == 0 else index.catalog.texts(batch)
-            if rows:
-                stored += index.catalog.add_vectors(vectors(index, rows))
+            stored += index.catalog.add_vectors(_patiently(index, rows, refused)) if rows else 0
             done += len(batch)
             if progress:
                 progress("embedding", done, max(done, len(keys)))
         if not keys or most is not None:
             break
     return stored
+
+
+def _patiently(index: Index, rows: Sequence[tuple[str, str]], refused: set[str]) -> list[tuple[str, bytes]]:
+    """Embed `rows`; where one text is refused, its key goes to `refused` and the others are embedded. Raises EmbeddingError if all are."""
+    try:
+        return vectors(index, rows)
+    except EmbeddingError as failure:
+        done: list[tuple[str, bytes]] = []
+        for row in rows if len(rows) > 1 else ():
+            try:
+                done += vectors(index, [row])
+            except EmbeddingError as error:
+                if not done:  # the first alone too: the embedder is down, and asking on would take for ever
+                    raise
+                refused.add(row[0])
+                _log.warning("A text that begins %r is not embedded: %s", row[1][:60], error)
+        if not done:
+            raise failure
+        return done
 
 
 def vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, bytes]]:

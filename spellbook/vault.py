@@ -254,7 +254,7 @@ class Vault:
         place = Path(os.path.realpath(self.locate(path)))
         with self._writing():
             self._expect(path, expected)
-            temporary = self._temporary(place.parent, data)
+            temporary = self._temporary(place.parent, data, 0o600)
             try:
                 self._expect(path, expected)  # last look: what an editor saved since must not be lost
                 os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
@@ -278,13 +278,29 @@ class Vault:
         `folder` and `name` may hold anything; what a system or Obsidian
         forbids in names is replaced.
         """
-        return self._create([safe_name(part) for part in folder.split("/") if part.strip(" .")], name, data)
+        self.check_folder(folder)
+        return self._create(_safe_parts(folder), name, data)
 
-    def keep(self, folder: str, name: str, data: bytes) -> str:
-        """Write `data` as a file of the trash folder `folder` and return its path."""
-        return self._create(folder.split("/"), name, data)
+    def check_folder(self, folder: str) -> None:
+        """Raise PathOutsideVault or InvalidInput if notes that `create` would write to `folder` could not be kept, or not found."""
+        path = "/".join([*_safe_parts(folder), "x.md"])
+        if not self._inside(path):
+            raise PathOutsideVault(f"{folder[:200]!r} leads out of the vault.", "It is a link; choose another topic or category.")
+        if not self.is_note(path):
+            raise InvalidInput(f"{IGNORE_FILE} leaves out {folder[:200]!r}.", "What is written there is never found: choose another topic.")
 
-    def _create(self, parts: list[str], name: str, data: bytes) -> str:
+    def keep(self, path: str, name: str, data: bytes) -> str:
+        """Write `data` into the trash, beside where the note `path` would go and with its mode, and return its path there."""
+        folder = path.rpartition("/")[0]
+        mode = stat.S_IMODE(os.stat(self.locate(path)).st_mode)
+        return self._create([TRASH, *filter(None, folder.split("/"))], name, data, mode)
+
+    def forget(self, path: str) -> None:
+        """Take back what `keep` wrote."""
+        with contextlib.suppress(OSError):
+            self._in_trash(path).unlink()
+
+    def _create(self, parts: list[str], name: str, data: bytes, mode: int = 0o666) -> str:
         with self._writing():
             try:
                 place = self.root.joinpath(*parts)
@@ -293,7 +309,7 @@ class Vault:
                         f"{'/'.join(parts)!r} leads out of the vault.", "It is a link; choose another topic or category."
                     )
                 place.mkdir(parents=True, exist_ok=True)
-                temporary = self._temporary(place, data)
+                temporary = self._temporary(place, data, mode)
                 try:
                     for number in range(1, 10_000):
                         tail = "" if number == 1 else f"-{number}"
@@ -308,14 +324,18 @@ class Vault:
                 raise _storage("/".join(parts), error) from error
         raise StorageError(f"{'/'.join(parts)}: 10,000 notes are called {name!r}.", "Choose another title.")
 
-    def remove(self, path: str, *, hard: bool = False) -> str | None:
-        """Move a note to the trash and return its path there, or delete it for good with `hard`."""
+    def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:
+        """
+        Move a note to the trash and return its path there, or delete it for good with `hard`.
+
+        Raises Conflict, with nothing done, if its bytes do not hash to `expected`.
+        """
         place = self.locate(path)
         with self._writing():
+            self._expect(path, expected)
             try:
                 if hard:
-                    place.unlink()
-                    _sync_folder(place.parent)
+                    self._unlink(path, place, expected)
                     return None
                 target = self.root / TRASH / path
                 if not self._inside(f"{TRASH}/{path}"):
@@ -326,6 +346,16 @@ class Vault:
                 raise MemoryNotFound(f"{path}: no such note in {self.root}.", "It may be gone already.") from error
             except OSError as error:
                 raise _storage(path, error) from error
+
+    def _unlink(self, path: str, place: Path, expected: str) -> None:
+        """Delete a file under another name, where no editor can have saved anything since it was looked at."""
+        aside = place.with_name(f".spellbook-{secrets.token_hex(8)}.tmp")
+        os.replace(place, aside)
+        if digest(aside.read_bytes()) != expected:
+            _move(aside, place, self.root)
+            raise Conflict(f"{path}: the file was changed by somebody else meanwhile.", "Read it again and repeat; nothing was erased.")
+        aside.unlink()
+        _sync_folder(place.parent)
 
     def restore(self, path: str) -> str:
         """Move a note from the trash to where it was; `path` as `remove` gave it. Returns its path, numbered if taken."""
@@ -369,10 +399,10 @@ class Vault:
         finally:
             lock.release()
 
-    def _temporary(self, folder: Path, data: bytes) -> Path:
+    def _temporary(self, folder: Path, data: bytes, mode: int) -> Path:
         name = folder / f".spellbook-{secrets.token_hex(8)}.tmp"
         try:
-            with open(name, "xb") as file:
+            with open(name, "xb", opener=lambda file, flags: os.open(file, flags, mode)) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -398,6 +428,10 @@ def safe_name(text: str, most: int = _MOST_NAME - 3) -> str:
     while kept and len(kept) < len(name) and (_joins(name[len(kept)]) or kept[-1] == _JOINER):
         kept = kept[:-1]
     return kept.strip(_EDGES if len(kept) < len(name) else " .") or "note"
+
+
+def _safe_parts(folder: str) -> list[str]:
+    return [safe_name(part) for part in folder.split("/") if part.strip(" .")]
 
 
 def _joins(letter: str) -> bool:
@@ -430,24 +464,28 @@ def _claim(source: Path, target: Path) -> bool:
     except FileNotFoundError:
         raise
     except (OSError, NotImplementedError):  # no hard links here (exFAT, some network drives)
-        try:
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return False
-        try:
-            os.replace(source, target)
-        except OSError:
-            os.unlink(target)
-            raise
+        return _take(source, target)
+    return True
+
+
+def _take(source: Path, target: Path) -> bool:
+    """Move whatever `source` is in that moment to `target`, if that name is free."""
+    try:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    try:
+        os.replace(source, target)
+    except OSError:
+        os.unlink(target)
+        raise
     return True
 
 
 def _move(source: Path, target: Path, root: Path) -> str:
     stem, suffix = target.stem, target.suffix
     for number in range(2, 10_000):
-        if _claim(source, target):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(source)  # gone already where there are no hard links
+        if _take(source, target):
             _sync_folder(source.parent)
             _sync_folder(target.parent)
             return target.relative_to(root).as_posix()

@@ -21,7 +21,7 @@ from watchdog import events
 from watchdog.observers import Observer
 
 from spellbook import sync
-from spellbook.book import Spellbook
+from spellbook.book import READY, Spellbook
 from spellbook.errors import SpellbookError
 from spellbook.sync import Report
 from spellbook.vault import IGNORE_FILE
@@ -100,9 +100,13 @@ class Watcher:
     # -- looking
 
     def _run(self) -> None:
+        from filelock import FileLock
+
         lock = self._elected()
         if lock is None:
             return
+        # Others rely on a watcher only once it has looked at everything.
+        ready = FileLock(self._book.config.state / READY)
         try:
             self._observe()
             self._hints.everything()  # observe first, look second: nothing falls between
@@ -119,11 +123,14 @@ class Watcher:
                 if due is not None:
                     full, paths = due
                     well = self._look(full, paths)
-                    self._book.watching = True
+                    if well and not self._book.watching:
+                        ready.acquire()
+                        self._book.watching = True
                     if full or not well:
                         next_full = time.monotonic() + self._period(well)
         finally:
             self._book.watching = False
+            ready.release()
             self._unobserve()
             self._hints.close()
             lock.release()
@@ -158,6 +165,8 @@ class Watcher:
                 self._on_report(sync.finish(self._book.index, report, started))
         except Exception as error:
             self._book.complaint = self._say("look", error)
+            with contextlib.suppress(SpellbookError):
+                self._book.index.catalog.set_looked(self._book.complaint)  # for whoever relies on this watcher
             return False
         if full:  # a look at some files says nothing of the others
             self._book.complaint = self._say("look", None)

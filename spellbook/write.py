@@ -21,12 +21,12 @@ from ulid import ULID
 from spellbook import chunks, edits, sync
 from spellbook.catalog import Found
 from spellbook.chunks import Chunk
-from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
+from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound, SpellbookError
 from spellbook.index import Index
-from spellbook.memory import Findings, Memory, metadata
+from spellbook.memory import BROKEN, Findings, Memory, metadata
 from spellbook.notes import Note, Stamp, parse
 from spellbook.search import Searcher
-from spellbook.vault import TRASH, digest
+from spellbook.vault import digest
 
 DUPLICATE = 0.95
 """From this score on a text says what another one says already."""
@@ -107,15 +107,25 @@ def write(
             repeats[i].append(Duplicate("", "", f"chunk {twin + 1} of this call", 1.0, ""))
     if any(repeats) and not force:
         return [], repeats
-    written = []
-    for memory, draft in zip(memories, drafts, strict=True):
-        path = index.vault.create(memory.folder, memory.name, draft.text.encode("utf-8"))
-        if draft.vectors:
-            index.catalog.add_vectors(draft.vectors.items())
-        sync.some(index, [path])
-        found = index.catalog.at(path)
-        written.append(Written(found[0].id if found else path, path, index.catalog.generation, not draft.vectors))
-    return written, repeats
+    for memory in memories:
+        index.vault.check_folder(memory.folder)
+    paths: list[str] = []
+    try:
+        for memory, draft in zip(memories, drafts, strict=True):
+            paths.append(index.vault.create(memory.folder, memory.name, draft.text.encode("utf-8")))
+    except SpellbookError:
+        for path, draft in zip(paths, drafts, strict=False):  # all or nothing: the disk filled up half-way, say
+            index.vault.remove(path, digest(draft.text.encode("utf-8")), hard=True)
+        raise
+    for draft in drafts:
+        index.catalog.add_vectors(draft.vectors.items())
+    sync.some(index, paths)
+    return [_written(index, path, draft) for path, draft in zip(paths, drafts, strict=True)], repeats
+
+
+def _written(index: Index, path: str, draft: _Draft) -> Written:
+    found = index.catalog.at(path)
+    return Written(found[0].id if found else path, path, index.catalog.generation, not draft.vectors)
 
 
 def duplicates(index: Index, searcher: Searcher, memory: Memory) -> list[Duplicate]:
@@ -169,6 +179,8 @@ def revise(
         raise InvalidInput("There is nothing to revise.", "Give content, metadata, or both.")
     if content is not None and not content.strip():
         raise InvalidInput("The new content is empty.", "To remove a section, use erase.")
+    if content is not None and BROKEN.search(content):
+        raise InvalidInput("The new content holds NUL or half letters (lone surrogates).", "Take them out; nothing was changed.")
     changes = _changes(meta)
     for _ in range(_TRIES):
         found = resolve(index, chunk_id)
@@ -180,8 +192,10 @@ def revise(
             )
         data = index.vault.read(found.path)[0]
         note = parse(found.path, data)
-        piece = _piece(index, note, found, expected_hash, digest(data))
-        text = edits.rewrite(note, piece, content) if content is not None else note.text
+        text = note.text
+        if content is not None or expected_hash:
+            piece = _piece(index, note, found, expected_hash, digest(data))
+            text = edits.rewrite(note, piece, content) if content is not None else text
         text = _with_meta(found.path, note, text, changes)
         if text == note.text:
             return Revised(found.id, found.path, index.catalog.generation, "")
@@ -207,7 +221,7 @@ def erase(index: Index, id: str, *, hard: bool = False) -> Erased:
     found = resolve(index, id)
     siblings = index.catalog.at(found.path)
     if len(siblings) == 1 or all(each.id != id for each in siblings):
-        kept = index.vault.remove(found.path, hard=hard)
+        [kept] = _remove(index, [found.path], hard)
         gone = tuple(each.id for each in siblings)
     else:
         kept, gone = _erase_section(index, found, hard), (found.id,)
@@ -223,14 +237,22 @@ def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = 
     if not found:
         raise MemoryNotFound(f"There is no topic {topic!r:.200}.", "get_index lists the topics.")
     paths = list(dict.fromkeys(each.path for each in found))
-    kept = []
+    kept = _remove(index, paths, hard)
+    return Erased(tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
+
+
+def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
+    """Remove whole notes that are what the index says of them; if one is not, none is removed."""
+    known = index.catalog.known(paths)
+    there = [path for path in paths if index.vault.stamp(path)] or [paths[0]]  # the others vanished meanwhile
+    changed = [path for path in there if digest(index.vault.read(path)[0]) != known[path].sha256]
+    if changed:
+        sync.some(index, paths)
+        raise Conflict(f"{changed[0]}: the file was changed since it was read.", "Look at it again and repeat; nothing was erased.")
     try:
-        for path in paths:
-            with contextlib.suppress(MemoryNotFound):  # gone already
-                kept.append(index.vault.remove(path, hard=hard))
+        return [index.vault.remove(path, known[path].sha256, hard=hard) for path in there]
     finally:
         sync.some(index, paths)
-    return Erased(tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
 
 
 def resolve(index: Index, id: str) -> Found:
@@ -261,24 +283,26 @@ def _erase_section(index: Index, found: Found, hard: bool) -> str | None:
         data = index.vault.read(found.path)[0]
         note = parse(found.path, data)
         piece = _piece(index, note, found, None, "")
-        kept = None
+        left = note.encode(edits.without(note, piece))
+        kept, copy = None, note.encode(("\ufeff" if note.encoding != "utf-8" else "") + piece.text)
         if not hard:
-            folder, _, name = found.path.rpartition("/")
-            stem = f"{name.removesuffix('.md')} {piece.suffix.strip('#')}".strip()
-            kept = index.vault.keep(f"{TRASH}/{folder}".rstrip("/"), stem, note.encode(piece.text))
+            name = found.path.rpartition("/")[2].removesuffix(".md")
+            kept = index.vault.keep(found.path, f"{name} {piece.suffix.strip('#')}".strip(), copy)
         try:
-            index.vault.write(found.path, note.encode(edits.without(note, piece)), digest(data))
-        except Conflict:
+            index.vault.write(found.path, left, digest(data))
+        except SpellbookError as error:
             if kept:
-                index.vault.remove(kept, hard=True)
-            continue
+                index.vault.forget(kept)
+            if isinstance(error, Conflict):
+                continue
+            raise
         return kept
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 
 def _piece(index: Index, note: Note, found: Found, expected: str | None, sha256: str) -> Chunk:
     """The section of the file as it is now that the caller means."""
-    suffix = found.id[len(found.id) - len(_suffix(index, found)) :] if _suffix(index, found) else ""
+    suffix = _suffix(index, found)
     piece = next((each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == suffix), None)
     seen = expected or hash_of(found.text)
     is_same = piece is not None and (hash_of(piece.text) == seen[:16] or (len(seen) >= 16 and bool(expected) and sha256.startswith(seen)))
@@ -307,7 +331,7 @@ def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -
         old = before.meta.get("updated")
         # Kept up where the note has it, in the form it has.
         if isinstance(old, dt.datetime):
-            wanted["updated"] = now
+            wanted["updated"] = now if old.tzinfo else now.replace(tzinfo=None)
         elif isinstance(old, dt.date):
             wanted["updated"] = now.date()
     note = parse(path, before.encode(text))

@@ -92,7 +92,7 @@ def test_a_watched_vault_is_not_looked_at(book, write_note):
     """While another process watches, its index is trusted; afterwards each question looks again."""
     write_note("a.md", "lighthouse")
     book.reindex()
-    with FileLock(book.config.state / "watch.lock"):
+    with FileLock(book.config.state / "watching.lock"):
         assert book.is_watched()
         write_note("b.md", "lighthouse")
         assert len(book.find("lighthouse").hits) == 1

@@ -117,7 +117,7 @@ def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(vault
         answer = searcher.ask(Question("lighthouse"))
         assert (answer.index.degraded, "another embedder" in answer.index.reason) == (True, True)
         assert [set(hit.why) - {"adjustments", "text", "tokens"} for hit in answer.hits] == [{"keyword"}]
-        assert searcher.nearest("lighthouse keeper") == []
+        assert searcher.near(ours.embedder.embed_passages(["lighthouse keeper"])[0]) == []
 
 
 def test_vectors_of_one_embedder_never_get_keys_of_another(vault, write_note):

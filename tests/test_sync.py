@@ -302,13 +302,47 @@ def test_of_two_files_with_one_id_the_older_keeps_it(vault, write_note, tmp_path
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
-def test_from_scratch_the_older_file_has_the_id(vault, write_note):
-    """Where nothing is known yet, the file's time decides, then its path."""
+def test_from_scratch_the_shorter_path_has_the_id(vault, write_note):
+    """Where nothing is known yet, the path decides and not the time, which an edit of the original would change."""
+    write_note("a copy.md", "text", id="abc", age=1000)
     write_note("a.md", "text", id="abc")
-    write_note("b.md", "text", id="abc", age=1000)
     with opened(vault) as index:
         sync.run(index)
-        assert (holder(index, "abc"), holder(index, "a")) == ({"b.md"}, {"a.md"})
+        assert (holder(index, "abc"), holder(index, "a copy")) == ({"a.md"}, {"a copy.md"})
+
+
+def test_what_is_there_is_read_even_if_much_is_gone(vault, write_note):
+    """An unlikely loss keeps notes from being forgotten, and nothing else; whoever relies on a watcher is told as well."""
+    for i in range(20):
+        write_note(f"{i}.md", f"text {i}")
+    with opened(vault) as index:
+        sync.run(index)
+        for i in range(15):
+            (vault / f"{i}.md").unlink()
+        write_note("19.md", "edited meanwhile")
+        with pytest.raises(StorageError, match="15 of 20 notes are gone"):
+            sync.run(index)
+        assert [row[0] for row in index.catalog.match('"meanwhile"', (), 5)] != []
+        assert "15 of 20" in (index.catalog.looked or "")
+        assert index.catalog.counts().notes == 20
+        assert sync.run(index, full=True).removed == 15
+        assert index.catalog.looked == ""
+
+
+def test_one_text_that_is_refused_keeps_no_other_from_its_vector(vault, write_note):
+    """The others of its batch are embedded, and it stays pending."""
+    for i in range(6):
+        write_note(f"{i}.md", f"{'refused' if i == 3 else 'plain'} text {i}")
+
+    class Picky(Counting):
+        def embed_passages(self, texts):
+            if any("refused" in text for text in texts):
+                raise EmbeddingError("no such letter")
+            return super().embed_passages(texts)
+
+    with opened(vault, Picky()) as index:
+        report = sync.run(index)
+        assert (report.embedded, report.pending) == (5, 1)
 
 
 def test_a_moved_note_keeps_its_id_and_stays_ahead_of_its_copy(vault, write_note):

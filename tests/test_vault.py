@@ -137,7 +137,7 @@ def test_a_file_of_any_name_is_a_note_that_can_be_written(notes, vault, name):
     assert notes.read(name)[0] == b"old"
     notes.write(name, b"new", digest(b"old"))
     assert (vault / name).read_bytes() == b"new"
-    assert notes.restore(notes.remove(name)) == name
+    assert notes.restore(notes.remove(name, digest(b"new"))) == name
     assert (vault / name).read_bytes() == b"new"
 
 
@@ -208,7 +208,12 @@ def test_no_path_leaves_the_vault(notes, vault, tmp_path, path):
     (tmp_path / "elsewhere" / "a.md").write_text("x")
     (vault / "out").symlink_to(tmp_path / "elsewhere")
     (vault / "out.md").symlink_to(tmp_path / "elsewhere" / "a.md")
-    for verb in (notes.locate, notes.read, notes.remove, lambda path: notes.write(path, b"", digest(b"x"))):
+    for verb in (
+        notes.locate,
+        notes.read,
+        lambda path: notes.remove(path, digest(b"x")),
+        lambda path: notes.write(path, b"", digest(b"x")),
+    ):
         with pytest.raises(PathOutsideVault):
             verb(path)
     assert (tmp_path / "elsewhere" / "a.md").read_text() == "x"
@@ -235,7 +240,7 @@ def test_new_notes_and_trash_do_not_follow_links_out(notes, vault, tmp_path, wri
     with pytest.raises(PathOutsideVault):
         notes.create("topic", "name", b"x")
     with pytest.raises(PathOutsideVault):
-        notes.remove("a.md")
+        notes.remove("a.md", digest(b"x"))
     assert (list(away.iterdir()), file.read_text()) == ([], "x")
 
 
@@ -355,7 +360,7 @@ def test_trash_and_restore_keep_what_is_there(notes, vault, write_note):
     """A note goes to `.trash/` under its path and comes back, numbered on both ways if the place is taken."""
     for text in ("one", "two"):
         write_note("a/b.md", text)
-        notes.remove("a/b.md")
+        notes.remove("a/b.md", digest(text.encode()))
     assert (vault / ".trash/a/b.md").read_text() == "one"
     assert (vault / ".trash/a/b-2.md").read_text() == "two"
     write_note("a/b.md", "three")
@@ -367,11 +372,11 @@ def test_trash_and_restore_keep_what_is_there(notes, vault, write_note):
 def test_hard_deletes_for_good(notes, vault, write_note):
     """With `hard` nothing goes to the trash; a second time is MEMORY_NOT_FOUND."""
     write_note("a.md", "x")
-    assert notes.remove("a.md", hard=True) is None
+    assert notes.remove("a.md", digest(b"x"), hard=True) is None
     assert list(vault.iterdir()) == []
     for hard in (True, False):
         with pytest.raises(MemoryNotFound):
-            notes.remove("a.md", hard=hard)
+            notes.remove("a.md", digest(b"x"), hard=hard)
 
 
 # -- disks that fail

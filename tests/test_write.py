@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import stat
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from spellbook import sync, write
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.notes import parse
 from spellbook.search import Question, Searcher
 from spellbook.vault import digest
@@ -286,13 +287,58 @@ def test_a_note_is_erased_by_its_path_or_by_an_id_that_is_no_section(book, harbo
 
 
 def test_the_note_that_is_named_is_erased_and_no_other(book, vault, write_note):
-    """An id that spells another note's path does not bring that note into danger."""
+    """An id in the form of a path is none, so that it brings no other note into danger."""
     write_note("a.md", "first", id="b.md")
     write_note("b.md", "second")
     book.reindex()
-    assert [found.path for found in book.show("b.md")] == ["a.md"]
+    assert [found.path for found in book.show("b.md")] == ["b.md"]
     assert book.erase("b").trash == (".trash/b.md",)
     assert (vault / "a.md").exists()
+
+
+@pytest.mark.parametrize("hard", [True, False])
+def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, hard):
+    """Neither a section added in an editor nor another note in the old one's place is erased unseen; the second try may."""
+    write_note("a.md", "first", id="X1")
+    book.reindex()
+    book.watching = True  # nobody looks at the vault in between
+    (vault / "a.md").rename(vault / "b.md")
+    write_note("a.md", "somebody else's")
+    with pytest.raises(Conflict):
+        book.erase("X1", hard=hard)
+    assert ((vault / "a.md").read_text(), (vault / "b.md").exists()) == ("somebody else's", True)
+
+
+def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
+    """A chunk that cannot be kept, for a link out of the vault or an ignored folder, keeps the whole call from writing."""
+    (tmp_path / "away").mkdir()
+    (vault / "linked").symlink_to(tmp_path / "away")
+    (vault / ".spellbookignore").write_text("private/\n")
+    for category, error in (("linked", PathOutsideVault), ("private", InvalidInput)):
+        with pytest.raises(error):
+            book.scribe_all([CHUNK, {"text": "Another text.", "metadata": {**META, "category": category}}])
+    assert (list(vault.rglob("*.md")), list((tmp_path / "away").iterdir())) == ([], [])
+
+
+def test_a_section_goes_to_the_trash_as_it_was(book, vault):
+    """What is cut out of a note keeps its encoding and the file's mode; where cutting fails, no copy is left behind."""
+    file = vault / "a.md"
+    file.write_bytes("\ufeff# A\n\nlead\n\n## 하나\n\ntext\n".encode("utf-16-le"))
+    file.chmod(0o600)
+    book.reindex()
+    [kept] = book.erase("a#하나").trash
+    assert (vault / kept).read_bytes() == "\ufeff## 하나\n\ntext\n".encode("utf-16-le")
+    assert stat.S_IMODE((vault / kept).stat().st_mode) == 0o600
+
+
+def test_metadata_is_set_whatever_became_of_the_text(book, harbour):
+    """Setting a key overlaps with no edit of a section, so it conflicts with none; `updated` keeps its form."""
+    harbour.write_bytes(harbour.read_bytes().replace(b"topic: sea", b"topic: sea\r\nupdated: 2026-01-02 03:04:05"))
+    book.reindex()
+    harbour.write_bytes(harbour.read_bytes().replace(b"first section", b"edited meanwhile"))
+    book.revise("harbour#one", metadata={"importance": "low"})
+    note = parse("harbour.md", harbour.read_bytes())
+    assert (note.meta["importance"], note.meta["updated"].tzinfo, b"edited meanwhile" in harbour.read_bytes()) == ("low", None, True)
 
 
 def test_erased_hard_is_gone(book, harbour, vault):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from functools import partial, wraps
@@ -22,6 +23,7 @@ from spellbook.tools import render
 from spellbook.write import Duplicate
 
 P = ParamSpec("P")
+_log = logging.getLogger(__name__)
 
 _READ = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _ADD = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
@@ -67,7 +69,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         Needs a session from rest(). If it repeats what is known, nothing is written and the answer names the
         duplicates: revise the older one instead, or pass force=true if both are wanted.
         """
-        book.require_session(session_id)
+        session_id = book.require_session(session_id).id
         return _scribed(book, [chunk], session_id, source, category, force)[0]
 
     def scribe_chunk(
@@ -78,7 +80,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Needs a session from rest(). The answer has one entry a chunk, in order.
         """
-        book.require_session(session_id)
+        session_id = book.require_session(session_id).id
         if isinstance(chunk, list) and len(chunk) > a.MOST_CHUNKS:
             raise InvalidInput(f"{len(chunk)} chunks are too many for one call.", f"Give at most {a.MOST_CHUNKS}; nothing was written.")
         if not isinstance(chunk, list):
@@ -219,6 +221,9 @@ def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
             return await anyio.to_thread.run_sync(partial(tool, *args, **kwargs), abandon_on_cancel=True)
         except SpellbookError as error:
             raise ToolError(f"{error.code}: {error}") from error
+        except Exception as error:
+            _log.exception("%s failed", tool.__name__)
+            raise ToolError(f"INTERNAL_ERROR: {type(error).__name__}. The server's log says more; please report it.") from error
 
     return run
 
