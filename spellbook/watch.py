@@ -164,9 +164,10 @@ class Watcher:
             if self._on_report and (report.added or report.changed or report.moved or report.removed):
                 self._on_report(sync.finish(self._book.index, report, started))
         except Exception as error:
-            self._book.complaint = self._say("look", error)
+            complaint = self._say("look", error)
             with contextlib.suppress(SpellbookError):
-                self._book.index.catalog.set_looked(self._book.complaint)  # for whoever relies on this watcher
+                self._book.index.catalog.set_looked(complaint)  # for whoever relies on this watcher
+            self._book.complaint = complaint
             return False
         if full:  # a look at some files says nothing of the others
             self._book.complaint = self._say("look", None)

@@ -424,3 +424,18 @@ def test_stopping_leaves_no_thread(book: Spellbook) -> None:
         with watching(book):
             assert ours() == 2
         assert ours() == 0
+
+
+def test_what_one_watcher_cannot_do_everybody_is_told(book: Spellbook, vault: Path, tmp_path: Path) -> None:
+    """Another process that relies on the watcher says what keeps it from following the vault: in answers, status and doctor."""
+    for i in range(20):
+        note(vault / ("mounted" if i < 15 else "here") / f"{i}.md", f"word{i}")
+    with watching(book):
+        (vault / "mounted").rename(tmp_path / "unmounted")
+        until(lambda: "15 of 20" in book.complaint)
+        with books.open(vault, embedder="hash") as other:
+            assert other.is_watched()
+            answer = other.find("word3")
+            assert (answer.index.degraded, "15 of 20" in answer.index.reason) == (True, True)
+            assert "15 of 20" in other.status()["warning"]
+            assert any("15 of 20" in problem for _, problems in other.doctor() for problem in problems)
