@@ -372,7 +372,7 @@ def scribe(book: Spellbook, file: Any, topic: str, category: str, keywords: Sequ
 
         _print_json({**asdict(done), "status": "success" if done.written else "warning"})
     for warning in done.warnings[0]:
-        click.echo(f"spellbook: {warning}.", err=True)
+        click.echo(f"spellbook: {warning}", err=True)
     if not done.written:
         for each in done.duplicates[0]:
             click.echo(f"spellbook: {_one_line(each.path)} says so already ({each.score:.2f}).", err=True)

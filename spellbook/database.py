@@ -81,15 +81,8 @@ class Database:
         if connection.in_transaction:
             yield connection
             return
-        with self._told(connection):
-            connection.execute(f"BEGIN {kind}")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        with self._told(connection), _atomic(connection, kind):
+            yield connection
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -174,17 +167,11 @@ class Database:
             connection.create_function(name, arguments, function, deterministic=True)
         if version == newest:
             return
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with _atomic(connection, "IMMEDIATE"):
             for step in self._migrations[version:]:
                 for statement in f"{step.sql};{step.then}".split(";"):
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {newest}")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
 
     # -- damage
 
@@ -229,6 +216,18 @@ class Database:
                 with contextlib.suppress(FileNotFoundError):
                     self.file.with_name(self.file.name + side).replace(aside.with_name(aside.name + side))
         self._mark.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _atomic(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 class _Connection(sqlite3.Connection):
