@@ -116,7 +116,7 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
     report = words(index, full=full, progress=progress)
     if not words_only:
         report.embedded = embed(index, progress=progress)
-        settle(index, report.embedded)
+        settle(index)
     return finish(index, report, started)
 
 
@@ -370,10 +370,9 @@ def vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, by
     return [(key, row.tobytes()) for (key, _), row in zip(rows, block, strict=True)]
 
 
-def settle(index: Index, added: int) -> None:
+def settle(index: Index) -> None:
     """After embedding: keep the cache within its bound, and let Chroma catch up."""
-    if added:
-        index.catalog.evict(index.config.cache_mb * 1_000_000)
+    index.catalog.evict(index.config.cache_mb * 1_000_000)
     if index.catalog.changes(index.chroma.seq):
         with contextlib.suppress(Unavailable):  # search is exact until it succeeds
             index.chroma.catch_up(index.catalog.changes, index.catalog.vectors)

@@ -38,6 +38,9 @@ FULL_LOOK = 30.0
 AGAIN = 2.0
 """Seconds between such looks where there are no events, or where the last look failed; more if one takes long."""
 
+SETTLE_AFTER = 2.0
+"""Seconds without new vectors before Chroma catches up; until then what it has not seen is searched exactly."""
+
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
 _USEFUL: list[type[events.FileSystemEvent]] = [
@@ -67,6 +70,7 @@ class Watcher:
         self._hints = _Hints(str(book.config.vault))
         self._stopping = threading.Event()
         self._to_embed = threading.Event()
+        self._to_settle = threading.Event()
         self._threads: list[threading.Thread] = []
         self._observer: BaseObserver | None = None
         self._root: tuple[int, int] | None = None
@@ -76,7 +80,7 @@ class Watcher:
 
     def start(self) -> Watcher:
         """Begin; returns at once."""
-        for name, work in (("watch", self._run), ("embed", self._embed)):
+        for name, work in (("watch", self._run), ("embed", self._embed), ("settle", self._settle)):
             thread = threading.Thread(target=work, name=f"spellbook-{name}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -87,6 +91,7 @@ class Watcher:
         deadline = time.monotonic() + within
         self._stopping.set()
         self._to_embed.set()
+        self._to_settle.set()
         self._hints.wake.set()
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -183,13 +188,27 @@ class Watcher:
             try:
                 started = time.monotonic()
                 stored = sync.embed(self._book.index, stop=self._stopping.is_set)
-                if not self._stopping.is_set():
-                    sync.settle(self._book.index, stored)
+                self._to_settle.set()
                 if stored and self._on_report:
                     self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))
                 self._say("embed", None)
             except Exception as error:  # tried again after the next look at everything
                 self._say("embed", error)
+
+    def _settle(self) -> None:
+        """Let the cache and Chroma follow, once nothing more comes; in a thread of its own, for the next save must not wait for it."""
+        while not self._stopping.is_set():
+            self._to_settle.wait()
+            while self._to_settle.is_set() and not self._stopping.is_set():
+                self._to_settle.clear()
+                self._stopping.wait(SETTLE_AFTER)
+            if self._stopping.is_set():
+                return
+            try:
+                sync.settle(self._book.index)
+                self._say("settle", None)
+            except Exception as error:
+                self._say("settle", error)
 
     def _say(self, what: str, error: Exception | None) -> str:
         """Log what went wrong, once until it is well again, and return it."""

@@ -335,7 +335,7 @@ def test_a_rebuilt_catalog_is_followed_by_an_old_chroma(large, write_note, vault
     sync.words(large)
     sync.embed(large)
     assert ask(large, "an entirely new zebra")[0][0] == "new.md"
-    sync.settle(large, 1)
+    sync.settle(large)
     assert ask(large, "an entirely new zebra")[0][0] == "new.md"
     assert HashEmbedder().dim == large.embedder.dim
 

@@ -422,7 +422,7 @@ def test_stopping_leaves_no_thread(book: Spellbook) -> None:
 
     for _ in range(3):
         with watching(book):
-            assert ours() == 2
+            assert ours() == 3
         assert ours() == 0
 
 
