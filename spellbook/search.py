@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Mode = Literal["semantic", "keyword", "both"]
 
 SEMANTIC, KEYWORD = 0.7, 0.3
-"""Weights of the legs in `both`: best of nine question sets, see tests/benchmarks/README.md."""
+"""Weights of the legs in `both`: best of nine question sets; see tests/benchmarks/README.md."""
 
 MOST_QUERY = 20_000
 MOST_HITS = 100
