@@ -190,14 +190,15 @@ class Vault:
         return _stamp(status)
 
     def spelled(self, path: str) -> Stamp | None:
-        """Return what `stamp` does if the file's name is spelled just so, which macOS and Windows do not insist on."""
+        """Return what `stamp` does if the path is spelled just so, which macOS and Windows do not insist on."""
         stamp = self.stamp(path)
-        folder, _, name = path.rpartition("/")
-        if stamp and os.path.lexists(self.root / folder / name.swapcase()):
-            try:
-                return stamp if name in os.listdir(self.root / folder) else None
-            except OSError:
-                return stamp
+        if stamp and os.path.lexists(self.root / path.swapcase()):  # else case matters here
+            place = self.root
+            for part in path.split("/"):
+                with contextlib.suppress(OSError):
+                    if part not in os.listdir(place):
+                        return None
+                place = place / part
         return stamp
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
