@@ -81,11 +81,6 @@ def score(cosine: float, scale: Scale) -> float:
     return scale[-1][1]
 
 
-def cosine_of(wanted: float, scale: Scale) -> float:
-    """Return the least cosine whose score is at least `wanted`."""
-    return score(wanted, tuple((b, a) for a, b in scale))
-
-
 def clean(text: str) -> str:
     """Return `text` as it is safe to embed: NFC, no NUL, no lone surrogate, of bounded length, never empty."""
     # A composed letter may be up to four.

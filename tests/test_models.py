@@ -76,12 +76,6 @@ def test_score(cosine, score):
     assert models.score(cosine, SCALE) == pytest.approx(score)
 
 
-@given(st.floats(0, 1))
-def test_cosine_of_is_the_inverse_of_score(score):
-    """The least cosine for a score has that score."""
-    assert models.score(models.cosine_of(score, SCALE), SCALE) == pytest.approx(score)
-
-
 def test_keys_name_the_embedding_and_the_text():
     """Two embeddings, or two texts, never share a key, not even by moving letters from one to the other."""
     keys = {models.vector_key(*pair) for pair in [("f", "text"), ("g", "text"), ("f", "text "), ("ft", "ext"), ("f", "\ud800")]}

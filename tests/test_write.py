@@ -389,3 +389,15 @@ def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book, vault):
     assert book.revise(written.chunk_id, TEXT + " And now daily.").path == "moved.md"
     (vault / "moved.md").rename(vault / "moved again.md")
     assert book.erase(written.chunk_id).trash == (".trash/moved again.md",)
+
+
+def test_of_a_topic_all_notes_are_erased_or_none(book, vault, write_note):
+    """If one note of a topic was changed since, the others stay as well."""
+    for i in range(3):
+        write_note(f"t/{i}.md", f"text {i}", topic="old")
+    book.reindex()
+    book.watching = True  # nobody looks at the vault in between
+    write_note("t/2.md", "changed meanwhile", topic="old")
+    with pytest.raises(Conflict):
+        book.erase_topic("old")
+    assert sorted(file.name for file in (vault / "t").iterdir()) == ["0.md", "1.md", "2.md"]
