@@ -23,7 +23,7 @@ from spellbook.models import score
 from spellbook.vectors import Matrix, Row, Unavailable
 
 if TYPE_CHECKING:
-    from spellbook.models import Vectors
+    from spellbook.models.base import Vectors
 
 Mode = Literal["semantic", "keyword", "both"]
 

@@ -1,0 +1,67 @@
+"""
+What every embedder is, and what happens to a text and a cosine whatever the model.
+
+A text is cleaned first (NUL, lone surrogates, composed letters, length), so
+that one text has one vector. Vectors of two embedders are never compared: each
+has its own fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Vectors = npt.NDArray[np.float32]
+
+_MOST_LETTERS = 2_000
+"""Longer texts are cut before they are embedded: the engine's time grows faster than the text."""
+
+Scale = tuple[tuple[float, float], ...]
+"""Points (cosine, score), rising, between which a score is drawn linearly."""
+
+
+class Embedder(Protocol):
+    """What sync and search need of a model."""
+
+    name: str
+    fingerprint: str
+    dim: int
+    scale: Scale
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return one unit vector, shape (dim,). Raises EmbeddingError."""
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return unit vectors, shape (len(texts), dim). Raises EmbeddingError."""
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens the model's own tokeniser makes of `text`; an estimate where it cannot be asked."""
+
+
+def vector_key(fingerprint: str, text: str) -> str:
+    """Return the key under which the vector of `text` is kept: equal text, equal vector, wherever it stands."""
+    return hashlib.sha256(f"{fingerprint}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def score(cosine: float, scale: Scale) -> float:
+    """Return a cosine as a score in 0..1 on an embedder's scale."""
+    if cosine <= scale[0][0]:
+        return scale[0][1]
+    for (low, a), (high, b) in pairwise(scale):
+        if cosine <= high:
+            return a + (b - a) * (cosine - low) / (high - low)
+    return scale[-1][1]
+
+
+def clean(text: str) -> str:
+    """Return `text` as it is safe to embed: NFC, no NUL, no lone surrogate, of bounded length, never empty."""
+    # A composed letter may be up to four.
+    text = unicodedata.normalize("NFC", text[: _MOST_LETTERS * 4].replace("\0", " "))
+    return text[:_MOST_LETTERS].encode("utf-8", "replace").decode("utf-8") or " "
