@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench readme clean
+.PHONY: demo test lint bench bench-quality readme clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Spellbook needs Python 3.11 or newer; name one with make PYTHON=…")'
@@ -27,6 +27,9 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m tests.benchmarks
+
+bench-quality: $(READY)
+	$(BIN)/python -m tests.benchmarks.quality $(ARGS)
 
 readme: $(READY)
 	$(BIN)/python -m tests.readme_tables

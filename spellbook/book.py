@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spellbook import config, guides, memory, sync, write
+from spellbook import check, config, guides, memory, sync, why, write
 from spellbook.catalog import Found, Session, Topic
+from spellbook.check import Checked, Standard
 from spellbook.config import Config
 from spellbook.database import Damaged
 from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound, RestRequired, StorageError, VaultNotFound
@@ -25,8 +26,10 @@ from spellbook.filters import Filter, conditions
 from spellbook.index import Index
 from spellbook.models import Embedder
 from spellbook.notes import Fault, Note, parse
+from spellbook.ranking import Mode
 from spellbook.search import Answer, Question, Searcher, State
 from spellbook.sync import Progress, Report
+from spellbook.why import Explanation
 
 T = TypeVar("T")
 
@@ -98,6 +101,20 @@ class Spellbook:
         if match not in {"any", "all"}:
             raise InvalidInput(f"match={match!r:.80} makes no sense.", "It is any or all.")
         return self._ask(Question(" ".join(words), "keyword", keywords=words, match_all=match == "all", **asked))
+
+    def why(self, query: str, id: str | None = None, verb: str = "search", **asked: Any) -> Explanation:
+        """
+        Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
+
+        Raises MemoryNotFound for an unknown id.
+        """
+        modes: dict[str, Mode] = {"search": "both", "memorize": "semantic", "find": "keyword"}
+        if verb not in modes:
+            raise InvalidInput(f"There is no search {verb!r:.80}.", f"It is {', '.join(modes)}.")
+        keywords = (query,) if verb == "find" else ()
+        question = Question(query, modes[verb], keywords=keywords, **asked)
+        self.refresh(embed=verb != "find")
+        return why.why(self.index, self._searcher, question, id)
 
     def _ask(self, question: Question) -> Answer:
         self.refresh(embed=question.mode != "keyword")
@@ -328,6 +345,17 @@ class Spellbook:
             **({"warning": self.complaint} if self.complaint else {}),
         }
 
+    def check(self, *, progress: Progress | None = None, **held_to: Any) -> Checked:
+        """
+        Ask every note its own questions and compare all texts; `held_to` are the fields of `check.Standard`.
+
+        Raises InvalidInput for a filter, a share or golden queries that make no sense.
+        """
+        standard = Standard(**held_to)
+        self.refresh(embed=True)
+        checked = check.run(self.index, self._searcher, standard, progress)
+        return replace(checked, failures=(*checked.failures, self.complaint)) if self.complaint else checked
+
     def doctor(self) -> Iterator[tuple[str, list[str]]]:
         """Check one thing after another; yield its name and what is wrong with it, nothing if it is well."""
         yield "the vault can be read and the index is up to it", self._check_vault()
@@ -356,7 +384,7 @@ class Spellbook:
         except EmbeddingError as error:
             return [str(error)]
         length = float(np.linalg.norm(vector))
-        wrong = vector.shape != (self.index.embedder.dim,) or not 0.99 < length < 1.01
+        wrong = vector.ndim != 1 or not 0.99 < length < 1.01
         return [f"{self.index.embedder.name} gave a vector of shape {vector.shape} and length {length:.3f}"] if wrong else []
 
 

@@ -28,6 +28,9 @@ from spellbook.notes import Fault, Stamp
 
 FILE = "catalog.db"
 
+WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
+"""What a word counts for in title (aliases too), heading, keywords (entities and tags too), questions, body and parts of identifiers."""
+
 _BATCH = 500
 _MOST_CONDITIONS = 100
 
@@ -70,6 +73,20 @@ MIGRATIONS = (
         ) WITHOUT ROWID;
         """
     ),
+    # Vowel signs are parts of words (else Hindi and Thai are letters), and identifiers are found by their parts. A part of a
+    # long table or of long code is shown with its header or fence.
+    Migration(
+        """
+        ALTER TABLE chunks ADD COLUMN lead TEXT NOT NULL DEFAULT '';
+        ALTER TABLE chunks ADD COLUMN tail TEXT NOT NULL DEFAULT '';
+        DROP TABLE words;
+        CREATE VIRTUAL TABLE words USING fts5 (
+            title, heading, keywords, questions, body, parts,
+            tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
+        );
+        """,
+        then="UPDATE files SET sha256 = '', read_ns = 0",
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -81,7 +98,7 @@ earlier catalog counted: readers who follow it see what a rebuilt one holds.
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A chunk as stored; `words` are the five columns of the full-text index, `same` the hash of its folded text."""
+    """A chunk as stored; `words` are the six columns of the full-text index, `same` the hash of its folded text."""
 
     ordinal: int
     suffix: str
@@ -92,7 +109,9 @@ class ChunkRow:
     embedded: str
     same: str
     key: str
-    words: tuple[str, str, str, str, str]
+    lead: str
+    tail: str
+    words: tuple[str, str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +139,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A chunk with what a hit shows of it."""
+    """A chunk with what a hit shows of it; `lead` and `tail` frame the text of a part that was cut out of a table or of code."""
 
     chunk: int
     id: str
@@ -141,6 +160,8 @@ class Found:
     keywords: tuple[str, ...]
     tags: tuple[str, ...]
     meta: Mapping[str, Any]
+    lead: str = ""
+    tail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,8 +421,8 @@ class Catalog:
         for chunk in entry.chunks:
             rowid = connection.execute(
                 """
-                INSERT INTO chunks (note, ordinal, suffix, heading, line, end_line, text, embedded, same, key)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO chunks (note, ordinal, suffix, heading, line, end_line, text, embedded, same, key, lead, tail)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
                 (
                     note,
@@ -414,10 +435,13 @@ class Catalog:
                     chunk.embedded,
                     chunk.same,
                     chunk.key,
+                    chunk.lead,
+                    chunk.tail,
                 ),
             ).lastrowid
             connection.execute(
-                "INSERT INTO words (rowid, title, heading, keywords, questions, body) VALUES (?, ?, ?, ?, ?, ?)", (rowid, *chunk.words)
+                "INSERT INTO words (rowid, title, heading, keywords, questions, body, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (rowid, *chunk.words),
             )
         return affected
 
@@ -569,6 +593,11 @@ class Catalog:
             found.update(self._rows(f"SELECT key, vector FROM vectors WHERE key IN ({_quoted(batch)})"))
         return found
 
+    def width(self) -> int:
+        """Return how many numbers the vectors in use have, 0 if there are none."""
+        rows = self._rows(f"SELECT length(vector) / 4 FROM vectors WHERE {_IN_USE} LIMIT 1")
+        return rows[0][0] if rows else 0
+
     def evict(self, most_bytes: int) -> int:
         """Delete unused vectors, longest unused first, until all are within `most_bytes`; return how many."""
         count, size = self._rows("SELECT count(*), (SELECT length(vector) FROM vectors LIMIT 1) FROM vectors")[0]
@@ -589,12 +618,12 @@ class Catalog:
         return [key for (key,) in self._rows(f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE {where}", values)]
 
     def match(self, expression: str, conditions: Sequence[Condition], limit: int) -> list[tuple[int, float]]:
-        """Return chunk numbers and bm25 (larger is better) of an FTS5 expression; title, heading, keywords weigh 3, 3, 2."""
+        """Return chunk numbers and bm25 (larger is better) of an FTS5 expression, its columns weighted as `WEIGHTS` says."""
         where, values = self._where(conditions)
         join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if conditions else ""
         return self._rows(
             f"""
-            SELECT words.rowid, -bm25(words, 3.0, 3.0, 2.0, 1.0, 1.0) AS score FROM words {join}
+            SELECT words.rowid, -{_BM25} AS score FROM words {join}
             WHERE words MATCH :expression AND {where} ORDER BY score DESC, words.rowid LIMIT :limit
             """,
             {**values, "expression": expression, "limit": limit},
@@ -602,13 +631,14 @@ class Catalog:
 
     def match_among(self, expression: str, numbers: Sequence[int]) -> list[tuple[int, float]]:
         """Return what `match` would, for the chunks `numbers` alone."""
+        # `+`: else SQLite runs the whole match, idf included, once for every rowid.
         return [
             row
             for batch in _batches(numbers)
             for row in self._rows(
                 f"""
-                SELECT rowid, -bm25(words, 3.0, 3.0, 2.0, 1.0, 1.0) FROM words
-                WHERE words MATCH ? AND rowid IN ({",".join(map(str, map(int, batch)))})
+                SELECT rowid, -{_BM25} FROM words
+                WHERE words MATCH ? AND +rowid IN ({",".join(map(str, map(int, batch)))})
                 """,
                 (expression,),
             )
@@ -709,12 +739,12 @@ class Catalog:
         rows = self._rows(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category, importance,
-                   created, updated, mtime_ns, ordinal, keywords, tags, meta
+                   created, updated, mtime_ns, ordinal, keywords, tags, meta, lead, tail
             FROM chunks JOIN notes USING (note) WHERE {where} ORDER BY path, ordinal
             """,
             values,
         )
-        return [Found(*(*row[:16], tuple(json.loads(row[16])), tuple(json.loads(row[17])), json.loads(row[18]))) for row in rows]
+        return [Found(*(*row[:16], tuple(json.loads(row[16])), tuple(json.loads(row[17])), json.loads(row[18]), *row[19:])) for row in rows]
 
     def _where(self, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
         """Return the SQL that `conditions` mean on the table notes, and its values. Raises InvalidInput for an unknown key."""
@@ -781,6 +811,7 @@ class Catalog:
 
 
 _T = TypeVar("_T")
+_BM25 = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 _IN_USE = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"
 _COMMON_FIELDS = {"category", "topic", "tags", "keywords", "entities", "kind", "scope", "importance", "path", "created", "updated"}
 

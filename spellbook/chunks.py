@@ -2,26 +2,35 @@
 Chunks: a note cut at its headings, so that what is found is what was meant.
 
 Every character of the body is in exactly one chunk: the chunks of a note,
-joined in order, are its body. Pure.
+joined in order, are its body. What a cut takes from a part (a table's header,
+a fence, who spoke before) is given back beside its text. Pure.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from spellbook.dialogue import Turn, date_of, turns
 from spellbook.notes import Block, Note, lines
+from spellbook.pieces import BLOCK, ITEM, NEVER, SECTION, SENTENCE, WORD, Frame, Piece, beginning, ending, line_costs, prose
 from spellbook.terms import token_weight
 
-TEMPLATE = "t1"
+TEMPLATE = "t2"
 """Names the form of `Chunk.embedded`; part of the embedding fingerprint."""
 
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？…])\s+|(?<=[。！？])")
-_MOST_LETTERS = 1200
+# What stands before the text in `embedded` is bounded, so that text of 256 tokens is never pushed out of the model's 512.
+_MOST_PATH = 64
+_MOST_KEYWORDS = 48
+_MOST_BEFORE = 64
+_OVERLAP = 48
+_BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
+_WIDE = re.compile(r" \s+|[^\S \n]\s*|\n\n?[^\S\n]\s*|\n{3}\s*")  # all but a blank, a line end and an empty line
+_FENCE = re.compile(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,9 @@ class Chunk:
     `suffix` added to the note's id is the chunk's id. `heading` is the path of
     headings below the title. `line` and `end_line` are 1-based lines of the
     file, the first and last with text; `start` and `end` are characters of
-    `Note.text`. `embedded` is the text that stands for the chunk in an
+    `Note.text`. `lead` and `tail` are what must stand around `text` to read it
+    alone: the header of the table or the fences of the code that a cut went
+    through, "" mostly. `embedded` is the text that stands for the chunk in an
     embedding: it names neither file nor folder, so a move embeds nothing.
     """
 
@@ -45,33 +56,43 @@ class Chunk:
     end: int
     text: str
     embedded: str
+    lead: str = ""
+    tail: str = ""
 
 
 def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
     """
-    Cut `note` at its `##` headings, and sections over `max_tokens` (estimated) at their blocks.
+    Cut `note` at its `##` headings, and sections over `max_tokens` (estimated) where it hurts least.
 
-    A further `#` heading begins a section too. Code and tables stay whole
-    while they fit. A note always has at least one chunk.
+    A further `#` heading begins a section too. What fits stays whole: a
+    subsection, a turn of a conversation, a block (code and tables above all),
+    an item, a sentence. A note always has at least one chunk.
     """
     source = lines(note.body)
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
-    title, words = note.own_title, ", ".join(note.keywords)
+    page = _Page(note.text, source, offsets, turns(note, source), max_tokens)
+    title, words, day = note.own_title, _keywords(note.keywords), date_of(note)
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
     for section in _sections(note, source):
         suffix = _unique(f"#{slug(section.top.text)}", seen) if section.top else ""
-        spans = _parts(note.text, offsets, section, max_tokens)
-        paths = _heading_paths(section, offsets, [start for start, _ in spans])
-        for number, ((start, end), heading) in enumerate(zip(spans, paths, strict=True), 1):
-            text = note.text[start:end]
-            first = note.body_line + bisect_right(offsets, start) - 1
+        parts = page.parts(section)
+        starts = [part.start for part in parts]
+        placed = zip(parts, [None, *parts[:-1]], _paths(section, offsets, starts), page.labels(section, starts), strict=True)
+        for number, (part, previous, heading, label) in enumerate(placed, 1):
+            text = note.text[part.start : part.end]
+            first = note.body_line + bisect_right(offsets, part.start) - 1
             written = text.strip()
-            lead = len(lines(text[: text.index(written)] + "|")) - 1 if written else 0
+            blank = len(lines(text[: text.index(written)] + "|")) - 1 if written else 0
             height = len(lines(text.rstrip())) or 1
-            part = suffix if number == 1 else f"{suffix}~{number}"
-            embedded = _embedded(title, heading, words, text)
-            chunks.append(Chunk(part, len(chunks), heading, first + lead, first + height - 1, start, end, text, embedded))
+            name = suffix if number == 1 else f"{suffix}~{number}"
+            path = _path(tuple(dict.fromkeys(filter(None, (title, *heading, label)))))
+            # Overlap helps a text that nothing else introduces, and blurs one that has a heading or keywords (tests/benchmarks/chunks.py).
+            follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
+            shown = _squeezed(f"{part.lead}{text}{part.tail}")
+            embedded = "\n".join(filter(None, ("" if day in path else day, path, words, follows, shown)))
+            line, end_line = first + blank, first + height - 1
+            chunks.append(Chunk(name, len(chunks), heading, line, end_line, part.start, part.end, text, embedded, part.lead, part.tail))
     return tuple(chunks)
 
 
@@ -120,7 +141,7 @@ def _unique(suffix: str, seen: dict[str, int]) -> str:
     return name
 
 
-def _heading_paths(section: _Section, offsets: list[int], starts: list[int]) -> Iterator[tuple[str, ...]]:
+def _paths(section: _Section, offsets: list[int], starts: list[int]) -> Iterator[tuple[str, ...]]:
     """Yield the path of headings that each part begins under, or with."""
     top = section.top
     path = [(top.level, top.text)] if top else []
@@ -133,68 +154,223 @@ def _heading_paths(section: _Section, offsets: list[int], starts: list[int]) -> 
         yield tuple(text for _, text in path if text)
 
 
-def _embedded(title: str, heading: tuple[str, ...], words: str, text: str) -> str:
-    path = " > ".join(dict.fromkeys(filter(None, (title, *heading))))
-    body = unicodedata.normalize("NFC", text.replace("\0", " ")).strip()
-    return "\n".join(filter(None, (path, words, body)))
+# -- what is embedded
 
 
-def _parts(text: str, offsets: list[int], section: _Section, most: int) -> list[tuple[int, int]]:
-    """Pack a section's blocks into spans of characters of at most `most` tokens, by the estimate."""
-    whole = (offsets[section.first], offsets[section.last])
-    if token_weight(text[slice(*whole)]) <= most:
-        return [whole]
-    units: list[tuple[int, int]] = []
-    heads: list[bool] = []
-    starts = [section.first, *(block.start for block in section.blocks if block.start > section.first)]
-    kinds = {block.start: block for block in section.blocks}
-    for a, b in pairwise([*starts, section.last]):
-        block = kinds.get(a)
-        found = list(_units(text, offsets, block, a, b, most))
-        units += found
-        # A heading too long for one chunk is text like any other.
-        heads += [block is not None and block.kind == "heading" and len(found) == 1] * len(found)
-    sizes = [token_weight(text[start:end]) for start, end in units]
-    # A heading goes with what it heads: it counts as its whole run.
-    runs = sizes[:]
-    for i in range(len(units) - 2, -1, -1):
-        if heads[i]:
-            runs[i] += runs[i + 1]
-    spans: list[tuple[int, int]] = []
-    begin, filled, bare = 0, 0.0, True  # bare: headings alone so far
-    for i, size in enumerate(sizes):
-        full = heads[i] and filled + size > most if bare else filled + runs[i] > most
-        if full and i > begin:
-            spans.append((units[begin][0], units[i][0]))
-            begin, filled, bare = i, 0.0, True
-        filled += size
-        bare = bare and heads[i]
-    spans.append((units[begin][0], units[-1][1]))
-    return spans
+def _path(names: tuple[str, ...]) -> str:
+    """The title and the headings, those in the middle left out first."""
+    while len(names) > 2 and token_weight(" > ".join(names)) > _MOST_PATH:
+        names = (names[0], *names[2:])
+    path = " > ".join(names)
+    return path if token_weight(path) <= _MOST_PATH else " > ".join(beginning(name, _MOST_PATH // 2) for name in names)
 
 
-def _units(text: str, offsets: list[int], block: Block | None, a: int, b: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield the smallest spans that lines `a` to `b` may be cut into."""
-    if token_weight(text[offsets[a] : offsets[b]]) <= most:
-        yield offsets[a], offsets[b]
-    elif block and len(block.items) > 1:
-        for start, end in pairwise([a, *block.items[1:], b]):
-            yield from _units(text, offsets, None, start, end, most)
-    else:
-        for line in range(a, b):
-            yield from _pieces(text, offsets[line], offsets[line + 1], most)
+def _keywords(words: Sequence[str]) -> str:
+    sizes = accumulate(token_weight(word) + 1 for word in words)
+    return ", ".join(word for word, size in zip(words, sizes, strict=True) if size <= _MOST_KEYWORDS)
 
 
-def _pieces(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield spans of one line: whole, else its sentences, else runs of letters."""
-    line = text[start:end]
-    if end - start <= _MOST_LETTERS and token_weight(line) <= most:
-        yield start, end
-        return
-    bounds = [0, *(match.end() for match in _SENTENCE_END.finditer(line) if match.end() < len(line)), len(line)]
-    for a, b in pairwise(bounds):
-        step = _MOST_LETTERS if token_weight(line[a:b]) > most or b - a > _MOST_LETTERS else b - a
-        while step > 64 and any(token_weight(line[at : at + step]) > most for at in range(a, b, step)):
-            step //= 2
-        for at in range(a, b, max(1, step)):
-            yield start + at, start + min(b, at + step)
+def _squeezed(text: str) -> str:
+    """The text without NUL, indentation and padding, which no model reads and every limit counts."""
+    return unicodedata.normalize("NFC", _WIDE.sub(_narrow, text.replace("\0", " "))).strip()
+
+
+def _narrow(run: re.Match[str]) -> str:
+    breaks = run[0].count("\n") or run[0].count("\r")
+    return "\n" * min(breaks, 2) or " "
+
+
+# -- parts of a long section
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Characters `start` to `end` of the text, what must stand around them, and whether running text was cut before them."""
+
+    start: int
+    end: int
+    lead: str = ""
+    tail: str = ""
+    is_torn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A note laid out in lines of its body; `offsets` are their characters in `text`, `most` the tokens of a part."""
+
+    text: str
+    source: Sequence[str]
+    offsets: Sequence[int]
+    turns: Sequence[Turn]
+    most: int
+
+    def parts(self, section: _Section) -> list[_Part]:
+        """Divide a section into parts of at most `most` tokens, twice that for headings that go with their text."""
+        pieces = _glued(self._divided(section.blocks, section.first, section.last, SECTION), self.most)
+        cuts = [0, *_cuts(pieces, self.most), len(pieces)]
+        parts = []
+        for i, j in pairwise(cuts):
+            here = pieces[i]
+            following = pieces[j].inside if j < len(pieces) else None
+            end = pieces[j - 1].end
+            tail = following.tail if following else ""
+            if tail and self.text[end - 1] not in "\r\n":
+                tail = "\n" + tail
+            is_torn = i > 0 and here.cost >= SENTENCE and here.inside is None
+            parts.append(_Part(here.start, end, here.inside.lead if here.inside else "", tail, is_torn))
+        return parts
+
+    def turn_before(self, part: _Part) -> str:
+        """Return the beginning of the turn before the one that `part` begins in, "" outside a conversation."""
+        line = bisect_right(self.offsets, part.start) - 1
+        while line < len(self.source) and not self.source[line].strip():
+            line += 1
+        at = bisect_right(self.turns, line, key=lambda turn: turn.start) - 1
+        if at < 1 or line >= self.turns[at].end or self.turns[at - 1].end != self.turns[at].start:
+            return ""
+        turn = self.turns[at - 1]
+        return beginning(self.text[self.offsets[turn.start] : self.offsets[turn.end]], _MOST_BEFORE)
+
+    def torn_from(self, part: _Part, previous: _Part | None) -> str:
+        """Return the last sentences of the part before, if a cut within running text parted them."""
+        return ending(self.text[previous.start : previous.end], _OVERLAP) if part.is_torn and previous else ""
+
+    def labels(self, section: _Section, starts: Sequence[int]) -> Iterator[str]:
+        """Yield for each part the bold line that stands for a heading above it."""
+        label, at = "", 0
+        for start in starts:
+            while at < len(section.blocks) and self.offsets[section.blocks[at].start] < start:
+                block = section.blocks[at]
+                if block.kind == "heading":
+                    label = ""
+                elif block.kind == "paragraph" and block.end - block.start == 1 and (match := _BOLD_LINE.match(self.source[block.start])):
+                    label = match[2].rstrip(":：")
+                at += 1
+            yield label
+
+    def _divided(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
+        """Yield lines `first` to `last` whole if they fit, else by their highest headings or turns, else by their blocks."""
+        start, end = self.offsets[first], self.offsets[last]
+        weight = token_weight(self.text[start:end])
+        if weight <= self.most:
+            yield Piece(start, end, weight, cost)
+            return
+        marks = {turn.start: 2 for turn in self._turns_within(first, last)}
+        marks |= {block.start: block.level for block in blocks if block.kind == "heading" and block.start > first}
+        if not marks:
+            yield from self._blocks(blocks, first, last, cost)
+            return
+        highest = min(marks.values())
+        at = 0
+        for a, b in pairwise([first, *sorted(line for line, level in marks.items() if level == highest), last]):
+            inner = blocks[at : (at := bisect_left(blocks, b, at, key=lambda block: block.start))]
+            yield from self._divided(inner, a, b, cost)
+            # A heading goes with what it heads.
+            cost = NEVER if a == first and inner and all(block.kind == "heading" for block in inner) else SECTION
+
+    def _turns_within(self, first: int, last: int) -> Sequence[Turn]:
+        low = bisect_right(self.turns, first, key=lambda turn: turn.start)
+        return self.turns[low : bisect_left(self.turns, last, low, key=lambda turn: turn.start)]
+
+    def _blocks(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
+        starts = {block.start: block for block in blocks}
+        for a, b in pairwise([first, *(line for line in starts if line > first), last]):
+            block = starts.get(a)
+            found = [*self._block(block, a, b, cost)]
+            yield from found
+            # A heading too long for one piece is text like any other.
+            cost = NEVER if block and block.kind == "heading" and len(found) == 1 else BLOCK
+
+    def _block(self, block: Block | None, a: int, b: int, cost: int) -> Iterator[Piece]:
+        """Yield a block and the lines up to the next: whole if it fits, else items, rows, lines or sentences."""
+        start, end = self.offsets[a], self.offsets[b]
+        weight = token_weight(self.text[start:end])
+        if weight <= self.most:
+            yield Piece(start, end, weight, cost)
+        elif block is None or block.kind in {"paragraph", "heading"}:
+            yield from prose(self.text, start, end, self.most, cost)
+        else:
+            prices, frames = self._priced(block, a, b)
+            bounds = [a, *(item for item in block.items[1:] if item < b), b] if len(block.items) > 1 else [a, b]
+            for first, last in pairwise(bounds):
+                weight = token_weight(self.text[self.offsets[first] : self.offsets[last]])
+                if weight <= self.most:
+                    yield Piece(self.offsets[first], self.offsets[last], weight, cost)
+                else:
+                    for line in range(first, last):
+                        price = cost if line == first else prices[line - a]
+                        yield from prose(self.text, self.offsets[line], self.offsets[line + 1], self.most, price, frames[line - a])
+                cost = ITEM
+
+    def _priced(self, block: Block, a: int, b: int) -> tuple[list[int], list[Frame | None]]:
+        """What a cut before each of the lines `a` to `b` of a block costs, and the table or code that it would go through."""
+        source = self.source[a:b]
+        prices = line_costs(source, code=block.kind in {"fence", "code_block", "html_block"})
+        title = source[0] if block.kind == "blockquote" and re.match(r"[ \t]*>[ \t]*\[!", source[0]) else ""
+        callout = self._frame(title) if title else None
+        frames: list[Frame | None] = [callout] * len(source)
+        nested = int(block.kind not in {"fence", "table"})
+        spans = [*block.code, *block.tables] if nested else [(block.start, block.end)]
+        tables = {*block.tables} if nested else {span for span in spans if block.kind == "table"}
+        for start, end in ((start - a, min(end, b) - a) for start, end in spans):
+            opening = _FENCE.match(source[start])
+            if (start + a, end + a) in tables:
+                head, costs = 2, [min(ITEM + nested, WORD)] * (end - start)
+                frame = self._frame("".join(map(_without_marker, source[start : start + 2])))
+            elif opening:
+                head, costs = 1, [min(cost + nested, NEVER) for cost in line_costs(source[start:end], code=True)]
+                fence = _without_marker(opening[1]) + opening[2]
+                line_end = source[start][len(source[start].rstrip("\r\n")) :] or "\n"
+                frame = self._frame(fence + opening[3] + line_end, fence + line_end)
+                if end - start > 1 and source[end - 1].strip(" \t>\r\n").startswith(opening[2]):
+                    costs[-1] = NEVER
+            else:
+                continue
+            for i in range(start + 1, end):
+                prices[i] = NEVER if i - start <= head else costs[i - start]
+                frames[i] = frame
+        return prices, frames
+
+    def _frame(self, lead: str, tail: str = "") -> Frame:
+        lead = re.sub(r"-{4,}", "---", re.sub(r"(?<=\S)[ \t]{2,}", " ", lead))
+        return Frame(lead if token_weight(lead) <= self.most else tail, tail)
+
+
+def _without_marker(line: str) -> str:
+    """A line that opens a list's item, its marker blank, as its later lines are indented."""
+    return re.sub(r"^[ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)+", lambda match: re.sub(r"[^\s>]", " ", match[0]), line)
+
+
+def _glued(pieces: Iterable[Piece], most: int) -> list[Piece]:
+    """Join what must not be parted, while what came before is at most `most` tokens."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else piece
+        if joined and piece.cost == NEVER and (last.weight <= most or not piece.weight):
+            joined[-1] = replace(last, end=piece.end, weight=last.weight + piece.weight)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _cuts(pieces: Sequence[Piece], most: int) -> Iterator[int]:
+    """Yield the pieces that begin a new part: of the places that leave a part at least half full, the last that costs least."""
+    begin, filled, at = 0, 0.0, 0
+    room = float(most)
+    while at < len(pieces):
+        if at > begin and filled + pieces[at].weight > room:
+            best = i = at
+            while i - 1 > begin:
+                i -= 1
+                filled -= pieces[i].weight
+                if filled < room / 2:
+                    break
+                best = i if pieces[i].cost < pieces[best].cost else best
+            yield best
+            begin, filled, at = best, 0.0, best
+            frame = pieces[best].inside
+            # A header takes its room, and never more than half of it.
+            room = most - min(token_weight(frame.lead) if frame else 0.0, most / 2)
+        else:
+            filled += pieces[at].weight
+            at += 1

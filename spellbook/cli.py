@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,12 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from spellbook import __version__
+from spellbook import __version__, printing
+from spellbook.printing import one_line
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
-    from spellbook.search import Answer, Hit
-    from spellbook.sync import Progress, Report
+    from spellbook.search import Answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,9 +56,9 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except SpellbookError as error:
-            click.echo(f"spellbook: {_one_line(error.message)}", err=True)
+            click.echo(f"spellbook: {one_line(error.message)}", err=True)
             if error.hint:
-                click.echo(f"  {_one_line(error.hint)}", err=True)
+                click.echo(f"  {one_line(error.hint)}", err=True)
             ctx.exit(2 if error.code in _WRONG_USAGE and not isinstance(error, UnreadableNote) else 1)
 
 
@@ -85,7 +84,9 @@ _filter = click.option(
     help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, or any frontmatter "
     "key. K!=V for all others; repeat for more.",
 )
-_min_score = click.option("--min-score", default=0.0, metavar="S", help="Leave out hits below this score, 0 to 1.")
+_min_score = click.option(
+    "--min-score", type=float, metavar="S", help="Leave out hits below this score, 0 to 1, instead of what is not related."
+)
 _max_tokens = click.option("--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer.")
 
 
@@ -188,25 +189,17 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, as_json:
     \b
     spellbook reindex --quiet        for a git hook
     """
-    with _bar(hidden=quiet or as_json) as progress:
+    with printing.bar(hidden=quiet or as_json) as progress:
         report = book.reindex(full=full, words_only=words_only, progress=progress)
     if as_json:
-        _print_json(report.as_dict())
+        printing.as_json(report.as_dict())
     elif not quiet:
-        click.echo(_told(report))
+        click.echo(printing.told(report))
     for fault in report.failed if not as_json else ():
         place = f"{fault.path}, line {fault.line}" if fault.line else fault.path
-        click.echo(f"spellbook: {_one_line(place)}: {fault.reason}.", err=True)
+        click.echo(f"spellbook: {one_line(place)}: {fault.reason}.", err=True)
     if report.failed:
         sys.exit(1)
-
-
-def _told(report: Report) -> str:
-    kinds = ("added", "changed", "moved", "removed")
-    changes = ", ".join(f"{getattr(report, kind)} {kind}" for kind in kinds if getattr(report, kind)) or "nothing new"
-    vectors = f"; {report.embedded} texts embedded" if report.embedded else ""
-    pending = f"; {report.pending} texts still to embed" if report.pending else ""
-    return f"{report.scanned} notes: {changes}{vectors}{pending}. {report.chunks} chunks, {report.seconds:.1f} s."
 
 
 @_command()
@@ -222,7 +215,7 @@ def watch(book: Spellbook) -> None:
         signal.signal(number, lambda *_: stop.set())
     waits = " Another Spellbook watches it already; this one waits for its turn." if book.is_watched() else ""
     click.echo(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
-    with Watcher(book, lambda report: click.echo(_told(report), err=True)):
+    with Watcher(book, lambda report: click.echo(printing.told(report), err=True)):
         while not stop.wait(1.0):
             pass
 
@@ -254,7 +247,7 @@ def memorize(book: Spellbook, query: str, as_json: bool, filters: Sequence[str],
     \b
     spellbook memorize "왜 PostgreSQL로 옮겼나?"
     """
-    _print_answer(book.memorize(query, filter=_filtered(filters), **asked), as_json)
+    _answer(book.memorize(query, filter=_filtered(filters), **asked), as_json)
 
 
 @_command(
@@ -272,7 +265,7 @@ def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool
     \b
     spellbook find useState "error boundary" --all
     """
-    _print_answer(book.find(words, "all" if match_all else "any", filter=_filtered(filters), **asked), as_json, by_words=True)
+    _answer(book.find(words, "all" if match_all else "any", filter=_filtered(filters), **asked), as_json, by_words=True)
 
 
 @_command(click.argument("query"), _limit, _filter, _min_score, _max_tokens, _json)
@@ -283,7 +276,36 @@ def search(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], *
     \b
     spellbook search "how do we rotate keys" --filter category=decision
     """
-    _print_answer(book.search(query, filter=_filtered(filters), **asked), as_json)
+    _answer(book.search(query, filter=_filtered(filters), **asked), as_json)
+
+
+@_command(
+    click.argument("query"),
+    click.argument("id", required=False),
+    click.option(
+        "--by", type=click.Choice(["search", "memorize", "find"]), default="search", show_default=True, help="The verb to explain."
+    ),
+    _limit,
+    _filter,
+    _min_score,
+    _json,
+)
+def why(book: Spellbook, query: str, id: str | None, by: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
+    """
+    Explain what QUERY finds, or why the note or chunk ID is, or is not, among it.
+
+    Each leg's rank and share, every adjustment, and how sure it is that a
+    chunk has to do with the question at all.
+
+    \b
+    spellbook why "how do we rotate keys"
+    spellbook why "how do we rotate keys" decision/keys.md
+    """
+    given = book.why(query, id, verb=by, filter=_filtered(filters), **asked)
+    if as_json:
+        printing.as_json(given.as_dict())
+    else:
+        printing.explanation(given)
 
 
 @_command(click.argument("id"), _json)
@@ -300,12 +322,9 @@ def show(book: Spellbook, id: str, as_json: bool) -> None:
     if as_json:
         keys = ("id", "path", "line", "end_line", "title", "heading", "text", "topic", "category", "importance", "created", "updated")
         chunks = [{**{key: getattr(chunk, key) for key in keys}, "hash": hash_of(chunk.text)} for chunk in found]
-        _print_json({"id": id, "path": found[0].path, "meta": found[0].meta, "chunks": chunks})
+        printing.as_json({"id": id, "path": found[0].path, "meta": found[0].meta, "chunks": chunks})
         return
-    click.echo(click.style(_one_line(f"{found[0].path}:{found[0].line}"), bold=True))
-    for chunk in found:
-        click.echo(click.style(f"-- {_one_line(chunk.id)}", dim=True))
-        click.echo(_plain(chunk.text.rstrip()))
+    printing.chunks(found)
 
 
 @_command(click.argument("topic", required=False), _filter, _json)
@@ -321,22 +340,16 @@ def topics(book: Spellbook, topic: str | None, filters: Sequence[str], as_json: 
         chunks = book.topic(topic)
         if as_json:
             shown = [{"id": each.id, "path": each.path, "line": each.line, "title": each.title, "heading": each.heading} for each in chunks]
-            _print_json({"topic": topic, "chunks": shown})
+            printing.as_json({"topic": topic, "chunks": shown})
             return
-        for chunk in chunks:
-            click.echo(_one_line(f"{chunk.path}:{chunk.line}  {' > '.join(filter(None, (chunk.title, chunk.heading)))}  {chunk.id}"))
+        printing.pointers(chunks)
         return
     listed = book.topics(_filtered(filters))
     if as_json:
         keys = ("category", "topic", "notes", "chunks", "updated")
-        _print_json({"topics": [{key: getattr(each, key) for key in keys} for each in listed]})
+        printing.as_json({"topics": [{key: getattr(each, key) for key in keys} for each in listed]})
         return
-    category = None
-    for each in listed:
-        if each.category != category:
-            category = each.category
-            click.echo(click.style(_one_line(category) or "(no category)", bold=True))
-        click.echo(f"  {_one_line(each.topic) or '(top folder)'}  {each.notes} notes, {each.chunks} chunks, {each.updated[:10]}")
+    printing.topics(listed)
 
 
 # -- writing
@@ -370,12 +383,12 @@ def scribe(book: Spellbook, file: Any, topic: str, category: str, keywords: Sequ
     if as_json:
         from dataclasses import asdict
 
-        _print_json({**asdict(done), "status": "success" if done.written else "warning"})
+        printing.as_json({**asdict(done), "status": "success" if done.written else "warning"})
     for warning in done.warnings[0]:
         click.echo(f"spellbook: {warning}", err=True)
     if not done.written:
         for each in done.duplicates[0]:
-            click.echo(f"spellbook: {_one_line(each.path)} says so already ({each.score:.2f}).", err=True)
+            click.echo(f"spellbook: {one_line(each.path)} says so already ({each.score:.2f}).", err=True)
         click.echo("  Nothing was written; edit that note, or repeat with --force.", err=True)
         sys.exit(1)
     if not as_json:
@@ -420,9 +433,9 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, yes: bool, as_js
         click.confirm(f"Delete {id} for good?", abort=True, err=True)
     done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard)
     if as_json:
-        _print_json({"chunk_ids": done.chunk_ids, "trash": done.trash, "generation": done.generation})
+        printing.as_json({"chunk_ids": done.chunk_ids, "trash": done.trash, "generation": done.generation})
     else:
-        where = f" It is in {', '.join(map(_one_line, done.trash))}." if done.trash else ""
+        where = f" It is in {', '.join(map(one_line, done.trash))}." if done.trash else ""
         click.echo(f"Erased {len(done.chunk_ids)} chunk{'s' * (len(done.chunk_ids) != 1)}.{where}")
 
 
@@ -435,24 +448,48 @@ def status(book: Spellbook, as_json: bool) -> None:
     book.refresh()
     state = book.status()
     if as_json:
-        _print_json(state)
+        printing.as_json(state)
         return
-    embedded = f"{state['vectors_in_use']} of {state['vectors_in_use'] + state['pending']} texts"
-    rows = {
-        "vault": state["vault"],
-        "state": f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)",
-        "notes": f"{state['notes']}, in {state['chunks']} chunks",
-        "embedded": f"{embedded}, by {state['embedder']}",
-        "watched": "yes" if state["watched"] else "no: the next command looks for itself",
-        "categories": ", ".join(f"{name} {count}" for name, count in state["categories"].items()) or "none",
-    }
-    for name, value in rows.items():
-        click.echo(f"{name:<11} {value}")
-    for fault in state["faults"]:
-        place = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
-        click.echo(f"to mend     {_one_line(place)}: {fault['reason']}")
-    if "warning" in state:
-        click.echo(f"warning     {state['warning']}")
+    printing.status(state)
+
+
+@_command(
+    click.option(
+        "--min-recall5",
+        default=0.0,
+        metavar="X",
+        help="Fail if less than this share of the questions, 0 to 1, find their note in five hits.",
+    ),
+    click.option("--min-mrr", default=0.0, metavar="X", help="Fail if the mean reciprocal rank of the notes, 0 to 1, is below this."),
+    click.option("--all", "all_notes", is_flag=True, help="List also the notes of people that lack a topic or questions."),
+    _filter,
+    click.option(
+        "-n", "--limit", type=click.IntRange(min=0), default=5, show_default=True, metavar="N", help="Most findings of a kind to list."
+    ),
+    _json,
+)
+def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **held_to: Any) -> None:
+    """
+    Ask every note the questions that it says it answers, and compare all texts; exit 1 if the vault falls short.
+
+    Prints which notes their own questions do not find, golden queries of
+    .spellbook/queries.yaml that fail, what is said twice, and what is said
+    twice with other numbers or a "not". Questions are asked as `search` asks
+    them, but nothing is found by what notes name as questions.
+
+    \b
+    spellbook check --min-recall5 0.8
+    """
+    with printing.bar(hidden=as_json) as progress:
+        done = book.check(filter=_filtered(filters), progress=progress, **held_to)
+    if as_json:
+        printing.as_json(done.as_dict())
+    else:
+        printing.checked(done, limit)
+        for failure in done.failures:
+            click.echo(f"spellbook: {one_line(failure)}", err=True)
+    if done.failures:
+        sys.exit(1)
 
 
 @_command()
@@ -462,7 +499,7 @@ def doctor(book: Spellbook) -> None:
     for name, problems in book.doctor():
         click.echo(f"{click.style('wrong', fg='red') if problems else click.style('well ', fg='green')}  {name}")
         for problem in problems:
-            click.echo(f"       {_one_line(problem)}")
+            click.echo(f"       {one_line(problem)}")
         sick = sick or bool(problems)
     if sick:
         sys.exit(1)
@@ -476,7 +513,7 @@ def demo() -> None:
     run()
 
 
-# -- printing
+# -- options and answers
 
 
 def _filtered(pairs: Sequence[str]) -> dict[str, object] | None:
@@ -485,69 +522,8 @@ def _filtered(pairs: Sequence[str]) -> dict[str, object] | None:
     return from_pairs(pairs) or None
 
 
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, default=str))
-
-
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Letters that move the cursor, colour the terminal or turn the reading order, and half letters; not tab and line feed."""
-
-
-def _plain(text: str) -> str:
-    """Text of a note, without what would command the terminal."""
-    return _CONTROL.sub(lambda letter: letter[0].encode("unicode_escape").decode(), text)
-
-
-def _one_line(text: str) -> str:
-    """A file's name may hold anything; a line of output holds one."""
-    return _plain(text).replace("\n", "\\n").replace("\t", "\\t")
-
-
-def _print_answer(answer: Answer, as_json: bool, *, by_words: bool = False) -> None:
+def _answer(found: Answer, as_json: bool, *, by_words: bool = False) -> None:
     if as_json:
-        _print_json(answer.as_dict())
-        return
-    for hit in answer.hits:
-        _print_hit(hit)
-    if not answer.hits:
-        click.echo("Nothing found.", err=True)
-    if answer.index.pending and not by_words:
-        click.echo(f"{answer.index.pending} texts are not embedded yet: `spellbook reindex` does it.", err=True)
-    if answer.index.degraded:
-        click.echo(f"Degraded: {answer.index.reason}", err=True)
-
-
-def _print_hit(hit: Hit) -> None:
-    from spellbook.tools.render import why
-
-    where = " > ".join(filter(None, (hit.title, hit.heading)))
-    click.echo(f"{hit.score:.2f}  {click.style(_one_line(where), bold=True)}")
-    click.echo(f"      {click.style(_one_line(f'{hit.path}:{hit.line}'), fg='cyan')}  {_one_line(hit.id)}")
-    lines = [line for line in hit.text.splitlines() if line.strip()]
-    for line in lines[:6]:
-        click.echo(f"      {_plain(line[:200])}")
-    if len(lines) > 6:
-        click.echo(f"      … {len(lines) - 6} more lines: spellbook show {_one_line(hit.id)}")
-    click.echo(click.style(f"      {why(hit)}", dim=True))
-    click.echo()
-
-
-@contextmanager
-def _bar(hidden: bool) -> Iterator[Progress | None]:
-    """A bar on a terminal, nothing on a pipe."""
-    if hidden or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def advance(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage)
-            bar.update(tasks[stage], completed=done, total=total)
-
-        yield advance
+        printing.as_json(found.as_dict())
+    else:
+        printing.answer(found, by_words=by_words)

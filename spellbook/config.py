@@ -8,6 +8,7 @@ lives outside, in the state folder.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import os
 import re
 import tomllib
@@ -15,13 +16,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from spellbook.errors import InvalidInput, VaultNotFound
 
 MARKER = ".spellbook"
 """The folder in a vault that holds settings which travel with it."""
 
-_KINDS: dict[str, type] = {"embedder": str, "chunk_tokens": int, "cache_mb": int, "exact_most": int, "threads": int}
+_KINDS: dict[str, type] = {
+    "embedder": str,
+    "reranker": str,
+    "chunk_tokens": int,
+    "cache_mb": int,
+    "exact_most": int,
+    "threads": int,
+    "half_lives": dict,
+}
+
+_FORMS = {
+    "ollama": "ollama:MODEL[@URL]",
+    "openai": "openai:MODEL[@URL]",
+    "llamacpp": "llamacpp[:MODEL]@URL",
+    "tei": "tei[:MODEL]@URL",
+    "rerank": "rerank:MODEL@URL",
+}
+_OPENAI = "https://api.openai.com/v1"
+_KIND = re.compile(rf"({'|'.join(_FORMS)})(?![\w-])")
+# A model may begin with @ (`@cf/baai/bge-m3`); an address always names its scheme, and options belong to the model.
+_PARTS = re.compile(r"(?::(?P<model>(?:@(?!\w+://))?[^\s@?]+)?)?(?:\?(?P<options>[^\s@]*))?(?:@(?P<url>\S+))?")
+# Stricter than a URL may be, so that nobody can read another host out of it than we do.
+_ADDRESS = re.compile(
+    r"https?://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[\w.~%/-]*)?", re.I | re.A
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +58,44 @@ class Config:
     `chunk_tokens`: most tokens of a chunk, estimated. `cache_mb`: vectors kept
     on disk, those in use included. `exact_most`: up to so many chunks, search by
     meaning is exact and in memory; above, Chroma answers. `threads`: of the embedder.
+    `half_lives`: days by category in which a note loses half of what age can take, inf for never.
     `chroma_url`: a Chroma server instead of the embedded one; from the environment
     alone, so that no vault that somebody hands you sends its vectors anywhere.
+    For the same reason an `embedder` or `reranker` that is a service beyond this
+    machine comes from the environment or an argument, never from the vault.
     """
 
     vault: Path
     state: Path
     embedder: str = ""
+    reranker: str = ""
     chunk_tokens: int = 256
     cache_mb: int = 512
     # An exact search over so many takes half a millisecond, as Chroma does, is always fresh, and misses nothing.
     exact_most: int = 20_000
     threads: int = 1
+    half_lives: Mapping[str, float] = field(default_factory=dict)
     chroma_url: str = ""
     chroma_token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A model that a service runs; `url` is where, and `options` what the name says beyond the model."""
+
+    kind: str
+    model: str
+    url: str
+    options: Mapping[str, str]
+
+    @property
+    def is_local(self) -> bool:
+        """Say whether what is sent there stays on this machine."""
+        host = urlsplit(self.url).hostname or ""
+        try:
+            return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
 
 
 def load(vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None) -> Config:
@@ -53,19 +103,95 @@ def load(vault: str | Path | None = None, *, embedder: str | None = None, state:
     Return the settings for `vault`, or for the vault that `find_vault` finds.
 
     Raises VaultNotFound if the folder is not there, InvalidInput if
-    config.toml is not TOML or holds a key or a value it cannot hold.
+    config.toml is not TOML, holds a key or a value it cannot hold, or names a
+    service beyond this machine.
     """
     root = find_vault(vault)
     file = root / MARKER / "config.toml"
     settings = _read_settings(file)
-    chosen = embedder or os.environ.get("SPELLBOOK_EMBEDDER") or settings.pop("embedder", "")
-    settings.pop("embedder", None)
+    embedder = _model(file, "embedder", embedder, settings.pop("embedder", ""))
+    reranker = _model(file, "reranker", None, settings.pop("reranker", ""))
     base = Path(state or os.environ.get("SPELLBOOK_STATE") or _default_state()).expanduser()
     url, token = os.environ.get("SPELLBOOK_CHROMA_URL", ""), os.environ.get("SPELLBOOK_CHROMA_TOKEN", "")
     if url and not re.match(r"https?://[^/?#]", url):
         raise InvalidInput(f"SPELLBOOK_CHROMA_URL={url!r:.80} is no http address.", "For example http://localhost:8000, or unset it.")
     state_folder = base.absolute() / _state_name(root)
-    return Config(vault=root, state=state_folder, embedder=str(chosen), chroma_url=url, chroma_token=token, **settings)
+    return Config(root, state_folder, embedder, reranker, chroma_url=url, chroma_token=token, **settings)
+
+
+def service(name: str) -> Service | None:
+    """
+    Return the service that `name` means: `KIND:MODEL[?OPTION=VALUE&…][@URL]`; None if it is none of ours.
+
+    `ollama` without an address is where OLLAMA_HOST says, `openai` without
+    one is api.openai.com. Raises InvalidInput for a name or an address that
+    makes no sense; an address with a password in it is not repeated.
+    """
+    kind = _KIND.match(name)
+    if kind is None:
+        return None
+    form = _FORMS[kind[1]]
+    parts = _PARTS.fullmatch(name, kind.end())
+    if parts is None:
+        raise InvalidInput(f"{_shown(name)} names no service.", f"Write {form}, with a URL such as http://127.0.0.1:8080.")
+    model, given = parts["model"] or "", parts["url"] or ""
+    if not model and "[:MODEL]" not in form:
+        raise InvalidInput(f"{_shown(name)} names no model.", f"Write {form}.")
+    if not given and "[@URL]" not in form:
+        raise InvalidInput(f"{_shown(name)} names no address.", f"Write {form}, with a URL such as http://127.0.0.1:8080.")
+    try:
+        options = dict(parse_qsl(parts["options"] or "", keep_blank_values=True, strict_parsing=bool(parts["options"])))
+    except ValueError as error:
+        raise InvalidInput(f"{_shown(name)}: the options after ? are not NAME=VALUE.", "For example ?dimensions=512.") from error
+    return Service(kind[1], model, _address(given or (_ollama() if kind[1] == "ollama" else _OPENAI)), options)
+
+
+def _model(file: Path, key: str, said: str | None, filed: str) -> str:
+    """Return what the embedder or the reranker is: as said, else as in the environment, else as the vault has it, if that is safe."""
+    chosen = said or os.environ.get(f"SPELLBOOK_{key.upper()}")
+    if chosen:
+        return chosen
+    try:
+        named = service(filed)
+    except InvalidInput as error:
+        raise InvalidInput(f"{file}: {key}: {error.message}", error.hint) from error
+    if named and not named.is_local:
+        raise InvalidInput(
+            f"{file}: {key} would send notes to {named.url}. A vault's own settings may only name a service on this machine.",
+            f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
+        )
+    return filed
+
+
+def _address(url: str) -> str:
+    found = _ADDRESS.fullmatch(url)
+    if found and int(found["port"] or 1) in range(1, 65536):
+        return url.rstrip("/")
+    if "@" in url:
+        raise InvalidInput("The address of a service holds a name or a password.", "Leave it out; a key goes into SPELLBOOK_API_KEY.")
+    raise InvalidInput(
+        f"{url.partition('?')[0]!r:.120} is no address of a service.", "It begins with http:// or https://, without ? and #."
+    )
+
+
+def _ollama() -> str:
+    """Return where OLLAMA_HOST says Ollama is, read as Ollama reads it: scheme and port may be missing."""
+    said = os.environ.get("OLLAMA_HOST", "").strip().strip("\"'")
+    try:
+        url = urlsplit(said if "://" in said else f"//{said}", scheme="http")
+        port = url.port or (11434 if "://" not in said else 443 if url.scheme == "https" else 80)
+        if url.username is not None:
+            raise ValueError("no place for a password")
+        host = url.hostname or "127.0.0.1"
+    except ValueError as error:
+        raise InvalidInput("OLLAMA_HOST is no address.", "For example 127.0.0.1:11434, or unset it.") from error
+    if host in {"0.0.0.0", "::"}:  # where a server listens, not where one asks it
+        host = "127.0.0.1"
+    return f"{url.scheme}://{f'[{host}]' if ':' in host else host}:{port}{url.path}"
+
+
+def _shown(name: str) -> str:
+    return repr(re.sub(r"//[^/\s]*@", "//…@", name)[:120])
 
 
 def find_vault(vault: str | Path | None = None) -> Path:
@@ -121,6 +247,9 @@ def _read_settings(file: Path) -> dict[str, Any]:
         if kind is None:
             raise InvalidInput(f"{file}: there is no setting {key!r}.", f"Settings are {', '.join(_KINDS)}.")
         if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 1):
-            wanted = "a positive whole number" if kind is int else "text"
+            wanted = {int: "a positive whole number", str: "text", dict: "a table"}[kind]
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {value!r}.", "Mend the line and try again.")
+    for category, days in raw.get("half_lives", {}).items():
+        if not isinstance(days, int | float) or isinstance(days, bool) or not days > 0:
+            raise InvalidInput(f"{file}: half_lives.{category} must be a number of days, not {days!r}.", "Write inf for what never ages.")
     return dict(raw)

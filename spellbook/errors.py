@@ -13,7 +13,9 @@ Everything that can go wrong, said to the person who can mend it.
     ├── RestExpired         REST_EXPIRED          a session past its hour, or ended
     ├── StorageError        STORAGE_ERROR         the disk or the catalog
     ├── SearchError         SEARCH_ERROR          a query that cannot be run
-    └── EmbeddingError      EMBEDDING_ERROR       the embedder
+    └── EmbeddingError      EMBEDDING_ERROR       the embedder or the reranker
+        ├── AuthenticationError  AUTHENTICATION_ERROR  a service refuses the key
+        └── RateLimited          RATE_LIMIT_EXCEEDED   a service wants to be asked less often
 
 A message says what and where, the hint what to do next. Doors translate
 once: MCP to ToolError, the command line to an exit code.
@@ -107,6 +109,18 @@ class SearchError(SpellbookError):
 
 
 class EmbeddingError(SpellbookError):
-    """The embedder is missing or failed."""
+    """The embedder or the reranker is missing or failed."""
 
     code = "EMBEDDING_ERROR"
+
+
+class AuthenticationError(EmbeddingError):
+    """A service refuses the key, or misses one."""
+
+    code = "AUTHENTICATION_ERROR"
+
+
+class RateLimited(EmbeddingError):
+    """A service wants to be asked less often."""
+
+    code = "RATE_LIMIT_EXCEEDED"

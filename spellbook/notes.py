@@ -63,7 +63,8 @@ class Block:
 
     `start` and `end` are lines of the body, 0-based, end exclusive; `level`
     and `text` are a heading's, `items` the first lines of a list's items,
-    `code` the lines of code and HTML inside a list or a quote.
+    `code` the lines of code and HTML inside a list or a quote, `tables` those
+    of tables there.
     """
 
     kind: str
@@ -73,6 +74,7 @@ class Block:
     text: str = ""
     items: tuple[int, ...] = ()
     code: tuple[tuple[int, int], ...] = ()
+    tables: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,19 +323,22 @@ def blocks(body: str) -> Iterator[Block]:
     opened: Token | None = None  # the list or quote we are in
     items: list[int] = []
     code: list[tuple[int, int]] = []
+    tables: list[tuple[int, int]] = []
     for at, token in enumerate(tokens):
         kind = token.type.removesuffix("_open")
         if token.map is None:
             if token.level == 0 and opened and opened.map:
                 start, end = opened.map
-                yield Block(opened.type.removesuffix("_open"), start, end, items=tuple(items), code=tuple(code))
-                opened, items, code = None, [], []
+                yield Block(opened.type.removesuffix("_open"), start, end, items=tuple(items), code=tuple(code), tables=tuple(tables))
+                opened, items, code, tables = None, [], [], []
             continue
         start, end = token.map
         if token.level == 1 and kind == "list_item":
             items.append(start)
         elif token.level and kind in {"fence", "code_block", "html_block"}:
             code.append((start, end))
+        elif token.level and kind == "table":
+            tables.append((start, end))
         elif token.level == 0 and kind == "heading":
             yield Block(kind, start, end, int(token.tag[1]), heading_text(tokens[at + 1].content))
         elif token.level == 0 and (kind == "blockquote" or kind.endswith("_list")):
@@ -361,8 +366,8 @@ def _seen(tokens: Iterable[Token]) -> str:
     return "".join(map(one, tokens))
 
 
-def _without_code_spans(text: str) -> str:
-    """Return `text` with its code spans as one blank; linear, as a regex for them is not."""
+def code_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of inline code, its ticks included; linear, as a regex for them is not."""
     runs = [match.span() for match in re.finditer("`+", text)]
     closing: list[int | None] = []  # for each run the next one of its length
     later: dict[int, int] = {}
@@ -371,14 +376,22 @@ def _without_code_spans(text: str) -> str:
         closing.append(later.get(size))
         later[size] = i
     closing.reverse()
-    kept: list[str] = []
-    at = i = 0
+    i = 0
     while i < len(runs):
         end = closing[i]
         if end is not None:
-            kept += [text[at : runs[i][0]], " "]
-            at, i = runs[end][1], end
+            yield runs[i][0], runs[end][1]
+            i = end
         i += 1
+
+
+def _without_code_spans(text: str) -> str:
+    """Return `text` with each of its code spans as one blank."""
+    kept: list[str] = []
+    at = 0
+    for start, end in code_spans(text):
+        kept += [text[at:start], " "]
+        at = end
     return "".join(kept) + text[at:]
 
 

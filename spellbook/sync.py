@@ -28,7 +28,7 @@ from spellbook.catalog import ChunkRow, Entry, Known
 from spellbook.errors import EmbeddingError, MemoryNotFound, PathOutsideVault, StorageError, UnreadableNote
 from spellbook.filters import fold
 from spellbook.index import Index
-from spellbook.models import vector_key
+from spellbook.models import unhurried, vector_key
 from spellbook.notes import Fault, Note, Stamp, parse
 from spellbook.vault import Vault, digest
 from spellbook.vectors import Unavailable
@@ -45,6 +45,7 @@ _FEW = 10
 _BATCH_FILES = 100
 _BATCH_BYTES = 2_000_000
 _BATCH_TEXTS = 16
+_BATCH_AT_ONCE = 4
 _LOOKS = 5
 
 
@@ -261,7 +262,7 @@ def read(index: Index, path: str, known: Known | None = None) -> Entry | None:
 def entry(index: Index, note: Note, stamp: Stamp, read_ns: int, sha256: str) -> Entry:
     """Return what the catalog keeps of a note."""
     pieces = chunks.cut(note, index.config.chunk_tokens)
-    title, keywords, questions = (terms.index_form(text) for text in (_titles(note), " ".join(_keywords(note)), " ".join(note.questions)))
+    title, keywords, questions = map(_findable, (_titles(note), " ".join(_keywords(note)), " ".join(note.questions)))
     rows = tuple(
         ChunkRow(
             piece.ordinal,
@@ -273,7 +274,16 @@ def entry(index: Index, note: Note, stamp: Stamp, read_ns: int, sha256: str) -> 
             piece.embedded,
             folded(piece.text),
             vector_key(index.embedder.fingerprint, piece.embedded),
-            (title, terms.index_form(" ".join(piece.heading)), keywords, questions, terms.index_form(piece.text)),
+            piece.lead,
+            piece.tail,
+            (
+                title,
+                _findable(" ".join(piece.heading)),
+                keywords,
+                questions,
+                terms.index_form(piece.text),
+                terms.parts(piece.text),
+            ),
         )
         for piece in pieces
     )
@@ -308,25 +318,28 @@ def embed(
     """
     Second stage: embed what is pending, newest first, and return how many vectors were stored.
 
-    At most `most` texts if given. Texts that another process is at come last,
-    and are embedded here after all if that process does not finish them.
+    At most `most` texts if given, because somebody waits. Texts that another
+    process is at come last, and are embedded here after all if that process
+    does not finish them.
     """
     owner = f"{os.getpid()}-{secrets.token_hex(4)}"
     stored = done = 0
     refused: set[str] = set()
-    for attempt in range(3):
-        keys = [key for key in index.catalog.pending() if key not in refused][:most]
-        for start in range(0, len(keys), _BATCH_TEXTS):
-            if stop():
-                return stored
-            batch = keys[start : start + _BATCH_TEXTS]
-            rows = index.catalog.claim(batch, owner) if attempt == 0 else index.catalog.texts(batch)
-            stored += index.catalog.add_vectors(_patiently(index, rows, refused)) if rows else 0
-            done += len(batch)
-            if progress:
-                progress("embedding", done, max(done, len(keys)))
-        if not keys or most is not None:
-            break
+    size = _BATCH_TEXTS if most is None else _BATCH_AT_ONCE
+    with unhurried() if most is None else contextlib.nullcontext():
+        for attempt in range(3):
+            keys = [key for key in index.catalog.pending() if key not in refused][:most]
+            for start in range(0, len(keys), size):
+                if stop():
+                    return stored
+                batch = keys[start : start + size]
+                rows = index.catalog.claim(batch, owner) if attempt == 0 else index.catalog.texts(batch)
+                stored += index.catalog.add_vectors(_patiently(index, rows, refused)) if rows else 0
+                done += len(batch)
+                if progress:
+                    progress("embedding", done, max(done, len(keys)))
+            if not keys or most is not None:
+                break
     return stored
 
 
@@ -354,7 +367,8 @@ def vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, by
     Embed the texts of `rows` (key, text) and return key and vector, as the catalog keeps them.
 
     Keys of another embedding than the index's are left out: another process
-    may have changed it since. Raises EmbeddingError for what is no unit vector.
+    may have changed it since. Raises EmbeddingError for what is no unit
+    vector, or not as wide as those that are kept.
     """
     import numpy as np
 
@@ -362,11 +376,12 @@ def vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, by
     if not rows:
         return []
     block = np.asarray(index.embedder.embed_passages([text for _, text in rows]), dtype="<f4")
-    if block.shape != (len(rows), index.embedder.dim) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
+    if block.ndim != 2 or len(block) != len(rows) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
         raise EmbeddingError(
-            f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {len(rows)} texts of {index.embedder.dim}.",
+            f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {len(rows)} texts.",
             "Choose another one with SPELLBOOK_EMBEDDER.",
         )
+    index.fits(block.shape[1])
     return [(key, row.tobytes()) for (key, _), row in zip(rows, block, strict=True)]
 
 
@@ -412,6 +427,10 @@ def _is_news(entry: Entry, known: Known | None) -> bool:
 
 def _reason(path: str, error: UnreadableNote) -> str:
     return re.sub(rf"^{re.escape(path)}(, line \d+)?: ", "", error.message).rstrip(".")
+
+
+def _findable(text: str) -> str:
+    return f"{terms.index_form(text)} {terms.parts(text)}".rstrip()
 
 
 def _titles(note: Note) -> str:

@@ -1,57 +1,125 @@
 """
 Text to keyword terms: what is put into the full-text index and asked of it.
 
-One rule for both sides: runs of Hangul, Han, Kana and Thai, which are written
-without spaces or with endings glued on, become overlapping pairs of letters;
-everything else is left to the index's own tokeniser (words, stemmed). So
-`도커` finds `도커를`, and a phrase of pairs finds the run and nothing else.
+One rule for both sides, so that every word of a text finds that text. Runs of
+Hangul, Han and Kana, which are written without spaces or with endings glued
+on, become overlapping pairs of letters, Thai pairs of its clusters (a
+consonant with its vowels and tones). What is written in two ways becomes one:
+NFC, wide and half-wide letters, Arabic vowel signs. Everything else is left to
+the index's own tokeniser (words, stemmed). So `도커` finds `도커를`, and a
+phrase of pairs finds the run and nothing else.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import pairwise
 
-_RUN = re.compile(
-    "[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"  # Hangul
-    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Kana
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # Han
-    "\u0e00-\u0e7f]+"  # Thai
+HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
+"""Ranges of letters, for a character class; so are the next two."""
+
+HAN_KANA = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+
+THAI = "\u0e00-\u0e7f"
+
+_EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
+_RUN = re.compile(f"[{HANGUL}{HAN_KANA}]+|[{THAI}]+|(?P<emoji>[{_EMOJI}])")
+_CLUSTER = re.compile("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*|.")
+_LONE = re.compile(f"[{HANGUL}{HAN_KANA}]|[\u0e40-\u0e44]?[{THAI}][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*")
+
+# Signs that one writer sets and another leaves out: combining accents that NFC has no letter for, Hebrew and Arabic
+# vowels, tatweel, joiners, the selector that colours an emoji.
+_OPTIONAL = (
+    "\u00ad\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8"
+    "\u06ea-\u06ed\u200c\u200d\u2060\ufe00-\ufe0f\ufeff"
 )
-_WORD = re.compile(r"\w+")
+_WIDE = "\uff01-\uffdc"
+# The index's tokeniser takes the accents off Latin letters alone.
+_VARIANTS = {"ß": "ss", "ẞ": "SS", **dict(zip("أإآٱىةάέήίϊΐόύϋΰώΆΈΉΊΌΎΏёЁ", "ااااي\u0647αεηιιιουυυωΑΕΗΙΟΥΩеЕ", strict=True))}
+# `al-`, alone or after "and", "so", "with", "as"; "for the". A word of which less than three letters would be left keeps it.
+_ARTICLE = re.compile("(?<![\u0620-\u064a])(?:[وفبك]?ال|لل)(?=[\u0620-\u064a]{3})")
+_ODD = re.compile(f"[{_OPTIONAL}]+|[{_WIDE}]+|[{''.join(_VARIANTS)}]")
+
+# Never finer than the index's tokeniser, which cuts each again: a sign that it takes for a part of a word must not part words here.
+_WORD = re.compile(r"(?:[^\W_]|[^\x00-\u02ff\u2000-\u2bff\u3000-\u303f\ud800-\udfff\ufe10-\ufe6f\uff00-\uffef])+")
+
+_IDENTIFIER = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"(?P<camel>[A-Za-z0-9]*(?:[a-z][0-9]*[A-Z]|[A-Z]{2}[a-z]{2})[A-Za-z0-9]*)"
+    r"|[vV](?P<version>\d+(?:\.\d+)+)"
+    r"|(?P<language>[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_+#]))"
+    r"|(?<![\w.)\]}'\"])\.(?=(?P<dotted>[A-Za-z]\w*)))"
+)
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+
 _WHITE = b" \t\r\n\f\v"
 _PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" + _WHITE
 _DIGITS = b"0123456789"
 _ASCII = bytes(range(128))
 _MOST_TERMS = 64
+_MOST_LETTERS = 64
 
 
 def index_form(text: str) -> str:
-    """Return `text` as the full-text index stores it: NFC, runs of CJK and Thai as pairs."""
-    return _RUN.sub(lambda run: f" {' '.join(_pairs(run[0]))} ", unicodedata.normalize("NFC", text))
+    """Return `text` as the full-text index stores it: one way of writing, runs of CJK and Thai as pairs, emoji as words."""
+    return text if text.isascii() else _RUN.sub(_paired, _one_way(text))
+
+
+def parts(text: str) -> str:
+    """
+    Return what the identifiers in `text` are found by besides the words that `index_form` leaves them as, each once.
+
+    `useState` by `use state`, `v1.2.3` by `1.2.3`. `C++`, `C#` and `.env`,
+    whose marks are no part of a word, are `cplusplus`, `csharp` and `dotenv`.
+    """
+    return " ".join(dict.fromkeys(filter(None, map(_part, _IDENTIFIER.finditer(text)))))
+
+
+def humps(name: str) -> list[str]:
+    """Return the words that a name like `useState` is made of."""
+    return _HUMP.split(name)
+
+
+def runs(text: str) -> list[str]:
+    """Return the words of `text` in order, its runs of CJK and Thai whole."""
+    return _worded(_RUN.sub(_apart, _one_way(text)))
+
+
+def words(text: str) -> list[str]:
+    """Return the words and pairs of `text` in order, as the index would have them but for case and stem."""
+    return _worded(index_form(text))
 
 
 def terms(text: str) -> list[str]:
-    """
-    Return the distinct terms of a question, in order, at most 64 of them.
-
-    Words are lower-cased; a run of CJK or Thai gives its pairs.
-    """
-    found = dict.fromkeys(word.casefold() for word in _WORD.findall(index_form(text)))
-    return list(found)[:_MOST_TERMS]
+    """Return the distinct words and pairs of a question, in order and lower-cased, at most 64 of them."""
+    return list(dict.fromkeys(word.lower() for word in words(text)))[:_MOST_TERMS]
 
 
 def phrase(text: str) -> str:
     """
     Return an FTS5 expression that finds `text` as one phrase, or "" if it holds no term.
 
-    A single CJK letter finds every pair that begins with it.
+    A single letter of CJK at its end finds every pair that begins with it. Of
+    a longer text the first 64 words must do.
     """
-    words = _WORD.findall(index_form(text))
-    if not words:
+    text = text.strip()
+    if marked := marked_name(text):
+        return quoted(marked)
+    return quoted(*words(text)[:_MOST_TERMS])
+
+
+def marked_name(text: str) -> str:
+    """Return the word that stands for `text` in `parts` if it is a name like `C++` or `.env`, whose marks no word has, else ""."""
+    match = _IDENTIFIER.match(text)
+    return _part(match) if match and text in {match["language"], f".{match['dotted']}"} else ""
+
+
+def quoted(*listed: str) -> str:
+    """Return the FTS5 expression for these words in a row, "" if there are none."""
+    if not listed:
         return ""
-    quoted = '"' + " ".join(words) + '"'
-    return quoted + "*" if len(words) == 1 and len(words[0]) == 1 and _RUN.match(words[0]) else quoted
+    return '"' + " ".join(listed) + '"' + "*" * bool(_LONE.fullmatch(listed[-1]))
 
 
 def estimate_tokens(text: str) -> int:
@@ -76,5 +144,45 @@ def token_weight(text: str) -> float:
     return 0.27 * letters + 0.55 * digits + 0.95 * (len(marks) - digits - len(beyond)) + 0.22 * len(beyond)
 
 
-def _pairs(run: str) -> list[str]:
-    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+def _one_way(text: str) -> str:
+    usual = _ODD.sub(_usual, text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text))
+    return _ARTICLE.sub("", usual) if "\u0644" in usual else usual
+
+
+def _usual(odd: re.Match[str]) -> str:
+    first = odd[0][0]
+    if first in _VARIANTS:
+        return _VARIANTS[first]
+    return unicodedata.normalize("NFKC", odd[0]) if "\uff01" <= first <= "\uffdc" else ""
+
+
+def _worded(text: str) -> list[str]:
+    # What Python's Unicode does not know yet may be a letter to SQLite's.
+    return [word for word in _WORD.findall(text) if any(unicodedata.category(letter)[0] in "LNC" for letter in word)]
+
+
+def _apart(run: re.Match[str]) -> str:
+    return f" u{ord(run[0]):x} " if run["emoji"] else f" {run[0]} "
+
+
+def _paired(run: re.Match[str]) -> str:
+    letters: str | list[str] = run[0]
+    if len(letters) == 1:
+        return _apart(run)
+    if "\u0e00" <= letters[0] <= "\u0e7f":
+        letters = _CLUSTER.findall(run[0])
+    return f" {' '.join(map(''.join, pairwise(letters))) or run[0]} "
+
+
+def _part(identifier: re.Match[str]) -> str:
+    text = identifier[0]
+    match identifier.lastgroup:
+        case "camel":
+            # What is longer is data, not a name.
+            return " ".join(humps(text)) if len(text) <= _MOST_LETTERS else ""
+        case "version":
+            return identifier["version"].replace(".", " ")
+        case "language":
+            return text[0].lower() + ("sharp" if text[1] == "#" else "plusplus")
+        case _:
+            return f"dot{identifier['dotted']}"

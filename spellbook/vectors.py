@@ -42,11 +42,11 @@ class Matrix:
     Vectors in memory, one row a key, grown by difference; exact cosine search over them.
 
     `seq` is the last change taken in. Rows of keys that went out of use stay
-    until `clear`; the caller drops them from results.
+    until `clear`; the caller drops them from results. The first row says how
+    wide all are.
     """
 
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
+    def __init__(self) -> None:
         self.seq = 0
         self._rows: dict[str, int] = {}
         self._keys: list[str] = []
@@ -57,18 +57,20 @@ class Matrix:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.__init__(self.dim)  # type: ignore[misc]
+        self.__init__()  # type: ignore[misc]
 
     def add(self, rows: Sequence[Row]) -> None:
         """Take in rows; a key that is there already keeps its place."""
         import numpy as np
 
-        fresh = [row for row in rows if row[0] not in self._rows and len(row[1]) == self.dim * 4]
+        fresh = [row for row in rows if row[0] not in self._rows]
         if fresh:
-            block = np.frombuffer(b"".join(vector for _, vector, _ in fresh), dtype="<f4").reshape(-1, self.dim)
+            width = self._data.shape[1] if self._data is not None else len(fresh[0][1]) // 4
+            fresh = [row for row in fresh if len(row[1]) == width * 4]
+            block = np.frombuffer(b"".join(vector for _, vector, _ in fresh), dtype="<f4").reshape(-1, width)
             need = len(self._keys) + len(fresh)
             if self._data is None or need > len(self._data):
-                grown = np.empty((max(need, 64, len(self._keys) * 3 // 2), self.dim), dtype=np.float32)
+                grown = np.empty((max(need, 64, len(self._keys) * 3 // 2), width), dtype=np.float32)
                 if self._data is not None:
                     grown[: len(self._keys)] = self._data[: len(self._keys)]
                 self._data = grown
@@ -117,12 +119,11 @@ class Chroma:
     is sent along.
     """
 
-    def __init__(self, state: Path, fingerprint: str, dim: int, url: str = "", token: str = "") -> None:
+    def __init__(self, state: Path, fingerprint: str, url: str = "", token: str = "") -> None:
         self._state = state
         self._url = url
         self._token = token
         self._fingerprint = fingerprint
-        self._dim = dim
         self._opened: tuple[str, int] | None = None
         self._client: Any = None
         self._collection: Any = None
@@ -193,7 +194,7 @@ class Chroma:
         # Chroma writes a row again at a fifteenth of the speed of a new one.
         fresh = blobs([key for key in keys if key not in there])
         if fresh:
-            block = np.frombuffer(b"".join(fresh.values()), dtype="<f4").reshape(-1, self._dim)
+            block = np.frombuffer(b"".join(fresh.values()), dtype="<f4").reshape(len(fresh), -1)
             collection.upsert(ids=list(fresh), embeddings=block)
         self._save(replace(current, seq=max(seq, current.seq), rows=collection.count()))
         return len(fresh)

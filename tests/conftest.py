@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,13 +12,24 @@ from spellbook import book as books
 from spellbook.book import Spellbook
 from tests.helpers import note_writer
 
+_OF_THE_RUN = {"SPELLBOOK_CACHE", "SPELLBOOK_CRASHES", "SPELLBOOK_STRESS_SECONDS"}
+"""Variables that say how the tests run; no setting of Spellbook's for a vault."""
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the model is prepared, once for a whole run: SPELLBOOK_CACHE if that is set, never the cache of whoever runs it."""
+    return Path(os.environ.get("SPELLBOOK_CACHE") or tmp_path_factory.mktemp("cache"))
+
 
 @pytest.fixture(autouse=True)
-def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_state(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the settings of whoever runs it, nor leaves an index behind."""
-    for name in ("SPELLBOOK_VAULT", "SPELLBOOK_EMBEDDER", "SPELLBOOK_TOOLSETS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in os.environ:
+        if name in {"OPENAI_API_KEY", "OLLAMA_HOST"} or (name.startswith("SPELLBOOK_") and name not in _OF_THE_RUN):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("SPELLBOOK_CACHE", str(prepared))
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def told(index: Index) -> dict[str, Any]:
         catalog,
         """
         SELECT path, ordinal, suffix, chunks.heading, line, end_line, text, embedded, same, key,
-               words.title, words.heading, words.keywords, words.questions, words.body
+               words.title, words.heading, words.keywords, words.questions, words.body, words.parts
         FROM chunks JOIN notes USING (note) JOIN words ON words.rowid = chunk ORDER BY path, ordinal
         """,
     )

@@ -14,7 +14,7 @@ _QUESTIONS = {
     "fields": "SELECT path, key, value FROM fields JOIN notes USING (note)",
     "chunks": "SELECT path, ordinal, suffix, heading, line, end_line, text, embedded, same, key FROM chunks JOIN notes USING (note)",
     "words": (
-        "SELECT path, ordinal, words.title, words.heading, words.keywords, words.questions, words.body "
+        "SELECT path, ordinal, words.title, words.heading, words.keywords, words.questions, words.body, words.parts "
         "FROM words JOIN chunks ON chunk = words.rowid JOIN notes USING (note)"
     ),
     "stray words": "SELECT rowid FROM words WHERE rowid NOT IN (SELECT chunk FROM chunks)",

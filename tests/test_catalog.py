@@ -15,6 +15,7 @@ from spellbook import config, database, sync
 from spellbook.catalog import MIGRATIONS, Catalog
 from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.filters import conditions
+from spellbook.search import Question, Searcher
 from spellbook.vectors import Matrix
 from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
 
@@ -66,6 +67,40 @@ def test_a_later_step_is_taken_alone(state):
     second = database.Database(state / "x.db", steps, {})
     assert second.rows("SELECT x, y FROM one") == [(1, 2)]
     second.close()
+
+
+def first_schema(file):
+    """Make of a catalog what the first Spellbook would have left of it."""
+    old = sqlite3.connect(file.with_suffix(".old"), isolation_level=None)
+    old.executescript(MIGRATIONS[0].sql)
+    old.execute("ATTACH ? AS new", (str(file),))
+    for table in ("meta", "files", "notes", "fields", "chunks", "words", "vectors"):
+        columns = ", ".join(["rowid"] * (table == "words") + [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")])
+        old.execute(f"INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
+    old.executescript("DETACH new; PRAGMA user_version = 1")
+    old.close()
+    for side in ("-wal", "-shm"):
+        file.with_name(file.name + side).unlink(missing_ok=True)
+    file.with_suffix(".old").replace(file)
+
+
+def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, write_note):
+    """What an older Spellbook indexed is found by the new rules after one run, and not a vector is made anew."""
+    write_note("a.md", "# Hooks\n\nthe useState hook")
+    write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है")
+    with opened(vault) as index:
+        sync.run(index)
+        now = told(index)
+    first_schema(index.catalog.file)
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        assert rows(index.catalog, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+        report = sync.run(index)
+        assert (report.embedded, report.reused, report.pending, embedder.taken()) == (0, 2, 0, 0)
+        assert told(index) == now
+        searcher = Searcher(index)
+        for word, path in (("use state", "a.md"), ("हिन्दी", "hi.md")):
+            assert [hit.path for hit in searcher.ask(Question(word, "keyword")).hits] == [path]
 
 
 def test_a_newer_catalog_is_refused_and_not_touched(state):
@@ -391,7 +426,7 @@ def test_a_vector_that_comes_back_into_use_is_seen_by_who_follows_seq(vault, wri
         [away] = index.catalog.note("a")
         (vault / "a.md").unlink()
         sync.run(index)
-        matrix = Matrix(index.embedder.dim)
+        matrix = Matrix()
         matrix.add(index.catalog.vectors_since(matrix.seq))
         assert len(matrix) == 1
         write_note("c.md", "the lighthouse")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,11 @@ def test_help_names_every_command() -> None:
         (["erase", "nothing", "--topic"], 1),
         (["scribe", "no-such-file.md"], 2),
         (["mcp", "--toolsets", "wikki"], 2),
+        (["check", "--min-recall5", "2"], 2),
+        (["check", "--min-mrr", "much"], 2),
+        (["check", "-n", "-1"], 2),
+        (["check", "--filter", "colour=red"], 2),
+        (["check"], 0),
         (["reindex"], 0),
         (["find", "nothing-of-the-sort"], 0),
         (["doctor"], 0),
@@ -354,10 +360,10 @@ def notes(vault: Path, write_note: Write) -> Path:
     return vault
 
 
-@pytest.mark.parametrize("command", ["search", "memorize", "find"])
-def test_json_is_one_object_of_the_promised_keys(notes: Path, command: str) -> None:
+@pytest.mark.parametrize("command", [["search"], ["memorize", "--min-score", 0], ["find"]], ids=lambda command: command[0])
+def test_json_is_one_object_of_the_promised_keys(notes: Path, command: list[object]) -> None:
     """`--json` prints exactly what the design names, and nothing else stands on stdout."""
-    done = process("--vault", notes, command, "PostgreSQL", "--json", "-n", 2)
+    done = process("--vault", notes, *command, "PostgreSQL", "--json", "-n", 2)
     answer = json.loads(done.stdout)
     assert answer.keys() == ANSWER
     assert answer["query"] == "PostgreSQL"
@@ -529,6 +535,114 @@ def test_status_and_doctor(vault: Path, write_note: Write) -> None:
     assert "bad.md, line " in sick
 
 
+CHECKED = {
+    "notes",
+    "memories",
+    "questions",
+    "recall1",
+    "recall5",
+    "recall10",
+    "mrr",
+    "missed",
+    "golden",
+    "golden_failed",
+    "duplicates",
+    "contradictions",
+    "unlabelled",
+    "lacking",
+    "failures",
+    "index",
+    "ok",
+}
+
+
+@pytest.fixture
+def faulty(vault: Path, write_note: Write) -> Path:
+    """A vault in which each kind of finding is to be made once."""
+    rates = "하버의 백업은 {} 동안 보관하고 그 뒤에는 지운다."
+    write_note("백업/정책.md", rates.format("30일"), id="b1", topic="백업", questions="[백업은 얼마 동안 보관하나?]")
+    write_note("백업/old.md", rates.format("14일"), id="b2", topic="백업", questions="[zxcvbn qwerty]")
+    write_note("cats.md", "The grey cat sleeps on the windowsill.", id="c1", topic="cats")
+    write_note("mine/cats.md", "The grey cat sleeps, on the windowsill!")
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "queries.yaml").write_text("- {query: cat, mode: find, expect: [c1, nowhere.md, b1]}\n", "utf-8")
+    return vault
+
+
+def test_check_tells_what_to_mend(faulty: Path) -> None:
+    """Figures first, then each finding with its place and a next step; failures go to stderr."""
+    result = spellbook("--vault", faulty, "check", code=1)
+    assert result.stderr == "spellbook: 1 of 1 golden queries failed\n"
+    assert result.stdout == textwrap.dedent(
+        """\
+        4 notes, 3 of them memories; 2 questions
+        recall@1 0.50   recall@5 0.50   recall@10 0.50   MRR 0.50
+
+        1 questions do not find their own note: say in the text what is asked, or reword the question
+          백업/old.md:6                     zxcvbn qwerty
+              nothing is found
+
+        1 of 1 golden queries failed: mend the notes, or the query
+          queries.yaml:1                    cat
+              not found: b1
+              not in this vault: nowhere.md
+              first is cats.md:5  cats
+
+        1 contradictions: keep what is true, edit or erase the other
+          백업/old.md:6   하버의 백업은 14일 동안 …
+          백업/정책.md:6  하버의 백업은 30일 동안 …
+
+        1 repetitions: keep one, erase the others or say what is different
+          1.00  cats.md:5       cats
+                mine/cats.md:1  cats
+
+        1 notes lack a label: add it to their frontmatter
+          cats.md:5                         no questions
+
+        Of 1 notes that people wrote, 1 are without questions; --all lists them.
+        """
+    )
+    short = spellbook("--vault", faulty, "check", "-n", 0, code=1).stdout
+    assert "  … 1 more: -n 1" in short
+    assert "windowsill" not in short
+    assert "mine/cats.md:1" in spellbook("--vault", faulty, "check", "--all", code=1).stdout.partition("lack a label")[2]
+
+
+def test_check_as_json(faulty: Path) -> None:
+    """`--json` prints exactly what the README names, whatever `-n`, and nothing else anywhere."""
+    done = process("--vault", faulty, "check", "--json", "-n", 0, code=1)
+    told = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert told.keys() == CHECKED
+    assert (told["recall5"], told["ok"], told["failures"]) == (0.5, False, ["1 of 1 golden queries failed"])
+    assert [chunk["path"] for chunk in told["contradictions"][0]["chunks"]] == ["백업/old.md", "백업/정책.md"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        ([], 0),
+        (["--min-recall5", "0.5", "--min-mrr", "0.5"], 0),
+        (["--min-recall5", "0.6"], 1),
+        (["--min-mrr", "0.6"], 1),
+        (["--min-recall5", "1", "--filter", "path=백업/정책.md"], 0),
+    ],
+)
+def test_check_holds_a_vault_to_a_threshold(faulty: Path, args: list[str], code: int) -> None:
+    """A hook or CI learns by the exit code whether the vault stands; what is only to be tidied is no failure."""
+    (faulty / ".spellbook" / "queries.yaml").unlink()
+    result = spellbook("--vault", faulty, "check", *args, code=code)
+    assert bool(result.stderr) == bool(code)
+
+
+def test_a_malformed_golden_file_is_wrong_usage(faulty: Path) -> None:
+    """queries.yaml that makes no sense is named with the line, before anything is asked."""
+    (faulty / ".spellbook" / "queries.yaml").write_text("- query: cat\n  expect: c1\n- query: dog\n")
+    result = spellbook("--vault", faulty, "check", code=2)
+    assert "queries.yaml, line 3: " in result.stderr
+    assert result.stdout == ""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Signals) -> None:
@@ -576,7 +690,17 @@ EVIL = "evil\x1b]0;owned\x07\n\x1b[2Jname\u202e.md"
 @pytest.mark.skipif(sys.platform == "win32", reason="no such names")
 @pytest.mark.parametrize(
     "args",
-    [["find", "lantern"], ["search", "lantern"], ["show", "$id"], ["topics"], ["topics", "t"], ["status"], ["doctor"], ["erase", "$id"]],
+    [
+        ["find", "lantern"],
+        ["search", "lantern"],
+        ["show", "$id"],
+        ["topics"],
+        ["topics", "t"],
+        ["status"],
+        ["doctor"],
+        ["check", "--all"],
+        ["erase", "$id"],
+    ],
 )
 def test_no_name_or_text_commands_the_terminal(vault: Path, args: list[str]) -> None:
     """Escape sequences and line breaks in names, titles and texts are shown, not sent."""

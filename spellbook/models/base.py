@@ -1,5 +1,5 @@
 """
-What every embedder is, and what happens to a text and a cosine whatever the model.
+What every embedder and reranker is, and what happens to a text and a cosine whatever the model.
 
 A text is cleaned first (NUL, lone surrogates, composed letters, length), so
 that one text has one vector. Vectors of two embedders are never compared: each
@@ -8,9 +8,11 @@ has its own fingerprint.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,22 +29,60 @@ Scale = tuple[tuple[float, float], ...]
 """Points (cosine, score), rising, between which a score is drawn linearly."""
 
 
-class Embedder(Protocol):
-    """What sync and search need of a model."""
+_unhurried: ContextVar[bool] = ContextVar("unhurried", default=False)
 
-    name: str
-    fingerprint: str
-    dim: int
-    scale: Scale
+
+class Embedder(Protocol):
+    """What sync and search need of a model; how wide its vectors are, the first of them shows."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What makes its vectors its own: model, prefixes, calibration and the form of the text."""
+
+    @property
+    def scale(self) -> Scale:
+        """What its cosines mean."""
 
     def embed_query(self, text: str) -> Vectors:
-        """Return one unit vector, shape (dim,). Raises EmbeddingError."""
+        """Return one unit vector, shape (width,). Raises EmbeddingError."""
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors, shape (len(texts), dim). Raises EmbeddingError."""
+        """Return unit vectors, shape (len(texts), width). Raises EmbeddingError."""
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the model's own tokeniser makes of `text`; an estimate where it cannot be asked."""
+
+
+class Reranker(Protocol):
+    """What search needs of a model that reads a question and a text together."""
+
+    name: str
+
+    def rerank(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
+        """Return how well each text answers, 0..1, in the order of `texts`. Raises EmbeddingError, at the latest after `seconds`."""
+
+
+@contextlib.contextmanager
+def unhurried() -> Iterator[None]:
+    """
+    Within, nobody waits for what is embedded: a service may take the time to load its model and to read long texts.
+
+    Elsewhere somebody does, and a service is given up after seconds.
+    """
+    token = _unhurried.set(True)
+    try:
+        yield
+    finally:
+        _unhurried.reset(token)
+
+
+def is_unhurried() -> bool:
+    """Say whether this is within `unhurried`."""
+    return _unhurried.get()
 
 
 def vector_key(fingerprint: str, text: str) -> str:

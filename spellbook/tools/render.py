@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spellbook.catalog import Found, Topic
-from spellbook.search import Answer, Hit, State
+from spellbook.ranking import Hit
+from spellbook.search import Answer, State
 from spellbook.terms import estimate_tokens
 from spellbook.write import hash_of
 

@@ -1,0 +1,115 @@
+"""
+A service's embedder with the calibration of its model, learnt once and kept.
+
+Vectors go out without their language and cosines on a scale, or not at all:
+what is stored is always of one kind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import threading
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spellbook.errors import EmbeddingError
+from spellbook.models.base import Embedder, Scale, is_unhurried
+from spellbook.models.calibration import VERSION, Calibration, calibrate
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+
+
+@dataclass(slots=True)
+class Calibrated:
+    """`raw` as calibrated; `folder` keeps what was learnt of each model."""
+
+    raw: Embedder
+    folder: Path
+    _calibration: Calibration | None = None
+    _learning: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        """The embedder's own name."""
+        return self.raw.name
+
+    @property
+    def fingerprint(self) -> str:
+        """The embedder's own, and how it was calibrated."""
+        return f"{self.raw.fingerprint}:{VERSION}"
+
+    @property
+    def scale(self) -> Scale:
+        """What its cosines mean. Raises EmbeddingError before it could be learnt."""
+        return self._learnt().scale
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (width,)."""
+        vector = self.raw.embed_query(text)  # first, so that a service that is down is what is told
+        return self._fitting(vector).query.apply(vector)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of texts, shape (n, width)."""
+        vectors = self.raw.embed_passages(texts)
+        return self._fitting(vectors).passage.apply_all(vectors)
+
+    def count_tokens(self, text: str) -> int:
+        """Return what the embedder itself says."""
+        return self.raw.count_tokens(text)
+
+    def _fitting(self, vectors: Vectors) -> Calibration:
+        learnt = self._learnt()
+        given, width = vectors.shape[-1], len(learnt.query.shift)
+        if given != width:
+            raise EmbeddingError(
+                f"{self.name} now gives vectors of {given} numbers; those of this index have {width}: its model changed.",
+                f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: the notes stay as they are.",
+            )
+        return learnt
+
+    def _learnt(self) -> Calibration:
+        with self._learning:
+            if self._calibration is None:
+                self._calibration = self._kept() or self._learn()
+            return self._calibration
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / f"{hashlib.sha256(self.fingerprint.encode()).hexdigest()[:16]}.npz"
+
+    def _kept(self) -> Calibration | None:
+        # What is damaged is learnt again; from the same model it comes out the same.
+        with contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile), self._file.open("rb") as file:
+            return Calibration.load(file)
+        return None
+
+    def _learn(self) -> Calibration:
+        if not is_unhurried():
+            raise EmbeddingError(f"{self.name} is not calibrated yet, which takes a minute.", "Run `spellbook reindex` once.")
+
+        def queries(texts: Sequence[str]) -> Vectors:
+            import numpy as np
+
+            return np.stack([self.raw.embed_query(text) for text in texts])
+
+        learnt = calibrate(queries, self.raw.embed_passages)
+        unfinished = self._file.with_suffix(f".{os.getpid()}-{secrets.token_hex(4)}")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with unfinished.open("wb") as written:
+                learnt.save(written)
+            os.replace(unfinished, self._file)
+            with self._file.open("rb") as file:
+                return Calibration.load(file)  # as every later process reads it, to the last bit
+        except OSError as error:
+            raise EmbeddingError(f"{self._file} cannot be written ({error.strerror}).", "Make room there, or let it be written.") from error
+        finally:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()

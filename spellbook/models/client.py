@@ -1,0 +1,244 @@
+"""
+A client of one service: JSON asked and answered over HTTP, within a time; the only httpx.
+
+Whatever goes wrong is an EmbeddingError that says which service, what
+happened and what to do. The key goes to the configured address alone, and
+into no message.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import os
+import random
+import re
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from spellbook.config import Service
+from spellbook.errors import AuthenticationError, EmbeddingError, RateLimited
+
+if TYPE_CHECKING:
+    import httpx
+
+_MOST_BYTES = 64_000_000
+"""Of an answer: 32 vectors of 4,096 numbers are 3 MB of JSON."""
+
+_PAUSE = 30.0
+"""Seconds for which a service that failed is not asked again, so that not every search waits for it."""
+
+_MOST_PAUSE = 120.0
+_BACKOFF = 0.2
+_TOO_LONG = re.compile(r"too (?:large|long)|larger than|exceed|context (?:size|length)|maximum context|less than \d+ tokens", re.I)
+
+
+class TooLong(EmbeddingError):
+    """The service takes no text of that length, or not so many at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """
+    How long one request may take: `connect` and `total` in seconds, with `tries` and the pauses between them.
+
+    `rank` says who waits. A failure spares those the wait who have no more
+    patience than the one who met it.
+    """
+
+    rank: int
+    connect: float
+    total: float
+    tries: int
+
+
+PASSAGES = Patience(0, 1.0, 4.0, 2)
+"""Somebody waits for new texts to be embedded."""
+
+QUERY = Patience(1, 1.0, 4.0, 3)
+"""Somebody waits for an answer."""
+
+UNHURRIED = Patience(2, 5.0, 180.0, 5)
+"""Nobody waits; a large model may be loaded first."""
+
+
+class Client:
+    """
+    Asks `service` as `title`, and `start` tells how to start it; any number of threads.
+
+    Nothing is connected before the first request, and a proxy is never used
+    for a service on this machine. The key is read from the environment then.
+    """
+
+    def __init__(self, service: Service, title: str, start: str, keys: tuple[str, ...]) -> None:
+        self.who = f"{title} at {service.url}" + (f" ({service.model})" if service.model else "")
+        self._service = service
+        self._start = start
+        self._keys = keys
+        self._guard = threading.Lock()
+        self._http: httpx.Client | None = None
+        self._key = ""
+        self._paused: list[tuple[float, EmbeddingError | None]] = [(0.0, None)] * 3
+
+    def __repr__(self) -> str:
+        return f"Client({self.who!r})"
+
+    def post(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
+        """
+        Return the answer to `body`, as JSON says it.
+
+        Raises TooLong, AuthenticationError, RateLimited, EmbeddingError.
+        """
+        paused, failure = self._paused[patience.rank]
+        if failure and (rest := paused - time.monotonic()) > 0:
+            raise type(failure)(f"{failure.message.rstrip('.')}; it is asked again in {rest:.0f} s.", failure.hint)
+        data = json.dumps(body, ensure_ascii=False).encode()
+        until = time.monotonic() + patience.total
+        for tried in range(1, patience.tries + 1):
+            try:
+                answer = self._once(path, data, patience, until)
+            except _Passing as passing:
+                pause = passing.after or _BACKOFF * 2 ** (tried - 1) * random.uniform(0.5, 1.0)
+                if tried == patience.tries or time.monotonic() + pause >= until or passing.spent:
+                    self._pause(patience, passing)
+                    raise passing.failure from passing.__cause__
+                time.sleep(pause)
+            else:
+                if patience is UNHURRIED:
+                    self._paused = [(0.0, None)] * 3
+                return answer
+        raise AssertionError("a last try returns or raises")
+
+    def refuse(self, what: str, hint: str = "") -> NoReturn:
+        """Raise the EmbeddingError that the answer `what` deserves."""
+        raise EmbeddingError(f"{self.who} {what}.", hint or "Check its address and its model.")
+
+    def _once(self, path: str, data: bytes, patience: Patience, until: float) -> Any:
+        import httpx
+
+        http = self._connected()
+        left = max(0.05, until - time.monotonic())
+        timeout = httpx.Timeout(left, connect=min(patience.connect, left))
+        try:
+            with http.stream("POST", self._service.url + path, content=data, timeout=timeout) as response:
+                content = bytearray()
+                # Undecoded, because it asked for no compression: a small answer stays small.
+                for part in response.iter_raw(65_536):
+                    content += part
+                    if len(content) > _MOST_BYTES:
+                        self.refuse(f"gave an answer of more than {_MOST_BYTES // 1_000_000} MB")
+                    if time.monotonic() > until:
+                        raise httpx.ReadTimeout("the answer takes too long")
+        except (httpx.ConnectTimeout, httpx.ConnectError) as error:
+            raise _Passing(EmbeddingError(f"{self.who} cannot be reached ({self._clean(str(error))}).", self._start)) from error
+        except httpx.TimeoutException as error:
+            waited = f"did not answer within {patience.total:.0f} s"
+            raise _Passing(EmbeddingError(f"{self.who} {waited}.", self._start), spent=True) from error
+        except httpx.TransportError as error:
+            raise _Passing(EmbeddingError(f"{self.who} broke off ({self._clean(str(error))}).", self._start)) from error
+        # A proxy of the environment that makes no sense, or a host that is no name.
+        except (httpx.InvalidURL, OSError, ValueError, ImportError) as error:
+            raise EmbeddingError(f"{self.who} cannot be asked ({self._clean(str(error))}).", "Check its address.") from error
+        return self._read(path, response, bytes(content))
+
+    def _read(self, path: str, response: httpx.Response, content: bytes) -> Any:
+        status = response.status_code
+        if status == 200:
+            try:
+                return json.loads(content)
+            except (ValueError, RecursionError):
+                kind = self._clean(response.headers.get("content-type", "")) or "something"
+                self.refuse(f"answered with {kind} that is no JSON", f"Is the address right? {self._service.url}{path} was asked.")
+        said = self._said(content)
+        because = f" ({said})" if said else ""
+        if status in {401, 403}:
+            # What it says may repeat the key in part.
+            name = " or ".join(self._keys)
+            given = "refuses the key" if self._key else "wants a key"
+            raise AuthenticationError(f"{self.who} {given} (HTTP {status}).", f"Put the right key into {name} and start again.")
+        after = _seconds(response.headers.get("retry-after", ""))
+        if status == 429:
+            raise _Passing(RateLimited(f"{self.who} wants to be asked less often{because}.", "Wait, or raise its limit."), after)
+        if status in {400, 413, 422, 500} and (status == 413 or _TOO_LONG.search(said)):
+            raise TooLong(f"{self.who} takes no text so long{because}.", "Give it a larger context, or make chunk_tokens smaller.")
+        if status >= 500:
+            raise _Passing(EmbeddingError(f"{self.who} failed: HTTP {status}{because}.", self._start), after)
+        if 300 <= status < 400:
+            self.refuse("sends on to another address, which is not followed", "Configure the address it is really at.")
+        if status == 404 and self._service.kind == "ollama" and "model" in said:
+            self.refuse(f"has no such model{because}", f"Run `ollama pull {self._service.model}`.")
+        if status in {404, 405}:
+            self.refuse(f"has no {path}: HTTP {status}{because}", f"Is the address right? {self._service.url}{path} was asked.")
+        self.refuse(f"refuses: HTTP {status}{because}")
+
+    def _pause(self, patience: Patience, passing: _Passing) -> None:
+        # Texts that take too long do not say that a question does.
+        rank = patience.rank if passing.spent else max(patience.rank, QUERY.rank)
+        until = time.monotonic() + min(max(passing.after, _PAUSE), _MOST_PAUSE)
+        self._paused = [(until, passing.failure) if i <= rank else old for i, old in enumerate(self._paused)]
+
+    def _connected(self) -> httpx.Client:
+        with self._guard:
+            if self._http is None:
+                import httpx
+
+                self._key = _key(self._keys)
+                headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+                if self._key:
+                    headers["Authorization"] = f"Bearer {self._key}"
+                try:
+                    self._http = httpx.Client(headers=headers, trust_env=not self._service.is_local, follow_redirects=False)
+                except (ValueError, ImportError, OSError) as error:
+                    raise EmbeddingError(f"{self.who} cannot be asked ({error}).", "Check the proxy in your environment.") from error
+                weakref.finalize(self, self._http.close)
+            return self._http
+
+    def _said(self, content: bytes) -> str:
+        """Return the sentence in an error's body, as Ollama, OpenAI, llama.cpp and TEI put it."""
+        try:
+            body = json.loads(content)
+        except (ValueError, RecursionError):
+            return "" if b"<" in content[:200] else self._clean(content.decode("utf-8", "replace"))
+        for name in ("error", "message", "detail"):
+            if isinstance(body, dict) and name in body:
+                body = body[name]
+        return self._clean(body if isinstance(body, str) else json.dumps(body))
+
+    def _clean(self, text: str) -> str:
+        """Return `text` without the key, on one line, short."""
+        if self._key:
+            text = text.replace(self._key, "…")
+        return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text).split())[:200].rstrip(".")
+
+
+class _Passing(Exception):
+    """A failure that may pass: worth another try after `after` seconds (0: soon) unless the time is `spent`."""
+
+    def __init__(self, failure: EmbeddingError, after: float = 0.0, spent: bool = False) -> None:
+        super().__init__(failure)
+        self.failure = failure
+        self.after = after
+        self.spent = spent
+
+
+def _key(names: tuple[str, ...]) -> str:
+    for name in names:
+        key = os.environ.get(name, "").strip()
+        if key and not re.fullmatch(r"[\x21-\x7e]+", key):
+            raise AuthenticationError(f"{name} holds a blank or a letter that no key has.", "Copy the key again.")
+        if key:
+            return key
+    return ""
+
+
+def _seconds(after: str) -> float:
+    """Return what a Retry-After header asks for, in seconds or as a date; 0 if nothing that makes sense."""
+    try:
+        seconds = float(after) if after.strip().isdigit() else email.utils.parsedate_to_datetime(after).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+    return max(0.0, seconds)

@@ -1,0 +1,39 @@
+"""
+onnxruntime, quiet and one thread a call.
+
+Nothing is printed, nothing is reported to anybody, and a session starts no
+threads: whoever wants more calls it from more, and a fork cannot hang in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+class Session:
+    """A graph in memory; any number of threads may run it at once."""
+
+    def __init__(self, file: Path) -> None:
+        """Load `file`. Raises ImportError without onnxruntime, RuntimeError for a graph that it cannot run."""
+        import onnxruntime
+
+        onnxruntime.disable_telemetry_events()
+        onnxruntime.set_default_logger_severity(4)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        options.enable_mem_pattern = False  # it keeps one for each length of text, and a fifth more memory
+        try:
+            self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its errors have no other class in common
+            raise RuntimeError(f"onnxruntime {onnxruntime.__version__} cannot load {file.name}: {error}") from error
+        self.inputs: Sequence[str] = [each.name for each in self._session.get_inputs()]
+
+    def __call__(self, **inputs: Any) -> Any:
+        """Return the first output for arrays by their names. Raises RuntimeError."""
+        try:
+            return self._session.run(None, inputs)[0]
+        except Exception as error:
+            raise RuntimeError(f"onnxruntime failed: {error}") from error

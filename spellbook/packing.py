@@ -1,0 +1,138 @@
+"""
+Packing: hits made to fit a budget of tokens, the best of them longest.
+
+Counted by the embedder's own tokeniser. What an answer cannot show it names: a
+pointer has the id to read it by, and its size. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from spellbook import terms
+from spellbook.ranking import Hit
+
+Count = Callable[[str], int]
+Weigh = Callable[[Sequence[str]], Sequence[float]]
+
+_FRAME = 48
+"""Tokens of what stands around a text besides its names: number, score, reasons."""
+
+_LEAST_EXCERPT = 48
+_POINTERS = 0.3
+"""Largest share of the budget that is kept for pointers."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
+_GAP = "…"
+_BLANK_LINES = "\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence, a row of a table, a line of code: the least that an excerpt shows; `line` counts from 1."""
+
+    text: str
+    line: int
+
+
+def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tuple[Hit, ...]:
+    """
+    Return `hits` with texts that together, names and reasons included, are within `max_tokens` by `count`.
+
+    The best are whole, a long one is its best excerpt by `weigh` (what each of
+    some sentences is worth to the question), and what no longer fits is a
+    pointer: no text, but an id to read it by. `why["text"]` says which, and
+    "unnamed" of those for which there was not even room to be named.
+    """
+    frames = [count(f"{hit.title} > {hit.heading} {hit.id} {hit.path}") + _FRAME for hit in hits]
+    pointers = [frame - _FRAME // 2 for frame in frames]
+    packed: list[Hit] = []
+    left = max_tokens
+    for i, hit in enumerate(hits):
+        # However many follow, there is something better to do with most of the budget than to name them.
+        after = min(sum(pointers[i + 1 :]), int(max_tokens * _POINTERS))
+        whole = f"{hit.lead}{hit.text.strip(_BLANK_LINES)}{hit.tail}" if hit.lead or hit.tail else hit.text.strip()
+        size = count(whole)
+        room = left - after - frames[i]
+        around = count(f"{hit.lead}\n{hit.tail}") if hit.lead or hit.tail else 0
+        if size <= room:
+            text, form, used = whole, "whole", size
+        elif room - around >= _LEAST_EXCERPT:
+            text, form = f"{hit.lead}{excerpt(hit.text, hit.line, room - around, count, weigh)}{hit.tail}", "excerpt"
+            used = count(text)
+        else:
+            text, form, used = "", "pointer", 0
+        spent = frames[i] + used if text else pointers[i]
+        if spent > left:
+            form, spent, left = "unnamed", 0, 0
+        left -= spent
+        packed.append(replace(hit, text=text, why={**hit.why, "text": form, "tokens": size}))
+    return tuple(packed)
+
+
+def excerpt(text: str, line: int, max_tokens: int, count: Count, weigh: Weigh) -> str:
+    """
+    Return the sentences of `text` that are worth most, in order, within `max_tokens`.
+
+    `line` is the first line with text. Each line is numbered; `…` marks what
+    was left out.
+    """
+    pieces = [part for each in sentences(text, line) for part in _short(each, max_tokens // 2, count)]
+    if not pieces:
+        return ""
+    sizes = [count(piece.text) + 6 for piece in pieces]  # with its number, or its gap
+    worth = list(weigh([piece.text for piece in pieces]))
+    # What stands beside a good sentence explains it.
+    lit = [max(own, 0.4 * max(worth[max(0, i - 1) : i] + worth[i + 1 : i + 2], default=0.0)) for i, own in enumerate(worth)]
+    kept: set[int] = set()
+    left = max_tokens - 4
+    for i in sorted(range(len(pieces)), key=lambda i: (-lit[i], i)):
+        if sizes[i] <= left:
+            kept.add(i)
+            left -= sizes[i]
+    rows: list[str] = []
+    for before, i in pairwise([-1, *sorted(kept)]):
+        if i > before + 1:
+            rows.append(_GAP)
+        if rows and i == before + 1 and before >= 0 and pieces[i].line == pieces[before].line:
+            rows[-1] += f" {pieces[i].text}"
+        else:
+            rows.append(f"{pieces[i].line}: {pieces[i].text}")
+    return "\n".join(rows + ([] if len(pieces) - 1 in kept else [_GAP]))
+
+
+def sentences(text: str, line: int) -> list[Sentence]:
+    """Split `text`, whose first line with text is `line`, into what an excerpt is made of."""
+    found = []
+    first = line - text[: len(text) - len(text.lstrip())].count("\n")
+    for number, each in enumerate(text.split("\n"), first):
+        found += [Sentence(part.rstrip(), number) for part in _SENTENCE_END.split(each) if part.strip()]
+    return found
+
+
+def by_words(words: Mapping[str, float]) -> Weigh:
+    """Return what weighs sentences by the words of a question they hold, each word by its weight."""
+
+    def weigh(texts: Sequence[str]) -> list[float]:
+        forms = [terms.index_form(text).casefold() for text in texts]
+        return [sum(weight for word, weight in words.items() if word in form) for form in forms]
+
+    return weigh
+
+
+def _short(sentence: Sentence, most: int, count: Count) -> list[Sentence]:
+    """A sentence, or the pieces of one too long to be shown whole."""
+    if len(sentence.text) < most or count(sentence.text) <= most:
+        return [sentence]
+    half = len(sentence.text) // 2
+    space = sentence.text.rfind(" ", half // 2, half)
+    cut = space + 1 if space > 0 else half
+    return [
+        part
+        for text in (sentence.text[:cut], sentence.text[cut:])
+        if text.strip()
+        for part in _short(Sentence(text, sentence.line), most, count)
+    ]

@@ -1,0 +1,229 @@
+"""
+Repeats: what a vault says twice, and what it says twice and otherwise.
+
+Every vector is compared with every other, exactly and a block at a time, so
+that nothing is missed and memory does not grow with the vault. Only reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spellbook import differences
+from spellbook.catalog import Found
+from spellbook.filters import fold
+from spellbook.index import Index
+from spellbook.models import score
+from spellbook.notes import Note
+from spellbook.ranking import Hit
+from spellbook.sync import Progress, folded
+from spellbook.write import DUPLICATE
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+
+_BLOCK = 2_000
+_MOST_NEAR = 20
+_LEAST_WORDS = 3
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk stands, or the first one of a note."""
+
+    id: str
+    path: str
+    line: int
+    title: str
+    heading: str
+
+    @classmethod
+    def of(cls, at: Found | Hit) -> Place:
+        """Return the place of a chunk or a hit."""
+        return cls(at.id, at.path, at.line, at.title, at.heading)
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Chunks that say the same: `score` is 1 if in the same words, else that of the least alike link between them."""
+
+    chunks: tuple[Place, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two chunks of one text but for numbers or a negation; `parts` are what they differ in, side by side."""
+
+    chunks: tuple[Place, Place]
+    parts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """
+    What is kept of a chunk while all are compared; their texts are many.
+
+    `words` is a hash of its text without the `numbers`; `subject` is what it
+    is about: title and headings.
+    """
+
+    chunk: int
+    place: Place
+    key: str
+    words: str
+    numbers: tuple[str, ...]
+    subject: str
+
+    @classmethod
+    def of(cls, found: Found, note: Note) -> Piece | None:
+        """Return what is kept of a chunk of `note`, None for one that says next to nothing below its headings."""
+        if not _says_something(found.text):
+            return None
+        # A person's title for a note is its file's name; a memory's is made from its text.
+        is_named = note.kind != "memory" or found.title != found.path.rpartition("/")[2].removesuffix(".md")
+        subject = fold(" > ".join(filter(None, (found.title if is_named else "", found.heading))))
+        words, numbers = differences.masked(found.text)
+        return cls(found.chunk, Place.of(found), found.key, folded(words), numbers, subject)
+
+    @property
+    def said(self) -> tuple[str, tuple[str, ...]]:
+        """What makes it the same as another: words and numbers; `1.5` and `15` would be one but for a mark."""
+        return self.words, self.numbers
+
+
+def _says_something(text: str) -> bool:
+    left = _LEAST_WORDS
+    for line in text.split("\n"):
+        if not _HEADING.match(line):
+            left -= len(_WORD.findall(line))
+        if left <= 0:
+            return True
+    return False
+
+
+class _Groups:
+    """The numbers below `size` joined into groups, each with the least score that joined it (union-find)."""
+
+    def __init__(self, size: int) -> None:
+        self._parents = list(range(size))
+        self._least = [1.0] * size
+
+    def root(self, i: int) -> int:
+        while self._parents[i] != i:
+            self._parents[i] = i = self._parents[self._parents[i]]
+        return i
+
+    def join(self, i: int, j: int, score: float) -> None:
+        i, j = sorted((self.root(i), self.root(j)))
+        self._parents[j] = i
+        self._least[i] = min(score, self._least[i], self._least[j])
+
+    def listed(self) -> list[tuple[list[int], float]]:
+        groups: dict[int, list[int]] = {}
+        for i in range(len(self._parents)):
+            groups.setdefault(self.root(i), []).append(i)
+        return [(members, self._least[root]) for root, members in groups.items() if len(members) > 1]
+
+
+def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = None) -> tuple[tuple[Alike, ...], tuple[Contradiction, ...]]:
+    """
+    Return the groups of `pieces` that repeat each other, likest first, and the pairs that contradict.
+
+    A pair contradicts if it is about one thing or near by its vectors, and the
+    texts differ in numbers or negations alone; it is no repeat then. Chunks
+    without a vector are compared by their words only.
+    """
+    groups = _Groups(len(pieces))
+    doubted: dict[tuple[object, ...], tuple[int, int]] = {}
+    spoken: dict[tuple[object, ...], int] = {}
+    forms: dict[tuple[str, str], int] = {}
+
+    def doubt(i: int, j: int) -> None:
+        # Once for what is said, however many say it.
+        doubted.setdefault((*pieces[i].said, *pieces[j].said), (i, j))
+
+    for i, piece in enumerate(pieces):
+        first = spoken.setdefault(piece.said, i)
+        if first != i:
+            groups.join(first, i, 1.0)
+        other = forms.setdefault((piece.words, piece.subject), i)
+        if piece.numbers != pieces[other].numbers:
+            doubt(other, i)
+    for i, j, alike in _near(index, pieces, progress):
+        a, b = pieces[i], pieces[j]
+        if groups.root(i) == groups.root(j):
+            continue
+        if a.words == b.words and a.numbers != b.numbers:
+            if not _is_series(a, b):
+                doubt(i, j)
+        elif _contradiction(index, a, b):
+            doubt(i, j)
+        else:
+            groups.join(i, j, alike)
+    repeated = [Alike(tuple(pieces[i].place for i in members), round(least, 3)) for members, least in groups.listed()]
+    contrary = [
+        Contradiction((pieces[i].place, pieces[j].place), parts)
+        for i, j in doubted.values()
+        if (parts := _contradiction(index, pieces[i], pieces[j]))
+    ]
+    return (
+        tuple(sorted(repeated, key=lambda each: (-each.score, each.chunks[0].path, each.chunks[0].line))),
+        tuple(sorted(contrary, key=lambda each: [(place.path, place.line) for place in each.chunks])),
+    )
+
+
+def _is_series(a: Piece, b: Piece) -> bool:
+    """Say whether the two are about things that a number tells apart, days or servers: each has numbers of its own."""
+    return a.subject != b.subject and differences.masked(a.subject)[0] == differences.masked(b.subject)[0]
+
+
+def _contradiction(index: Index, a: Piece, b: Piece) -> tuple[tuple[str, str], ...]:
+    texts = {found.chunk: found.text for found in index.catalog.by_number([a.chunk, b.chunk])}
+    return differences.contradiction(texts.get(a.chunk, ""), texts.get(b.chunk, ""))
+
+
+def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> Iterator[tuple[int, int, float]]:
+    """Yield the pairs of pieces whose vectors say that they are duplicates, with their scores."""
+    import numpy as np
+
+    catalog, scale = index.catalog, index.embedder.scale
+    if catalog.fingerprint != index.embedder.fingerprint:
+        return  # its scale says nothing of their vectors
+    at: dict[str, int] = {}
+    for i, piece in enumerate(pieces):
+        at.setdefault(piece.key, i)
+    there = catalog.has_vectors(at)
+    keys = [key for key in at if key in there]
+    least = float(np.interp(DUPLICATE, [points for _, points in scale], [cosine for cosine, _ in scale]))
+
+    def block(start: int) -> Vectors:
+        part = keys[start : start + _BLOCK]
+        blobs = catalog.vectors(part)
+        gone = bytes(len(next(iter(blobs.values()), b"")))  # evicted a moment ago: like nothing
+        return np.frombuffer(b"".join(blobs.get(key, gone) for key in part), dtype="<f4").reshape(len(part), -1)
+
+    done = 0
+    starts = range(0, len(keys), _BLOCK)
+    for top in starts:
+        upper = block(top)
+        for left in range(top, len(keys), _BLOCK):
+            cosines = upper @ (upper if left == top else block(left)).T
+            near = cosines >= least
+            near = np.triu(near, 1) if left == top else near
+            touched = np.flatnonzero(near.any(axis=1))  # few rows; to look for pairs in all of them takes longer than the product
+            rows, columns = np.nonzero(near[touched])
+            rows = touched[rows]
+            # In a crowd where all are alike, a few links a row hold it together.
+            few = np.arange(len(rows)) - np.searchsorted(rows, rows) < _MOST_NEAR
+            rows, columns = rows[few], columns[few]
+            for i, j, cosine in zip(rows.tolist(), columns.tolist(), cosines[rows, columns].tolist(), strict=True):
+                yield at[keys[top + i]], at[keys[left + j]], score(cosine, scale)
+            done += 1
+            if progress:
+                progress("comparing", done, len(starts) * (len(starts) + 1) // 2)

@@ -1,0 +1,370 @@
+"""
+How well search finds, leaves out, tells apart and packs, in one table: `make bench-quality`.
+
+Over the same notes and in the same run: grep, plain full-text search, the model as it is, and the product as a user has it.
+Sets whose data is not there are named and left out. Vectors are kept, so that a second run takes minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from platformdirs import user_cache_path
+
+from spellbook import differences
+from spellbook.models import score
+from spellbook.ranking import Hit
+from spellbook.sync import folded
+from spellbook.write import DUPLICATE
+from tests.benchmarks.corpora import (
+    LANGUAGES,
+    OTHER,
+    Asked,
+    Pairs,
+    React,
+    Set,
+    Vault,
+    Xquad,
+    edited,
+    klue,
+    sampled,
+    with_another_number,
+)
+from tests.benchmarks.measures import DEPTH, Tally
+from tests.benchmarks.remembered import Embedder, Remembered
+from tests.benchmarks.systems import MEANING, ORACLE, PRODUCT, RAW, RAW_WORDS, SYSTEMS, Oracle, Trial
+
+PAIRS = (("zh", "en"), ("en", "ru"), ("ar", "en"), ("de", "th"), ("hi", "es"), ("vi", "en"), ("tr", "el"), ("ro", "zh"))
+MIXED = ("zh", "es", "ru", "ar")
+OFF_TOPIC = (("en", "en"), ("es", "es"), ("zh", "zh"), ("ar", "ar"), ("th", "th"), ("en", "zh"), ("en", "ru"), ("es", "hi"))
+"""Languages of the notes and of the questions."""
+LONG = ("en", "zh")
+BUDGETS = (500, 1_000, 2_000)
+
+LEAST_NDCG, LEAST_OTHER, MOST_LOST = 0.975, 0.75, 0.005
+LEAST_RECALL, LEAST_PRECISION, MOST_OFF_TOPIC = 0.95, 0.99, 0.10
+"""What the product is held to."""
+
+NOWHERE = Path(__file__).parents[1] / "quality" / "nowhere.txt"
+"""Questions in Korean and English, one a line, about what no vault here holds."""
+
+_DATA = Path(__file__).parents[3] / "shared"
+_T = TypeVar("_T")
+_FRAME = 48  # tokens around a text in an answer, as packing counts them
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure of a set for each system that has one, and what the product is held to."""
+
+    what: str
+    figure: str
+    values: Mapping[str, float]
+    aim: str = ""
+    met: bool = True
+
+    @staticmethod
+    def head() -> str:
+        """Return the head of the table."""
+        names = "".join(f" | {name:>14}" for name in SYSTEMS)
+        rules = f" | {'-' * 13}:" * len(SYSTEMS)
+        return f"| {'set':<58} | {'figure':<10}{names} | {'aim':<18} |\n| {'-' * 58} | {'-' * 10}{rules} | {'-' * 18} |"
+
+    def __str__(self) -> str:
+        values = "".join(f" | {f'{self.values[name]:.3f}' if name in self.values else '':>14}" for name in SYSTEMS)
+        aim = f"{self.aim} {'met' if self.met else 'NOT MET'}" if self.aim else ""
+        return f"| {self.what:<58} | {self.figure:<10}{values} | {aim:<18} |"
+
+
+class Bench:
+    """What all measurements share: the data, the model that remembers, and how many questions each set is asked."""
+
+    def __init__(self, data: Path, model: Remembered, most: int) -> None:
+        self.model, self.most = model, most
+        self._data = data
+
+    @cached_property
+    def xquad(self) -> Xquad | None:
+        """XQuAD in twelve languages, if it is there."""
+        return self._there("XQuAD (eval/xquad)", Xquad.read(self._data / "eval" / "xquad"))
+
+    @cached_property
+    def react(self) -> React | None:
+        """React's documentation in Korean and English, if it is there."""
+        return self._there("React (vaults/react-docs)", React.read(self._data / "vaults" / "react-docs"))
+
+    @cached_property
+    def klue(self) -> Pairs | None:
+        """KLUE-STS, if it is there."""
+        return self._there("KLUE-STS (eval/klue-sts)", klue(self._data / "eval" / "klue-sts" / "klue-sts-v1.1_dev.json"))
+
+    def _there(self, name: str, found: _T | None) -> _T | None:
+        if found is None:
+            print(f"{name} is not in {self._data}: left out.", file=sys.stderr)
+        return found
+
+    @contextmanager
+    def trial(self, vault: Vault) -> Iterator[Trial]:
+        """Open a vault for as long as it is asked."""
+        with tempfile.TemporaryDirectory(prefix="spellbook-quality-") as folder:
+            trial = Trial(vault, self.model, Path(folder))
+            try:
+                yield trial
+            finally:
+                trial.close()
+
+    # -- finding
+
+    def single(self) -> Iterator[Row]:
+        """XQuAD, question and paragraph in one language."""
+        for language in LANGUAGES if self.xquad else ():
+            rows = list(self.asked(self.xquad.one(language)))
+            if language == "en":
+                value = rows[0].values[PRODUCT]
+                yield replace(rows[0], aim=f">= {LEAST_NDCG}", met=value >= LEAST_NDCG)
+            else:
+                lost = rows[0].values[RAW_WORDS] - rows[0].values[PRODUCT]
+                yield replace(rows[0], aim=f"lost {MOST_LOST}", met=lost <= MOST_LOST)
+            yield from rows[1:]
+
+    def across(self) -> Iterator[Row]:
+        """XQuAD, questions in one language and paragraphs in others."""
+        if self.xquad:
+            for pair in PAIRS:
+                yield from self.asked(self.xquad.pair(*pair))
+            yield from self.asked(self.xquad.others())
+
+    def headings(self) -> Iterator[Row]:
+        """React's Korean headings ask for sections."""
+        if self.react:
+            yield from self.asked(self.react.english())
+            yield from self.asked(self.react.korean())
+
+    def mixed(self) -> Iterator[Row]:
+        """Vaults in several languages, each text in one of them."""
+        sets = [self.xquad.mixed(one, "en") for one in MIXED] + [self.xquad.twelve()] if self.xquad else []
+        if self.react:
+            sets.append(self.react.mixed())
+        for each in sets:
+            for row in self.asked(each):
+                aims = row.figure == "nDCG@10" and row.what.endswith(f": {OTHER}")
+                yield replace(row, aim=f">= {LEAST_OTHER}", met=row.values[PRODUCT] >= LEAST_OTHER) if aims else row
+
+    def asked(self, each: Set) -> Iterator[Row]:
+        """Ask a set of every system; yield its figures, then those of its parts."""
+        questions = sampled(each.asked, self.most)
+        with self.trial(each.vault) as trial:
+            ranked = {system: [trial.ranked(system, asked, each.apart) for asked in questions] for system in SYSTEMS}
+        yield from figures(each.name, questions, ranked)
+
+    def languages(self) -> Iterator[Row]:
+        """By meaning alone: the languages told and their means taken off, against the directions that the product takes out."""
+        if not self.xquad:
+            return
+        oracle = Oracle(self.xquad, self.model)
+        for each in (
+            self.xquad.one("en"),
+            self.xquad.pair("zh", "en"),
+            self.xquad.others(),
+            self.xquad.twelve(),
+            self.xquad.mixed("es", "en"),
+        ):
+            questions = sampled(each.asked, self.most)
+            with self.trial(each.vault) as trial:
+                raw = [trial.ranked(RAW, asked, each.apart) for asked in questions]
+                told = [oracle.ranked(trial, asked, each.apart) for asked in questions]
+                taken = [trial.ranked(MEANING, asked, each.apart) for asked in questions]
+            for name, ranked in ((ORACLE, told), ("as shipped", taken)):
+                rows = figures(f"by meaning, {name}: {each.name}", questions, {RAW: raw, PRODUCT: ranked})
+                yield from (row for row in rows if row.figure == "nDCG@10")
+
+    # -- leaving out
+
+    def off_topic(self) -> Iterator[Row]:
+        """What is found by default of questions that no note answers, and how many of those that one does are answered still."""
+        cases: list[tuple[Set | None, str, Vault, Sequence[str]]] = []
+        nowhere = [line for line in NOWHERE.read_text("utf-8").split("\n") if line.strip()]
+        if self.xquad:
+            for told, asked in OFF_TOPIC:
+                on, off = self.xquad.half(told, asked)
+                cases.append((on, f"{on.name}", on.vault, off))
+            english = self.xquad.one("en")
+            cases.append((None, "XQuAD en asked about what is nowhere", english.vault, nowhere))
+            if self.react:
+                cases.append(
+                    (None, "XQuAD en asked React's Korean headings", english.vault, [s.asks for s in self.react.sections if s.asks])
+                )
+        if self.react:
+            pages = self.react.english()
+            cases.append((pages, "React en, asked its Korean headings", pages.vault, nowhere))
+            if self.xquad:
+                cases.append((None, "React en asked XQuAD en", pages.vault, [text for text, *_ in self.xquad.questions["en"]]))
+        for on, name, vault, off in cases:
+            with self.trial(vault) as trial:
+                off = off if len(off) <= self.most else random.Random(5).sample(list(off), self.most)
+                anything = {system: float(np.mean([bool(trial.hits(system, text)) for text in off])) for system in SYSTEMS}
+                met = anything[PRODUCT] < MOST_OFF_TOPIC
+                yield Row(f"off topic: {name}" + (", others" if on else ""), "any hit", anything, f"< {MOST_OFF_TOPIC:.2f}", met)
+                if on:
+                    questions = sampled(on.asked, self.most)
+                    found = {
+                        system: float(np.mean([bool(asked.right.intersection(trial.hits(system, asked.text))) for asked in questions]))
+                        for system in SYSTEMS
+                    }
+                    yield Row(f"on topic: {name}", "in first 5", found)
+
+    # -- telling apart
+
+    def duplicates(self) -> Iterator[Row]:
+        """What is taken for a duplicate by default: pairs that people judged, and real sections edited."""
+        sets = [self.klue] if self.klue else []
+        sets += [self._edits(language) for language in ("en", "ko") if self.react]
+        for pairs in filter(None, sets):
+            taken = {name: self._taken(embedder, pairs) for name, embedder in self._embedders().items()}
+            wrong = {name: sum(kinds.pop("different")) for name, kinds in taken.items()}
+            right = {name: sum(map(sum, kinds.values())) for name, kinds in taken.items()}
+            total = sum(map(len, pairs.same.values()))
+            recall = {name: count / total for name, count in right.items()}
+            precision = {name: right[name] / max(1, right[name] + wrong[name]) for name in right}
+            yield Row(f"duplicates: {pairs.name}", "recall", recall, f">= {LEAST_RECALL}", recall[PRODUCT] >= LEAST_RECALL)
+            yield Row(f"duplicates: {pairs.name}", "precision", precision, f">= {LEAST_PRECISION}", precision[PRODUCT] >= LEAST_PRECISION)
+            for kind in pairs.same if len(pairs.same) > 1 else ():
+                yield Row(
+                    f"duplicates: {pairs.name}: {kind}", "recall", {name: float(np.mean(kinds[kind])) for name, kinds in taken.items()}
+                )
+        if self.react:
+            texts = [text for language in ("en", "ko") for text in self._sections(language)]
+            numbers = [(text, other) for seed, text in enumerate(texts) if (other := with_another_number(text, seed))]
+            alike = {name: float(np.mean(_alike(embedder, numbers))) for name, embedder in self._embedders().items()}
+            yield Row("another number: taken for a duplicate by meaning", "share", alike)
+            told = float(np.mean([bool(differences.contradiction(a, b)) for a, b in numbers]))
+            yield Row("another number: shown as a contradiction by its text", "share", {PRODUCT: told})
+
+    def _embedders(self) -> dict[str, Embedder]:
+        return {RAW: self.model.plain(), PRODUCT: self.model.product()}
+
+    def _taken(self, embedder: Embedder, pairs: Pairs) -> dict[str, list[bool]]:
+        return {**{kind: _alike(embedder, same) for kind, same in pairs.same.items()}, "different": _alike(embedder, pairs.different)}
+
+    def _edits(self, language: str) -> Pairs:
+        texts = self._sections(language)
+        vectors = self.model.plain().embed_passages(texts)
+        cosines = vectors @ vectors.T
+        np.fill_diagonal(cosines, -1)
+        nearest = [(text, texts[i]) for text, i in zip(texts, cosines.argmax(axis=1), strict=True)]
+        return Pairs(f"edited sections of React {language}", edited(texts), nearest)
+
+    def _sections(self, language: str) -> list[str]:
+        """Chunks of the documentation, at most as many as a set has questions, none of which says what another does."""
+        each = self.react.english() if language == "en" else self.react.korean()
+        with self.trial(each.vault) as trial:
+            texts = {folded(chunk.text): chunk.text.strip() for _, chunk in trial.chunks if len(chunk.text) >= 200}
+        return random.Random(11).sample(list(texts.values()), min(self.most, 300, len(texts)))
+
+    # -- packing
+
+    def excerpts(self) -> Iterator[Row]:
+        """How often the answer is in what a budget of tokens leaves of the hits."""
+        for language in LONG if self.xquad else ():
+            each = self.xquad.articles(language)
+            questions = sampled(each.asked, self.most)
+            with self.trial(each.vault) as trial:
+                unpacked = [trial.book.search(asked.text, limit=DEPTH, max_tokens=1_000_000).hits for asked in questions]
+                for budget in BUDGETS:
+                    packed = [trial.book.search(asked.text, limit=DEPTH, max_tokens=budget).hits for asked in questions]
+                    whole = [_whole(hits, budget, self.model.count_tokens) for hits in unpacked]
+                    for name, found in (("whole chunks", whole), ("as packed", packed)):
+                        held = [_holds(hits, asked) for hits, asked in zip(found, questions, strict=True)]
+                        yield Row(f"{each.name}, {name}", f"@{budget}", {PRODUCT: float(np.mean(held))})
+
+
+def figures(name: str, questions: Sequence[Asked], ranked: Mapping[str, Sequence[Sequence[str]]]) -> Iterator[Row]:
+    """Yield the figures of a set, and of its parts."""
+    for part in ["", *sorted({part for asked in questions for part in asked.parts})]:
+        tallies = {}
+        for system, rankings in ranked.items():
+            tallies[system] = tally = Tally()
+            for asked, ranking in zip(questions, rankings, strict=True):
+                if not part or part in asked.parts:
+                    tally.add(ranking, asked.right)
+        title = f"{name}: {part}" if part else name
+        yield Row(title, "nDCG@10", {system: tally.ndcg for system, tally in tallies.items()})
+        yield Row(title, "R@1", {system: tally.recall(1) for system, tally in tallies.items()})
+        yield Row(title, "R@5", {system: tally.recall(5) for system, tally in tallies.items()})
+        yield Row(title, "MRR@10", {system: tally.mrr for system, tally in tallies.items()})
+
+
+def _alike(embedder: Embedder, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+    """Say of each pair whether it is taken for a duplicate: by its words, or by its score."""
+    one, other = (embedder.embed_passages([pair[side] for pair in pairs]) for side in (0, 1))
+    scores = [score(float(a @ b), embedder.scale) for a, b in zip(one, other, strict=True)]
+    return [value >= DUPLICATE or folded(a) == folded(b) for value, (a, b) in zip(scores, pairs, strict=True)]
+
+
+def _whole(hits: Sequence[Hit], budget: int, count: Callable[[str], int]) -> list[Hit]:
+    """The first hits, whole, as far as they fit."""
+    fits = []
+    for hit in hits:
+        budget -= count(f"{hit.title} > {hit.heading} {hit.id} {hit.path}") + _FRAME + count(hit.text.strip())
+        if budget < 0:
+            break
+        fits.append(hit)
+    return fits
+
+
+def _holds(hits: Sequence[Hit], asked: Asked) -> bool:
+    """Whether a hit of the right note shows the answer; where an excerpt begins a line, its number does not count."""
+    wanted = "".join(asked.answer.split())
+    return any(hit.path in asked.right and wanted in "".join(re.sub(r"(?m)^\d+: ", "", hit.text).split()) for hit in hits)
+
+
+PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
+    "xquad": Bench.single,
+    "across": Bench.across,
+    "react": Bench.headings,
+    "mixed": Bench.mixed,
+    "languages": Bench.languages,
+    "off-topic": Bench.off_topic,
+    "duplicates": Bench.duplicates,
+    "excerpts": Bench.excerpts,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=_DATA, help="folder with eval/ and vaults/")
+    parser.add_argument("--cache", type=Path, default=user_cache_path("spellbook") / "bench", help="where vectors are kept")
+    parser.add_argument("--sample", type=int, default=300, help="most questions of a set; 0 for all")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts to run, with commas")
+    given = parser.parse_args(arguments)
+    unknown = set(given.only.split(",")) - PARTS.keys()
+    if unknown:
+        parser.error(f"there is no part {', '.join(sorted(unknown))}; parts are {', '.join(PARTS)}")
+    begin, model = time.monotonic(), Remembered(given.cache / "vectors.db")
+    bench = Bench(given.data, model, given.sample or sys.maxsize)
+    rows: list[Row] = []
+    print(Row.head(), flush=True)
+    for part in given.only.split(","):
+        for row in PARTS[part](bench):
+            rows.append(row)
+            print(row, flush=True)
+    aims = [row for row in rows if row.aim]
+    missed = sum(not row.met for row in aims)
+    print(f"\n{len(aims)} aims, {missed} not met. {model.embedded:,} texts embedded anew, {time.monotonic() - begin:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""
+The bundled model for measurements: what it says of a text is computed once and kept.
+
+What is kept is the raw vector, which no calibration changes: a new one is measured without embedding anything again.
+Only this module knows how the product's embedder is put together.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spellbook.models import clean, e5, vector_key
+from spellbook.models.calibration import Calibration, Side
+from spellbook.models.e5 import E5
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Scale, Vectors
+
+_BATCH = 64
+_THREADS = 2
+_WEIGHTS = "multilingual-e5-small:q4:nfc"
+
+RAW_SCALE: Scale = ((0.74, 0.0), (0.80, 0.3), (0.83, 0.5), (0.87, 0.7), (0.975, 0.95), (1.0, 1.0))
+"""The best scale there is for raw cosines of multilingual-e5-small; it holds within one language."""
+
+
+@dataclass(slots=True)
+class Remembered:
+    """The model's raw vectors of questions and passages, kept in `file`; `embedded` counts those that had to be computed."""
+
+    file: Path
+    embedder: E5 = field(default_factory=E5)
+    embedded: int = 0
+    _known: dict[str, Vectors] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _database: sqlite3.Connection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self._database = sqlite3.connect(self.file)
+        self._database.execute("CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID")
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        """Return the raw vectors of questions, shape (n, width)."""
+        return self._of("query", texts)
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the raw vectors of passages, shape (n, width)."""
+        return self._of("passage", texts)
+
+    def count_tokens(self, text: str) -> int:
+        """Return what the embedder counts."""
+        if text not in self._counts:
+            self._counts[text] = self.embedder.count_tokens(text)
+        return self._counts[text]
+
+    def plain(self) -> Embedder:
+        """Return the model as it is, without calibration."""
+        return Embedder(self, "raw", RAW_SCALE)
+
+    def product(self) -> Embedder:
+        """Return the model as the product has it."""
+        calibration = Calibration.load(Path(e5.__file__).with_name(e5.CALIBRATION))
+        return Embedder(self, "product", calibration.scale, calibration.query, calibration.passage)
+
+    def _of(self, side: str, texts: Sequence[str]) -> Vectors:
+        keys = [vector_key(f"{_WEIGHTS}:{side}", clean(text)) for text in texts]
+        self._recall(keys)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
+        todo = list(missing.items())
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for start in range(0, len(todo), _BATCH):
+                batch = todo[start : start + _BATCH]
+                vectors = pool.map(self._raw(side), (clean(text) for _, text in batch))
+                self._keep([(key, np.asarray(vector, dtype="<f4")) for (key, _), vector in zip(batch, vectors, strict=True)])
+                self.embedded += len(batch)
+                if len(todo) > _BATCH:
+                    print(f"\r{self.embedded:,} texts embedded ", end="", file=sys.stderr, flush=True)
+        return np.stack([self._known[key] for key in keys]) if keys else np.empty((0, 0), dtype=np.float32)
+
+    def _recall(self, keys: Sequence[str]) -> None:
+        wanted = [key for key in dict.fromkeys(keys) if key not in self._known]
+        for start in range(0, len(wanted), 500):
+            batch = wanted[start : start + 500]
+            sql = f"SELECT key, vector FROM vectors WHERE key IN ({','.join('?' * len(batch))})"
+            self._known |= {key: np.frombuffer(blob, dtype="<f4") for key, blob in self._database.execute(sql, batch)}
+
+    def _keep(self, rows: Sequence[tuple[str, Vectors]]) -> None:
+        with self._database:
+            self._database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", [(key, vector.tobytes()) for key, vector in rows])
+        self._known |= dict(rows)
+
+    def _raw(self, side: str) -> Callable[[str], Vectors]:
+        made: Callable[[str], Vectors] = getattr(self.embedder.engine(), side)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Embedder:
+    """The remembered model behind the product's seam, each side calibrated, or raw."""
+
+    model: Remembered
+    name: str
+    scale: Scale
+    query: Side | None = None
+    passage: Side | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells the raw model and the product's apart."""
+        return f"remembered:{self.name}"
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector of a question."""
+        [vector] = self.model.queries([text])
+        return self.query.apply(vector) if self.query else vector
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of texts."""
+        vectors = self.model.passages(texts)
+        return self.passage.apply_all(vectors) if self.passage else vectors
+
+    def count_tokens(self, text: str) -> int:
+        """Return what the embedder counts."""
+        return self.model.count_tokens(text)

@@ -1,0 +1,85 @@
+"""packing: an answer within its budget, the best of it longest, and what is left out named."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spellbook.packing import by_words, excerpt, pack, sentences
+from spellbook.ranking import Hit
+from spellbook.terms import estimate_tokens
+
+
+def hit(text, score=0.5, line=1):
+    return Hit("id", "a.md", line, "t", "", score, text, {}, "", "", (), (), "medium", None, None)
+
+
+def words(*given):
+    return by_words(dict.fromkeys(given, 1.0))
+
+
+TEXT = st.text(alphabet="abc 도커。\n.,0", max_size=3000)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(TEXT, max_size=30), st.integers(50, 4000))
+def test_an_answer_is_within_its_budget(texts, most):
+    """Whatever was found, names and texts together are within `max_tokens`, and each hit says what became of it."""
+    packed = pack([hit(text) for text in texts], most, estimate_tokens, words("a", "도커"))
+    named = [each for each in packed if each.why["text"] != "unnamed"]
+    shown = sum(estimate_tokens(f"{each.title} > {each.heading} {each.id} {each.path}") + estimate_tokens(each.text) for each in named)
+    assert shown <= most
+    for each, text in zip(packed, texts, strict=True):
+        match each.why["text"]:
+            case "whole":
+                assert each.text == text.strip()
+            case "excerpt":
+                for row in each.text.splitlines():
+                    number, colon, said = row.partition(": ")
+                    assert row == "…" or (said if colon and number.isdigit() else row).strip() in text
+            case "pointer" | "unnamed":
+                assert each.text == ""
+            case other:
+                pytest.fail(other)
+
+
+def test_the_best_have_text_however_many_follow():
+    """A hundred hits do not make pointers of the first ones, and those without room for a name say so."""
+    packed = pack([hit("word " * 100) for _ in range(100)], 2_000, estimate_tokens, words("word"))
+    forms = [each.why["text"] for each in packed]
+    assert (forms[:5], "pointer" in forms, forms[-1]) == (["whole"] * 5, True, "unnamed")
+
+
+def test_an_excerpt_is_the_sentences_that_answer():
+    """Of a long text the sentences with the words are shown in order, with the numbers of their lines, and gaps are marked."""
+    nothing = [f"line {i} of nothing" for i in range(200)]
+    text = "\n".join(["", "", *nothing, "The xylophone is here. It is not for sale.", *nothing, "Who plays the xylophone? Ann.", *nothing])
+    shown = excerpt(text, 13, 60, estimate_tokens, words("xylophone"))
+    rows = shown.splitlines()
+    assert "213: The xylophone is here. It is not for sale." in rows
+    assert any(row.startswith("414: Who plays the xylophone?") for row in rows)
+    assert (rows[0], rows[-1], estimate_tokens(shown) <= 60) == ("…", "…", True)
+    assert excerpt("x" * 10_000, 1, 60, estimate_tokens, words("x")).endswith("…")
+    assert excerpt(" \n", 1, 60, estimate_tokens, words("x")) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        pytest.param("One. Two!\nThree", 4, [("One.", 4), ("Two!", 4), ("Three", 5)], id="sentences and lines"),
+        pytest.param("\n\nOne", 7, [("One", 7)], id="blank lines above are not counted: line is the first with text"),
+        pytest.param(
+            "도커를 켠다. 볼륨을 만든다。그리고",
+            1,
+            [("도커를 켠다.", 1), ("볼륨을 만든다。", 1), ("그리고", 1)],
+            id="full stops of the East",
+        ),
+        pytest.param("v1.2.3 is out", 1, [("v1.2.3 is out", 1)], id="a version is no end"),
+        pytest.param("\r\nOne\r\nTwo\r\n", 2, [("One", 2), ("Two", 3)], id="CRLF"),
+        pytest.param("", 1, [], id="nothing"),
+    ],
+)
+def test_sentences(text, line, expected):
+    """A text is cut at line ends and ends of sentences, and each piece knows its line."""
+    assert [(each.text, each.line) for each in sentences(text, line)] == expected
