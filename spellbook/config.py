@@ -73,7 +73,7 @@ class Config:
     cache_mb: int = 512
     # An exact search over so many takes half a millisecond, as Chroma does, is always fresh, and misses nothing.
     exact_most: int = 20_000
-    threads: int = 1
+    threads: int = 2
     half_lives: Mapping[str, float] = field(default_factory=dict)
     chroma_url: str = ""
     chroma_token: str = field(default="", repr=False)

@@ -18,8 +18,11 @@ from spellbook.ranking import Hit
 Count = Callable[[str], int]
 Weigh = Callable[[Sequence[str]], Sequence[float]]
 
-_FRAME = 48
-"""Tokens of what stands around a text besides its names: number, score, reasons."""
+_AROUND = 60
+"""Tokens of what an answer says besides its hits: how many there are, and the state of the index."""
+
+_BETWEEN = 16
+"""Tokens between hits: the number, the blank line, and that a text is an excerpt."""
 
 _LEAST_EXCERPT = 48
 _POINTERS = 0.3
@@ -47,21 +50,21 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
     pointer: no text, but an id to read it by. `why["text"]` says which, and
     "unnamed" of those for which there was not even room to be named.
     """
-    frames = [count(f"{hit.title} > {hit.heading} {hit.id} {hit.path}") + _FRAME for hit in hits]
-    pointers = [frame - _FRAME // 2 for frame in frames]
+    frames = [count(head(hit)) + _BETWEEN for hit in hits]
+    pointers = [count(pointer(hit)) + _BETWEEN for hit in hits]
     packed: list[Hit] = []
-    left = max_tokens
+    left = max_tokens - min(_AROUND, max_tokens // 4)
     for i, hit in enumerate(hits):
         # However many follow, there is something better to do with most of the budget than to name them.
         after = min(sum(pointers[i + 1 :]), int(max_tokens * _POINTERS))
-        whole = f"{hit.lead}{hit.text.strip(_BLANK_LINES)}{hit.tail}" if hit.lead or hit.tail else hit.text.strip()
+        whole = _framed(hit, hit.text.strip(_BLANK_LINES)) if hit.lead or hit.tail else hit.text.strip()
         size = count(whole)
         room = left - after - frames[i]
         around = count(f"{hit.lead}\n{hit.tail}") if hit.lead or hit.tail else 0
         if size <= room:
             text, form, used = whole, "whole", size
         elif room - around >= _LEAST_EXCERPT:
-            text, form = f"{hit.lead}{excerpt(hit.text, hit.line, room - around, count, weigh)}{hit.tail}", "excerpt"
+            text, form = _framed(hit, excerpt(hit.text, hit.line, room - around, count, weigh)), "excerpt"
             used = count(text)
         else:
             text, form, used = "", "pointer", 0
@@ -73,14 +76,49 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
     return tuple(packed)
 
 
-def excerpt(text: str, line: int, max_tokens: int, count: Count, weigh: Weigh) -> str:
+def head(hit: Hit) -> str:
+    """Return what stands above a hit's text: names, place, score and reasons."""
+    where = flat(" > ".join(filter(None, (hit.title, hit.heading))))
+    facts = ", ".join(filter(None, (filed(hit.category, hit.topic), f"updated {hit.updated[:10]}" if hit.updated else "")))
+    place = flat(f"{hit.path}:{hit.line}" + (f" ({facts})" if facts else ""))
+    return f"[{hit.score:.2f}] {where}\n   id: {flat(hit.id)}\n   {place}\n   why: {why(hit)}"
+
+
+def pointer(hit: Hit) -> str:
+    """Return the one line that stands for a hit without its text."""
+    where = " > ".join(filter(None, (hit.title, hit.heading)))
+    return flat(f"[{hit.score:.2f}] {where} ({hit.why.get('tokens', 0)} tokens, left out for space) id: {hit.id}")
+
+
+def why(hit: Hit) -> str:
+    """Return a hit's reasons in one line; the shares add up to its score."""
+    names = {"semantic": "meaning", "keyword": "words"}
+    legs = [
+        f"{names[leg]} {hit.why[leg]['share']:.2f}" + (f" (#{hit.why[leg]['rank']})" if hit.why[leg]["rank"] else "")
+        for leg in names
+        if leg in hit.why
+    ]
+    return ", ".join([*legs, *(f"{each['reason']} {each['share']:+.2f}" for each in hit.why.get("adjustments", ()))]) or "no leg"
+
+
+def filed(category: str, topic: str) -> str:
+    """Return where a note is filed."""
+    return "/".join(filter(None, (category, topic)))
+
+
+def flat(text: str) -> str:
+    """Return what a note says of itself as part of one line: it cannot begin a line of ours."""
+    return " ".join(text.split())
+
+
+def excerpt(text: str, first: int, max_tokens: int, count: Count, weigh: Weigh) -> str:
     """
     Return the sentences of `text` that are worth most, in order, within `max_tokens`.
 
-    `line` is the first line with text. Each line is numbered; `…` marks what
-    was left out.
+    `first` is the number of the first line with text. Each line is numbered;
+    `…` marks what was left out.
     """
-    pieces = [part for each in sentences(text, line) for part in _short(each, max_tokens // 2, count)]
+    pieces = [part for each in sentences(text, first) for part in _short(each, max_tokens // 2, count)]
     if not pieces:
         return ""
     sizes = [count(piece.text) + 6 for piece in pieces]  # with its number, or its gap
@@ -104,10 +142,10 @@ def excerpt(text: str, line: int, max_tokens: int, count: Count, weigh: Weigh) -
     return "\n".join(rows + ([] if len(pieces) - 1 in kept else [_GAP]))
 
 
-def sentences(text: str, line: int) -> list[Sentence]:
-    """Split `text`, whose first line with text is `line`, into what an excerpt is made of."""
+def sentences(text: str, first: int) -> list[Sentence]:
+    """Split `text`, whose first line with text is number `first`, into what an excerpt is made of."""
     found = []
-    first = line - text[: len(text) - len(text.lstrip())].count("\n")
+    first -= text[: len(text) - len(text.lstrip())].count("\n")
     for number, each in enumerate(text.split("\n"), first):
         found += [Sentence(part.rstrip(), number) for part in _SENTENCE_END.split(each) if part.strip()]
     return found
@@ -121,6 +159,11 @@ def by_words(words: Mapping[str, float]) -> Weigh:
         return [sum(weight for word, weight in words.items() if word in form) for form in forms]
 
     return weigh
+
+
+def _framed(hit: Hit, text: str) -> str:
+    """Put the header or the fence that a text was cut from around it."""
+    return f"{hit.lead}{text}" + (f"\n{hit.tail.strip(_BLANK_LINES)}" if hit.tail else "")
 
 
 def _short(sentence: Sentence, most: int, count: Count) -> list[Sentence]:

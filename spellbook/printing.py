@@ -66,7 +66,7 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
 
 
 def _hit(hit: Hit) -> None:
-    from spellbook.tools.render import why
+    from spellbook.packing import why
 
     click.echo(f"{hit.score:.2f}  {click.style(one_line(_titles(hit)), bold=True)}")
     click.echo(f"      {click.style(_place(hit), fg='cyan')}  {one_line(hit.id)}")

@@ -43,6 +43,8 @@ _MOST_CROWDED = 0.16
 _FREE_PLACES = 2
 _REPEATED = 0.12
 _RERANKED = 0.6
+_IMPUTED = 0.6
+_TRUSTED = 0.5
 _CONFIRMING = 0.4
 _EXPECTED = 0.6
 _BY_WORDS_ALONE = 0.6
@@ -100,11 +102,17 @@ class Leg:
 
 @dataclass(slots=True)
 class Candidate:
-    """A chunk on its way to a hit; `score` is the sum of `legs`' shares and `adjustments`."""
+    """
+    A chunk on its way to a hit; `score` is the sum of `legs`' shares and `adjustments`.
+
+    `foreign` is how far it is written in other scripts than the question, 0..1:
+    so far it cannot hold the question's words, whatever it says.
+    """
 
     found: Found
     semantic: Leg | None
     keyword: Leg | None
+    foreign: float = 0.0
     score: float = 0.0
     legs: dict[str, dict[str, Any]] = field(default_factory=dict)
     adjustments: list[dict[str, Any]] = field(default_factory=list)
@@ -126,12 +134,14 @@ class Candidate:
         a question, what answers it has most of them; where it knows none, as of
         another language, their absence says nothing.
         """
-        words = self.keyword.score if self.keyword else 0.0
+        words = self.keyword.detail.get("found", self.keyword.score) if self.keyword else 0.0
+        imputed = self.keyword.score - words if self.keyword else 0.0
         if self.semantic is None:
             return words
         if expected is None:
             return self.semantic.score - _BY_MEANING_ALONE
-        return max(self.semantic.score + _CONFIRMING * (words - _EXPECTED * expected), words * RELATED / _BY_WORDS_ALONE)
+        missing = _EXPECTED * expected * (1 - self.foreign)
+        return max(self.semantic.score + _CONFIRMING * (words + _TRUSTED * imputed - missing), words * RELATED / _BY_WORDS_ALONE)
 
     @property
     def order(self) -> tuple[float, float, str, str]:
@@ -173,6 +183,8 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
         semantic, keyword = 0.0, 1.0
     fused = []
     for each in candidates:
+        if each.foreign and each.semantic and semantic and keyword:
+            each.keyword = _imputed(each.keyword, each.semantic, each.foreign)
         for name, leg, weight in (("semantic", each.semantic, semantic), ("keyword", each.keyword, keyword)):
             if leg is not None and weight:
                 share = round(weight * leg.score, 4)
@@ -180,6 +192,14 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
                 each.score = round(each.score + share, 4)
         fused.append(each)
     return sorted(fused, key=lambda each: each.order)
+
+
+def _imputed(keyword: Leg | None, semantic: Leg, foreign: float) -> Leg | None:
+    """Credit a chunk in another script with the words that one that means as much would have in the question's own."""
+    credit = round(foreign * _IMPUTED * semantic.score, 4)
+    if credit <= (keyword.score if keyword else 0.0):
+        return keyword
+    return Leg(keyword.rank if keyword else 0, credit, detail={"found": round(keyword.score, 4) if keyword else 0.0})
 
 
 def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:

@@ -32,6 +32,8 @@ MOST_HITS = 100
 MOST_KEYWORDS = 200
 _POOL = 50
 _FILTERED_MOST = 5_000
+_SAMPLED = 800
+_PRESENT = 3.0
 _RERANKED = 20
 _RERANK_SECONDS = 2.0
 _RERANK_LETTERS = 2_000
@@ -188,8 +190,11 @@ class Searcher:
             found |= {chunk.chunk: chunk for chunk in catalog.by_number([n for n in (*keyword, *also) if n not in found])}
             cosines = self._scores_of(vector, [c for n, c in found.items() if n not in semantic]) if vector is not None else {}
             counts = catalog.counts()
+        written = terms.scripts(question.text)
         legs = [
-            Candidate(chunk, semantic[number][1] if number in semantic else cosines.get(number), keyword.get(number))
+            Candidate(
+                chunk, semantic[number][1] if number in semantic else cosines.get(number), keyword.get(number), _foreign(written, chunk)
+            )
             for number, chunk in found.items()
         ]
         fused = ranking.fuse(legs, question.mode, by_words_only=vector is None)
@@ -338,6 +343,14 @@ def _idf(total: int, frequency: int) -> float:
     return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))
 
 
+def _foreign(written: Mapping[str, float], chunk: Found) -> float:
+    """Return how much of a question, by its `scripts`, is in scripts that hardly occur in `chunk`."""
+    if not written:
+        return 0.0
+    has = terms.scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}")
+    return 1 - sum(min(share, _PRESENT * has.get(script, 0.0)) for script, share in written.items())
+
+
 def hits(question: Question, found: Ranked) -> list[Candidate]:
     """Return the candidates that are hits at all."""
     if question.min_score is not None:
@@ -345,7 +358,7 @@ def hits(question: Question, found: Ranked) -> list[Candidate]:
         least = question.min_score
         return [each for each in found.candidates if each.score >= least and (each.score > 0 or question.mode == "keyword")]
     if question.mode == "keyword":
-        return found.candidates
+        return [each for each in found.candidates if each.keyword]
     # Who names a drawer wants to see what is in it, best first; and words alone cannot tell what has to do with a question.
     if question.filter or found.vector is None:
         return [each for each in found.candidates if each.score > 0]

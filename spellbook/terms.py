@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from functools import lru_cache
 from itertools import pairwise
 
 HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
@@ -120,6 +122,26 @@ def quoted(*listed: str) -> str:
     if not listed:
         return ""
     return '"' + " ".join(listed) + '"' + "*" * bool(_LONE.fullmatch(listed[-1]))
+
+
+def scripts(text: str) -> dict[str, float]:
+    """Return the shares, adding up to 1, that scripts have of the letters in `text`; {} if it has none."""
+    counts: dict[str, int] = {}
+    for letter, count in Counter(text).items():
+        if letter.isalpha():
+            name = _script(letter)
+            counts[name] = counts.get(name, 0) + count
+    total = sum(counts.values())
+    return {name: count / total for name, count in counts.items()}
+
+
+@lru_cache(maxsize=20_000)
+def _script(letter: str) -> str:
+    if letter < "\u0250":
+        return "latin"
+    name = unicodedata.name(letter, "?").split()[0].lower()
+    # Japanese is written in three, and Chinese in one of them.
+    return {"cjk": "han", "hiragana": "han", "katakana": "han"}.get(name, name)
 
 
 def estimate_tokens(text: str) -> int:

@@ -106,8 +106,8 @@ def _row(index: Index, question: Question, found: Ranked, passed: Sequence[Candi
         evidence=evidence,
         legs=each.legs,
         adjustments=each.adjustments,
-        words=tuple(word.text.strip('"') for word in has),
-        lacks=tuple(word.text.strip('"') for word in dict.fromkeys(found.words) if word not in has),
+        words=tuple(word.text.replace('"', "") for word in has),
+        lacks=tuple(word.text.replace('"', "") for word in dict.fromkeys(found.words) if word not in has),
     )
 
 

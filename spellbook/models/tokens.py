@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,11 +126,11 @@ def write(vocabulary: Vocabulary, file: Path) -> None:
 
     scores = vocabulary.scores.copy()
     scores[vocabulary.unknown] = scores.min() - np.float32(_UNKNOWN)
-    letters: list[int] = []
-    groups: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = defaultdict(list)
     for number, piece in enumerate(vocabulary.pieces):
         if number != vocabulary.unknown:
-            (groups.setdefault(piece[:2], []) if len(piece) > 1 else letters).append(number)
+            groups[piece[:2]].append(number)
+    letters = [groups.pop(begin)[0] for begin in list(groups) if len(begin) == 1]
     rules = {
         "first": vocabulary.first,
         "last": vocabulary.last,
@@ -144,7 +145,7 @@ def write(vocabulary: Vocabulary, file: Path) -> None:
     np.savez(
         file,
         pieces=raw("\0".join("\n".join(vocabulary.pieces[number] for number in part) for part in parts)),
-        ids=np.concatenate([np.array(part, np.int32) for part in parts]),
+        ids=np.array([number for part in parts for number in part], np.int32),
         ends=np.cumsum([len(part) for part in parts]),
         begins=raw("".join(groups)),
         scores=scores,

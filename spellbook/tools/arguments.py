@@ -127,7 +127,17 @@ Keywords = Annotated[
 ]
 Match = Annotated[Literal["any", "all"], Field(description="Whether a hit holds any of the keywords, or all of them."), _or("any")]
 Limit = Annotated[int, Field(ge=1, le=50, description="Most hits to return."), _or(5)]
-MinScore = Annotated[float, Field(ge=0, le=1, description="Leave out weaker hits: 0.5 is related, 0.7 relevant."), _or(0.0)]
+MinScore = Annotated[
+    Annotated[float, Field(ge=0, le=1)] | None,
+    BeforeValidator(_absent),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "null"}],
+            "description": "Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. If not given, what has to do with the query.",
+            "default": None,
+        }
+    ),
+]
 MaxTokens = tokens(2_000)
 IndexTokens = tokens(800, "Most tokens of the answer.")
 TopicTokens = tokens(4_000)

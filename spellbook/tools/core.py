@@ -96,7 +96,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         query: a.Query,
         limit: a.Limit = 5,
         filter: a.Filter = None,
-        min_score: a.MinScore = 0.0,
+        min_score: a.MinScore = None,
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
     ) -> str:
@@ -120,13 +120,13 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Korean, Japanese, Chinese and Thai words are found inside longer ones. For questions use memorize.
         """
-        return _answer(book.find(keywords, match, **_asked(limit, filter, 0.0, max_tokens)), format)
+        return _answer(book.find(keywords, match, **_asked(limit, filter, None, max_tokens)), format)
 
     def search(
         query: a.Query,
         limit: a.Limit = 5,
         filter: a.Filter = None,
-        min_score: a.MinScore = 0.0,
+        min_score: a.MinScore = None,
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
     ) -> str:
@@ -236,7 +236,7 @@ def _adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations
     return add
 
 
-def _asked(limit: int, filter: Any, min_score: float, max_tokens: int) -> dict[str, Any]:
+def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> dict[str, Any]:
     return {"limit": limit, "filter": filter, "min_score": min_score, "max_tokens": max_tokens}
 
 

@@ -44,7 +44,7 @@ from tests.benchmarks.corpora import (
 )
 from tests.benchmarks.measures import DEPTH, Tally
 from tests.benchmarks.remembered import Embedder, Remembered
-from tests.benchmarks.systems import MEANING, ORACLE, PRODUCT, RAW, RAW_WORDS, SYSTEMS, Oracle, Trial
+from tests.benchmarks.systems import MEANING, PRODUCT, RAW, RAW_WORDS, SYSTEMS, Oracle, Trial
 
 PAIRS = (("zh", "en"), ("en", "ru"), ("ar", "en"), ("de", "th"), ("hi", "es"), ("vi", "en"), ("tr", "el"), ("ro", "zh"))
 MIXED = ("zh", "es", "ru", "ar")
@@ -80,12 +80,12 @@ class Row:
         """Return the head of the table."""
         names = "".join(f" | {name:>14}" for name in SYSTEMS)
         rules = f" | {'-' * 13}:" * len(SYSTEMS)
-        return f"| {'set':<58} | {'figure':<10}{names} | {'aim':<18} |\n| {'-' * 58} | {'-' * 10}{rules} | {'-' * 18} |"
+        return f"| {'set':<70} | {'figure':<10}{names} | {'aim':<18} |\n| {'-' * 70} | {'-' * 10}{rules} | {'-' * 18} |"
 
     def __str__(self) -> str:
         values = "".join(f" | {f'{self.values[name]:.3f}' if name in self.values else '':>14}" for name in SYSTEMS)
         aim = f"{self.aim} {'met' if self.met else 'NOT MET'}" if self.aim else ""
-        return f"| {self.what:<58} | {self.figure:<10}{values} | {aim:<18} |"
+        return f"| {self.what:<70} | {self.figure:<10}{values} | {aim:<18} |"
 
 
 class Bench:
@@ -186,8 +186,8 @@ class Bench:
                 raw = [trial.ranked(RAW, asked, each.apart) for asked in questions]
                 told = [oracle.ranked(trial, asked, each.apart) for asked in questions]
                 taken = [trial.ranked(MEANING, asked, each.apart) for asked in questions]
-            for name, ranked in ((ORACLE, told), ("as shipped", taken)):
-                rows = figures(f"by meaning, {name}: {each.name}", questions, {RAW: raw, PRODUCT: ranked})
+            for name, ranked in (("language known", told), ("as shipped", taken)):
+                rows = figures(f"{name}: {each.name}", questions, {RAW: raw, MEANING: ranked})
                 yield from (row for row in rows if row.figure == "nDCG@10")
 
     # -- leaving out
