@@ -203,9 +203,12 @@ def _imputed(keyword: Leg | None, semantic: Leg, foreign: float) -> Leg | None:
 
 
 def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
-    """Move the scores of the first candidates towards what a reranker says of them, in 0..1."""
+    """Move the scores of the first candidates towards what a reranker says of them, in 0..1; the others stay behind them."""
     for each, score in zip(candidates, scores, strict=False):
         each.add(f"reranked {score:.2f} by {name}", _RERANKED * (score - each.score))
+    least = min((each.score for each in candidates[: len(scores)]), default=0.0)
+    for each in candidates[len(scores) :]:
+        each.add(f"not seen by {name}", min(0.0, least - each.score))
 
 
 def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], now: float) -> list[Candidate]:

@@ -209,7 +209,7 @@ class Searcher:
         first = fused[:_RERANKED]
         texts = [f"{each.found.title}\n{each.found.heading}\n{each.found.text}"[:_RERANK_LETTERS] for each in first]
         try:
-            ranking.reranked(first, reranker.rerank(question.text, texts, _RERANK_SECONDS), reranker.name)
+            ranking.reranked(fused, reranker.rerank(question.text, texts, _RERANK_SECONDS), reranker.name)
         except EmbeddingError as error:
             reasons.append(f"not reranked: {error}")
 

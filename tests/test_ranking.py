@@ -8,7 +8,7 @@ import math
 import pytest
 
 from spellbook.catalog import Found
-from spellbook.ranking import Candidate, Leg, adjust, choose, fuse, reranked
+from spellbook.ranking import Candidate, Leg, adjust, choose, fuse, related, reranked
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
@@ -123,7 +123,46 @@ def test_a_reranker_moves_scores_and_says_so():
     found = fuse([candidate("a.md", 0.9), candidate("b.md", 0.8), candidate("c.md", 0.7)], "semantic")
     reranked(found, [0.1, 0.95], "judge")
     found = adjust(found, {}, NOW)
-    assert [each.found.path for each in found] == ["b.md", "c.md", "a.md"]
+    assert [each.found.path for each in found] == ["b.md", "a.md", "c.md"]
+    assert reasons(found[2]) == ["not seen by judge"]
     assert reasons(found[0]) == ["reranked 0.95 by judge"]
     for each in found:
         assert shares(each) == pytest.approx(each.score)
+
+
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "foreign", "expected", "sure"),
+    [
+        pytest.param(0.6, 0.7, 0.0, 0.7, True, id="means it and says it"),
+        pytest.param(0.55, None, None, 0.0, True, id="only meaning was asked for"),
+        pytest.param(0.55, 0.0, 0.0, 1.0, False, id="the vault knows the words, this lacks them"),
+        pytest.param(0.55, 0.0, 0.0, 0.0, True, id="nobody knows the words"),
+        pytest.param(0.55, 0.0, 1.0, 1.0, True, id="it cannot have the words in its script"),
+        pytest.param(0.1, 0.9, 0.0, 1.0, True, id="an exact name"),
+        pytest.param(0.45, 0.3, 0.0, 1.0, False, id="a little of both"),
+        pytest.param(None, 0.6, 0.0, 1.0, True, id="not embedded yet"),
+    ],
+)
+def test_what_has_to_do_with_a_question(semantic, keyword, foreign, expected, sure):
+    """Meaning decides, and words confirm it where they can be expected."""
+    each = candidate(semantic=semantic, keyword=keyword)
+    each.foreign = foreign or 0.0
+    fuse([each], "both")
+    assert bool(related([each], None if foreign is None else expected)) == sure
+
+
+def test_one_sure_hit_brings_its_lesser_neighbours():
+    """If anything has to do with the question, what probably does follows; if nothing does, nothing comes."""
+    sure, probable, other = candidate("a.md", 0.8, 0.0), candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)
+    assert [each.found.path for each in related(fuse([sure, probable, other], "both"), 0.0)] == ["a.md", "b.md"]
+    assert related(fuse([candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)], "both"), 0.0) == []
+
+
+def test_a_chunk_in_another_script_is_credited_with_words():
+    """It ranks with one in the question's script that has some of the words, its share says so, and the sum holds."""
+    own, foreign = candidate("own.md", 0.7, 0.2), candidate("foreign.md", 0.75)
+    foreign.foreign = 1.0
+    first, second = fuse([own, foreign], "both")
+    assert (first.found.path, second.found.path) == ("foreign.md", "own.md")
+    assert first.legs["keyword"]["found"] == 0.0
+    assert shares(first) == pytest.approx(first.score)

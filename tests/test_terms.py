@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.catalog import MIGRATIONS
-from spellbook.terms import estimate_tokens, index_form, parts, phrase, terms, token_weight
+from spellbook.terms import estimate_tokens, index_form, parts, phrase, terms, token_weight, scripts
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 hangul = st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1, max_size=12)
@@ -193,3 +193,18 @@ def test_weights_add_up(a, b):
 def test_estimate(text, low, high):
     """The estimate is of the size that the tokeniser gives."""
     assert low <= estimate_tokens(text) <= high
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Docker 설정", {"latin": 0.75, "hangul": 0.25}),
+        ("カタかな漢字", {"han": 1.0}),
+        ("Привет", {"cyrillic": 1.0}),
+        ("123 …", {}),
+        ("", {}),
+    ],
+)
+def test_scripts(text, expected):
+    """Letters count by their script, Japanese as one; digits and signs do not."""
+    assert scripts(text) == pytest.approx(expected)
