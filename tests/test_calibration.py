@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from spellbook.errors import EmbeddingError
-from spellbook.models import Calibrated, score, unhurried
+from spellbook.models import Calibrated, e5, score, unhurried
 from spellbook.models.calibration import Calibration, Side, calibrate, edit, sample, scale_of
 
 DIM = 64
@@ -192,3 +193,35 @@ def test_a_calibration_that_cannot_be_kept_is_none(tmp_path):
     blocked.write_text("")
     with unhurried(), pytest.raises(EmbeddingError, match="cannot be written"):
         Calibrated(Model(), blocked).embed_query(QUESTIONS["en"][0])
+
+
+# -- the calibration that ships
+
+
+def test_the_shipped_calibration_is_named_by_the_fingerprint():
+    """Another file makes other vectors, so its hash is part of the name that vectors are kept under."""
+    data = Path(e5.__file__).with_name(e5.CALIBRATION).read_bytes()
+    assert hashlib.sha256(data).hexdigest()[:8] == e5.CALIBRATED.removeprefix("c1-")
+    assert e5.CALIBRATED in e5.E5().fingerprint
+    assert len(data) < 100_000
+
+
+def test_the_shipped_directions_are_a_few_dozen_and_orthogonal():
+    """To half precision, so that taking them out twice is taking them out once."""
+    for side in (e5.calibration().query, e5.calibration().passage):
+        assert (10 < len(side.basis) < 40, side.basis.shape[1]) == (True, 384)
+        np.testing.assert_allclose(side.basis @ side.basis.T, np.eye(len(side.basis)), atol=5e-3)
+
+
+@pytest.mark.model
+def test_a_question_finds_the_note_in_the_other_language():
+    """By the model itself: of notes in one language and one answer in another, the question finds the answer first."""
+    model = e5.E5()
+    for language, other in (("ko", "en"), ("en", "ko"), ("ja", "de")):
+        own = model.embed_passages(PASSAGES[language][:12])
+        foreign = model.embed_passages(PASSAGES[other][:12])
+        right = 0
+        for i, question in enumerate(QUESTIONS[language][:12]):
+            vector = model.embed_query(question)
+            right += float(foreign[i] @ vector) > max(float(row @ vector) for j, row in enumerate(own) if j != i)
+        assert right >= 10, (language, other, right)

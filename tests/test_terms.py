@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.catalog import MIGRATIONS
-from spellbook.terms import estimate_tokens, index_form, parts, phrase, terms, token_weight, scripts
+from spellbook.terms import estimate_tokens, index_form, parts, phrase, scripts, terms, token_weight
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 hangul = st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1, max_size=12)

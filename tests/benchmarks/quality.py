@@ -346,7 +346,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=_DATA, help="folder with eval/ and vaults/")
-    parser.add_argument("--cache", type=Path, default=user_cache_path("spellbook") / "bench", help="where vectors are kept")
+    parser.add_argument(
+        "--cache", type=Path, default=user_cache_path("spellbook", appauthor=False) / "bench", help="where vectors are kept"
+    )
     parser.add_argument("--sample", type=int, default=300, help="most questions of a set; 0 for all")
     parser.add_argument("--only", default=",".join(PARTS), help="parts to run, with commas")
     given = parser.parse_args(arguments)
