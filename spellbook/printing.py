@@ -162,6 +162,7 @@ def status(state: Mapping[str, Any]) -> None:
         "state": f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)",
         "notes": f"{state['notes']}, in {state['chunks']} chunks",
         "embedded": f"{embedded}, by {state['embedder']}",
+        **({"engine": state["engine"]} if "engine" in state else {}),
         "watched": "yes" if state["watched"] else "no: the next command looks for itself",
         "categories": ", ".join(f"{name} {count}" for name, count in state["categories"].items()) or "none",
     }

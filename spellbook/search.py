@@ -160,9 +160,8 @@ class Searcher:
         """Answer a question. Raises InvalidInput for a filter that makes no sense."""
         found = self.rank(question)
         chosen = ranking.choose(hits(question, found), question.limit)
-        texts = packing.pack(
-            [each.hit() for each in chosen], question.max_tokens, self._index.embedder.count_tokens, self._weigher(question)
-        )
+        weigh = packing.by_words(_weights(question, found))
+        texts = packing.pack([each.hit() for each in chosen], question.max_tokens, self._index.embedder.count_tokens, weigh)
         return Answer(question.text, texts, state(found))
 
     def rank(self, question: Question, also: Sequence[int] = ()) -> Ranked:
@@ -212,9 +211,6 @@ class Searcher:
             ranking.reranked(fused, reranker.rerank(question.text, texts, _RERANK_SECONDS), reranker.name)
         except EmbeddingError as error:
             reasons.append(f"not reranked: {error}")
-
-    def _weigher(self, question: Question) -> packing.Weigh:
-        return packing.by_words(dict.fromkeys(_words(question), 1.0))
 
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[Found, float]]:
         """Return the chunks nearest to a passage's vector with their scores."""
@@ -365,8 +361,10 @@ def hits(question: Question, found: Ranked) -> list[Candidate]:
     return ranking.related(found.candidates, found.expected)
 
 
-def _words(question: Question) -> list[str]:
-    return terms.terms(" ".join((question.text, *question.keywords)))
+def _weights(question: Question, found: Ranked) -> dict[str, float]:
+    """Return what a sentence is worth to a question by its words: those asked for, else all of it."""
+    asked = {word.text.strip('"*').casefold(): word.weight for word in found.words if word.chunks}
+    return asked or dict.fromkeys(terms.terms(question.text), 1.0)
 
 
 def state(found: Ranked) -> State:
