@@ -37,7 +37,7 @@ _CHUNK = {
         "importance": "high",
     },
 }
-_QUESTION = "How did we make sure that signing out survives a crash?"
+_QUESTION = "Where are login tokens kept, and what happens to them when a server fails?"
 _SAME_WORDS = "Keep session tokens in PostgreSQL: a logout must hold after a failover"
 _EDIT = "\nUpdate: the load test of 2026-11-30 held 2,600 logins a minute with pgbouncer in front.\n"
 

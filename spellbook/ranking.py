@@ -48,7 +48,6 @@ _TRUSTED = 0.5
 _CONFIRMING = 0.4
 _EXPECTED = 0.6
 _BY_WORDS_ALONE = 0.6
-_BY_MEANING_ALONE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ class Candidate:
         if self.semantic is None:
             return words
         if expected is None:
-            return self.semantic.score - _BY_MEANING_ALONE
+            return self.semantic.score
         missing = _EXPECTED * expected * (1 - self.foreign)
         return max(self.semantic.score + _CONFIRMING * (words + _TRUSTED * imputed - missing), words * RELATED / _BY_WORDS_ALONE)
 
