@@ -7,6 +7,7 @@ threads: whoever wants more calls it from more, and a fork cannot hang in it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ class Session:
 
     def __init__(self, file: Path) -> None:
         """Load `file`. Raises ImportError without onnxruntime, RuntimeError for a graph that it cannot run."""
+        # Read while it is imported; it would else leave a session of its telemetry in the folder for temporary files.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime
 
         onnxruntime.disable_telemetry_events()
