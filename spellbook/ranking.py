@@ -44,7 +44,6 @@ _FREE_PLACES = 2
 _REPEATED = 0.12
 _RERANKED = 0.6
 _IMPUTED = 0.75
-_TRUSTED = 0.4
 _CONFIRMING = 0.4
 _EXPECTED = 0.6
 _BY_WORDS_ALONE = 0.6
@@ -134,13 +133,12 @@ class Candidate:
         another language, their absence says nothing.
         """
         words = self.keyword.detail.get("found", self.keyword.score) if self.keyword else 0.0
-        imputed = self.keyword.score - words if self.keyword else 0.0
         if self.semantic is None:
             return words
         if expected is None:
             return self.semantic.score
         missing = _EXPECTED * expected * (1 - self.foreign)
-        return max(self.semantic.score + _CONFIRMING * (words + _TRUSTED * imputed - missing), words * RELATED / _BY_WORDS_ALONE)
+        return max(self.semantic.score + _CONFIRMING * (words - missing), words * RELATED / _BY_WORDS_ALONE)
 
     @property
     def order(self) -> tuple[float, float, str, str]:
