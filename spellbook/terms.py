@@ -44,7 +44,10 @@ _ARTICLE = re.compile("(?<![\u0620-\u064a])(?:[وفبك]?ال|لل)(?=[\u0620-\u
 _ODD = re.compile(f"[{_OPTIONAL}]+|[{_WIDE}]+|[{''.join(_VARIANTS)}]")
 
 # Never finer than the index's tokeniser, which cuts each again: a sign that it takes for a part of a word must not part words here.
-_WORD = re.compile(r"(?:[^\W_]|[^\x00-\u02ff\u2000-\u2bff\u3000-\u303f\ud800-\udfff\ufe10-\ufe6f\uff00-\uffef])+")
+_WORD = re.compile(
+    r"(?:[^\W_]|[^\x00-\u02ff\u0600-\u0604\u06dd\u070f\u180e\u2000-\u2bff\u3000-\u303f\ud800-\udfff\ufe10-\ufe6f\uff00-\uffff"
+    r"\U000110bd\U0001d173-\U0001d17a\U000e0000-\U000e00ff])+"
+)
 
 _IDENTIFIER = re.compile(
     r"(?<![A-Za-z0-9])(?:"
