@@ -26,8 +26,7 @@ from spellbook.filters import Filter, conditions
 from spellbook.index import Index
 from spellbook.models import Embedder
 from spellbook.notes import Fault, Note, parse
-from spellbook.ranking import Mode
-from spellbook.search import Answer, Question, Searcher, State
+from spellbook.search import VERBS, Answer, Question, Searcher, State
 from spellbook.sync import Progress, Report
 from spellbook.why import Explanation
 
@@ -108,11 +107,10 @@ class Spellbook:
 
         Raises MemoryNotFound for an unknown id.
         """
-        modes: dict[str, Mode] = {"search": "both", "memorize": "semantic", "find": "keyword"}
-        if verb not in modes:
-            raise InvalidInput(f"There is no search {verb!r:.80}.", f"It is {', '.join(modes)}.")
+        if verb not in VERBS:
+            raise InvalidInput(f"There is no search {verb!r:.80}.", f"It is {', '.join(VERBS)}.")
         keywords = (query,) if verb == "find" else ()
-        question = Question(query, modes[verb], keywords=keywords, **asked)
+        question = Question(query, VERBS[verb], keywords=keywords, **asked)
         self.refresh(embed=verb != "find")
         return why.why(self.index, self._searcher, question, id)
 
@@ -127,9 +125,7 @@ class Spellbook:
     def show(self, id: str) -> list[Found]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
         self.refresh()
-        found = write.resolve(self.index, id)
-        whole = self.index.catalog.note(id)
-        return whole or [found]
+        return write.chunks_of(self.index, id)
 
     def topics(self, filter: Filter | None = None) -> list[Topic]:
         """Return every topic with its counts, by category."""
@@ -326,11 +322,13 @@ class Spellbook:
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes, and the chunks of each category."""
-        counts = self.index.catalog.counts()
+        catalog = self.index.catalog
+        with catalog.reading():  # one state: else a run in another process makes sums that are none
+            counts, topics, sizes = catalog.counts(), catalog.topics(), catalog.sizes()
         categories: dict[str, int] = {}
-        for topic in self.index.catalog.topics():
+        for topic in topics:
             categories[topic.category or "(none)"] = categories.get(topic.category or "(none)", 0) + topic.chunks
-        return {**asdict(counts), "categories": categories, **self.index.catalog.sizes()}
+        return {**asdict(counts), "categories": categories, **sizes}
 
     def status(self) -> dict[str, Any]:
         """Return where things are, what state they are in, and what a person should mend."""

@@ -15,18 +15,17 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from spellbook import golden, repeats
-from spellbook.catalog import Catalog
 from spellbook.config import MARKER
 from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.filters import Condition, Filter, conditions
 from spellbook.golden import Golden
 from spellbook.index import Index
 from spellbook.notes import Note
-from spellbook.ranking import Hit, Mode
+from spellbook.ranking import Hit
 from spellbook.repeats import Alike, Contradiction, Piece, Place
-from spellbook.search import MOST_QUERY, Question, Searcher, State
+from spellbook.search import MOST_QUERY, VERBS, Question, Searcher, State
 from spellbook.sync import Progress
-from spellbook.write import resolve
+from spellbook.write import chunks_of
 
 FIRST = 5
 """A question is answered well if the answer is among so many hits."""
@@ -34,7 +33,6 @@ FIRST = 5
 _HITS = 10
 _AT_ONCE = 2_000
 _ROOM = 1_000_000  # tokens: no hit is left out for want of space
-_MODES: Mapping[str, Mode] = {"search": "both", "memorize": "semantic", "find": "keyword"}
 _NO_GUIDES = Condition("category", ("system",), negated=True)
 
 
@@ -232,7 +230,7 @@ def _ask_all(index: Index, searcher: Searcher, notes: Sequence[_Note], queries: 
         _listen(index)
         for query in by_meaning:
             asked.failed += _ask_golden(index, searcher, query)
-        asked.ranks, asked.missed = _ask(index, notes, progress)
+        asked.ranks, asked.missed = _ask(searcher, notes, progress)
     except _Deaf as error:
         asked.reason = str(error)
     asked.failed.sort(key=lambda each: each.line)
@@ -257,46 +255,24 @@ def _hits(searcher: Searcher, question: Question) -> tuple[Hit, ...]:
     return answer.hits
 
 
-class _WithoutQuestions(Catalog):
-    """The catalog as if no note named the questions that it answers."""
-
-    def match(self, expression: str, conditions: Sequence[Condition], limit: int) -> list[tuple[int, float]]:
-        return super().match(_elsewhere(expression), conditions, limit)
-
-    def match_among(self, expression: str, numbers: Sequence[int]) -> list[tuple[int, float]]:
-        return super().match_among(_elsewhere(expression), numbers)
-
-    def frequency(self, expression: str) -> int:
-        return super().frequency(_elsewhere(expression))
-
-
-def _elsewhere(expression: str) -> str:
-    return f"- questions : ({expression})"
-
-
-def _ask(index: Index, notes: Iterable[_Note], progress: Progress | None) -> tuple[list[int], list[Missed]]:
+def _ask(searcher: Searcher, notes: Iterable[_Note], progress: Progress | None) -> tuple[list[int], list[Missed]]:
     """Ask every question of every note; return the rank of its note in each answer, 0 past the tenth, and what was missed."""
     asked: dict[str, list[_Note]] = {}
     for note in notes:
         for question in note.questions:
             asked.setdefault(question[:MOST_QUERY], []).append(note)
-    catalog = _WithoutQuestions.open(index.config.state)
-    try:
-        searcher = Searcher(replace(index, catalog=catalog))
-        ranks: list[int] = []
-        missed: list[Missed] = []
-        for done, (question, owners) in enumerate(asked.items(), 1):
-            hits = _hits(searcher, Question(question, limit=_HITS, max_tokens=_ROOM))
-            for note in owners:
-                rank = next((rank for rank, hit in enumerate(hits, 1) if hit.path == note.place.path), 0)
-                ranks.append(rank)
-                if not 0 < rank <= FIRST:
-                    instead, score = (Place.of(hits[0]), hits[0].score) if hits else (None, 0.0)
-                    missed.append(Missed(note.place, question, rank, instead, score))
-            if progress:
-                progress("asking", done, len(asked))
-    finally:
-        catalog.close()
+    ranks: list[int] = []
+    missed: list[Missed] = []
+    for done, (question, owners) in enumerate(asked.items(), 1):
+        hits = _hits(searcher, Question(question, limit=_HITS, max_tokens=_ROOM, unprompted=True))
+        for note in owners:
+            rank = next((rank for rank, hit in enumerate(hits, 1) if hit.path == note.place.path), 0)
+            ranks.append(rank)
+            if not 0 < rank <= FIRST:
+                instead, score = (Place.of(hits[0]), hits[0].score) if hits else (None, 0.0)
+                missed.append(Missed(note.place, question, rank, instead, score))
+        if progress:
+            progress("asking", done, len(asked))
     return ranks, sorted(missed, key=lambda each: (each.note.path, each.question))
 
 
@@ -319,7 +295,7 @@ def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]
     unknown = tuple(name for name, ids in chunks.items() if not ids)
     limit = max(FIRST, len(query.expect))
     try:
-        hits = _hits(searcher, Question(query.query, _MODES[query.mode], limit=limit, filter=query.filter, max_tokens=_ROOM))
+        hits = _hits(searcher, Question(query.query, VERBS[query.mode], limit=limit, filter=query.filter, max_tokens=_ROOM))
     except InvalidInput as error:
         return [Failed(query.query, query.line, reason=str(error))]
     found = {hit.id for hit in hits}
@@ -332,11 +308,9 @@ def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]
 
 def _meant(index: Index, name: str) -> frozenset[str]:
     """The ids of the chunks that a name means: a note's id or path, a chunk's id, `topic` or `category/topic`."""
-    found = index.catalog.note(name)
-    if not found:
-        try:
-            found = [resolve(index, name)]
-        except MemoryNotFound:
-            category, slash, topic = name.partition("/")
-            found = index.catalog.topic(name) or (index.catalog.topic(topic, category) if slash else [])
+    try:
+        found = chunks_of(index, name)
+    except MemoryNotFound:
+        category, slash, topic = name.partition("/")
+        found = index.catalog.topic(name) or (index.catalog.topic(topic, category) if slash else [])
     return frozenset(each.id for each in found)

@@ -151,6 +151,11 @@ def phrases(listed: Iterable[str], *, all: bool = False) -> Query:
     return Query(tuple(Term(((part,),)) for part in found), all=all)
 
 
+def unprompted(expression: str) -> str:
+    """Return what `expression` finds elsewhere than in the questions that notes name."""
+    return f"- questions : ({expression})"
+
+
 def stem(word: str) -> str:
     """Return a Korean word without its particles and endings, as far as a list of them tells; two letters keep most of theirs."""
     shortest = 1

@@ -43,7 +43,7 @@ _MOST_CROWDED = 0.16
 _FREE_PLACES = 2
 _REPEATED = 0.12
 _RERANKED = 0.6
-_IMPUTED = 0.75
+_CREDITED = 0.75
 _CONFIRMING = 0.4
 _EXPECTED = 0.6
 _BY_WORDS_ALONE = 0.6
@@ -88,14 +88,12 @@ class Leg:
     """
     What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score in 0..1.
 
-    `beyond` is what a score of 1 does not show: how far above it the leg would
-    go. `detail` is shown among the reasons as it is.
+    `beyond` is what a score of 1 does not show: how far above it the leg would go.
     """
 
     rank: int
     score: float
     beyond: float = 0.0
-    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -132,7 +130,7 @@ class Candidate:
         a question, what answers it has most of them; where it knows none, as of
         another language, their absence says nothing.
         """
-        words = self.keyword.detail.get("found", self.keyword.score) if self.keyword else 0.0
+        words = self.keyword.score if self.keyword else 0.0
         if self.semantic is None:
             return words
         if expected is None:
@@ -174,29 +172,23 @@ class Candidate:
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
-    """Score each candidate by the weighed sum of its legs; return the best first."""
+    """Score each candidate by the weighed sum of its legs, with credit for words it cannot hold; return the best first."""
     semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (SEMANTIC, KEYWORD)}[mode]
     if by_words_only:
         semantic, keyword = 0.0, 1.0
     fused = []
     for each in candidates:
-        if each.foreign and each.semantic and semantic and keyword:
-            each.keyword = _imputed(each.keyword, each.semantic, each.foreign)
         for name, leg, weight in (("semantic", each.semantic, semantic), ("keyword", each.keyword, keyword)):
             if leg is not None and weight:
                 share = round(weight * leg.score, 4)
-                each.legs[name] = {"rank": leg.rank or None, "score": round(leg.score, 4), "share": share, **leg.detail}
+                each.legs[name] = {"rank": leg.rank or None, "score": round(leg.score, 4), "share": share}
                 each.score = round(each.score + share, 4)
+        if each.foreign and each.semantic and semantic and keyword:
+            # What a chunk that means as much would have of the words, were it in the question's script.
+            credit = each.foreign * _CREDITED * each.semantic.score - (each.keyword.score if each.keyword else 0.0)
+            each.add("in another script", max(0.0, keyword * credit))
         fused.append(each)
     return sorted(fused, key=lambda each: each.order)
-
-
-def _imputed(keyword: Leg | None, semantic: Leg, foreign: float) -> Leg | None:
-    """Credit a chunk in another script with the words that one that means as much would have in the question's own."""
-    credit = round(foreign * _IMPUTED * semantic.score, 4)
-    if credit <= (keyword.score if keyword else 0.0):
-        return keyword
-    return Leg(keyword.rank if keyword else 0, credit, detail={"found": round(keyword.score, 4) if keyword else 0.0})
 
 
 def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:

@@ -192,7 +192,7 @@ def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> I
     """Yield the pairs of pieces whose vectors say that they are duplicates, with their scores."""
     import numpy as np
 
-    catalog, scale = index.catalog, index.embedder.scale
+    catalog = index.catalog
     if catalog.fingerprint != index.embedder.fingerprint:
         return  # its scale says nothing of their vectors
     at: dict[str, int] = {}
@@ -200,6 +200,9 @@ def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> I
         at.setdefault(piece.key, i)
     there = catalog.has_vectors(at)
     keys = [key for key in at if key in there]
+    if not keys:
+        return
+    scale = index.embedder.scale
     least = float(np.interp(DUPLICATE, [points for _, points in scale], [cosine for cosine, _ in scale]))
 
     def block(start: int) -> Vectors:

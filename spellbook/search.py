@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from spellbook import keywords, packing, ranking, terms
@@ -26,6 +27,9 @@ from spellbook.vectors import Matrix, Row, Unavailable
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
+
+VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "semantic", "find": "keyword"})
+"""What people call the ways to search."""
 
 MOST_QUERY = 20_000
 MOST_HITS = 100
@@ -77,7 +81,8 @@ class Question:
     `keywords` are phrases to match instead of the words of `text`; `limit` is
     1 to 100; `max_tokens` of the whole answer. `min_score` in 0..1 is the least
     score of a hit; without it, and without a filter, hits are what has to do
-    with the question, see `ranking.related`.
+    with the question, see `ranking.related`. `unprompted` leaves out what notes
+    name as questions: they find themselves by them.
     """
 
     text: str
@@ -88,6 +93,7 @@ class Question:
     filter: Filter | None = None
     min_score: float | None = None
     max_tokens: int = 2_000
+    unprompted: bool = False
 
     def __post_init__(self) -> None:
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
@@ -122,7 +128,8 @@ class Ranked:
     What a question found, before hits are chosen from it: candidates, best first, and what they are judged by.
 
     `words` were asked for; `expected` is the share of them that the vault
-    knows, None if none were; `vector` is the question's, None if it has none.
+    knows, None if none were, and if it `quotes`, what does not hold them is no
+    hit; `vector` is the question's, None if it has none.
     """
 
     candidates: list[Candidate]
@@ -131,11 +138,12 @@ class Ranked:
     words: tuple[Word, ...]
     expected: float | None
     vector: Vectors | None
+    quotes: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What the leg by words says: of chunks, and of the words asked for; if these were in quotes, all else is no hit."""
+    """What the leg by words says: of chunks, and of the words asked for, some of which the question may quote."""
 
     legs: Mapping[int, Leg]
     asked: tuple[Word, ...]
@@ -183,8 +191,6 @@ class Searcher:
             by_words = question.mode != "semantic" or vector is None
             words = self._keyword(question, limits, [*semantic, *also]) if by_words else _Words({}, ())
             keyword = words.legs
-            if words.quotes:
-                semantic = {number: pair for number, pair in semantic.items() if number in keyword}
             found = {number: chunk for number, (chunk, _) in semantic.items()}
             found |= {chunk.chunk: chunk for chunk in catalog.by_number([n for n in (*keyword, *also) if n not in found])}
             cosines = self._scores_of(vector, [c for n, c in found.items() if n not in semantic]) if vector is not None else {}
@@ -199,7 +205,7 @@ class Searcher:
         fused = ranking.fuse(legs, question.mode, by_words_only=vector is None)
         self._rerank(question, fused, reasons)
         ranked = ranking.adjust(fused, self._index.config.half_lives, time.time())
-        return Ranked(ranked, counts, reasons, words.asked, words.known if by_words else None, vector)
+        return Ranked(ranked, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
         reranker = self._index.reranker
@@ -320,10 +326,12 @@ class Searcher:
         """Chunks by bm25 over the sum of the terms' idf, in 0..1; chunks `also` get their score whatever their rank."""
         catalog = self._index.catalog
         phrases = keywords.phrases(question.keywords, all=question.match_all)
-        chosen = (phrases if question.keywords else keywords.parse(question.text)).chosen(catalog.frequency)
+        form = keywords.unprompted if question.unprompted else str
+        query = phrases if question.keywords else keywords.parse(question.text)
+        chosen = query.chosen(lambda part: catalog.frequency(form(part)))
         total = catalog.counts().chunks
         asked = [Word(part, count, _idf(total, count)) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)]
-        expression = chosen.expression
+        expression = form(chosen.expression) if chosen.expression else ""
         rows = catalog.match(expression, limits, max(_POOL, question.limit * 4)) if expression else []
         most = sum(word.weight for word in asked)
         ranked = {number: rank for rank, (number, _) in enumerate(rows, 1)}
@@ -349,16 +357,17 @@ def _foreign(written: Mapping[str, float], chunk: Found) -> float:
 
 def hits(question: Question, found: Ranked) -> list[Candidate]:
     """Return the candidates that are hits at all."""
+    candidates = [each for each in found.candidates if each.keyword] if found.quotes or question.mode == "keyword" else found.candidates
     if question.min_score is not None:
         # A word that most chunks hold is worth nothing beside a rare one, yet whoever asks for it finds it.
         least = question.min_score
-        return [each for each in found.candidates if each.score >= least and (each.score > 0 or question.mode == "keyword")]
+        return [each for each in candidates if each.score >= least and (each.score > 0 or question.mode == "keyword")]
     if question.mode == "keyword":
-        return [each for each in found.candidates if each.keyword]
+        return candidates
     # Who names a drawer wants to see what is in it, best first; and words alone cannot tell what has to do with a question.
     if question.filter or found.vector is None:
-        return [each for each in found.candidates if each.score > 0]
-    return ranking.related(found.candidates, found.expected)
+        return [each for each in candidates if each.score > 0]
+    return ranking.related(candidates, found.expected)
 
 
 def _weights(question: Question, found: Ranked) -> dict[str, float]:

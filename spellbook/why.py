@@ -6,19 +6,18 @@ Nothing here decides anything: it runs the search and tells what it did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spellbook import ranking, terms
-from spellbook.catalog import Found
+from spellbook import ranking
 from spellbook.filters import conditions
 from spellbook.index import Index
 from spellbook.ranking import Candidate
 from spellbook.search import Question, Ranked, Searcher, Word, hits, state
-from spellbook.write import resolve
+from spellbook.write import chunks_of
 
 _SHOWN = 10
+_MOST_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +68,38 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
 
     Raises MemoryNotFound for an unknown id, InvalidInput for a filter that makes no sense.
     """
-    wanted = _chunks(index, id) if id else []
-    found = searcher.rank(question, [each.chunk for each in wanted])
-    refused = {each.path: _refused_by(index, question, each.path) for each in wanted[:1]}
-    passed = [each for each in hits(question, found) if not refused.get(each.found.path)]
+    wanted = [each.chunk for each in chunks_of(index, id)] if id else []
+    found = searcher.rank(question, wanted)
+    refused = {each.found.chunk: _refused_by(index, question, each.found.path) for each in found.candidates if each.found.chunk in wanted}
+    passed = [each for each in hits(question, found) if not refused.get(each.found.chunk)]
     chosen = ranking.choose(passed, question.limit)
+    places = {each.found.chunk: place for place, each in enumerate(chosen, 1)}
     if wanted:
-        by_number = {each.found.chunk: each for each in found.candidates}
-        shown = sorted((by_number[each.chunk] for each in wanted), key=lambda each: each.order)
+        shown = [each for each in found.candidates if each.found.chunk in wanted]
     else:
-        rest = [each for each in found.candidates if each not in chosen]
+        rest = [each for each in found.candidates if each.found.chunk not in places]
         shown = [*chosen, *rest[: max(0, _SHOWN - len(chosen))]]
-    rows = tuple(_row(index, question, found, passed, chosen, each) for each in shown[:100])
-    return Explanation(question.text, question.mode, found.words, found.expected, len(found.candidates), rows, state(found).as_dict())
+    rows = []
+    for each in shown[:_MOST_SHOWN]:
+        number = each.found.chunk
+        if key := refused.get(number):
+            verdict = f"the filter {key} leaves its note out"
+        elif place := places.get(number):
+            verdict = f"hit {place}"
+        elif any(one is each for one in passed):
+            verdict = f"beyond the limit of {question.limit}"
+        else:
+            verdict = _refusal(question, found, each, ranking.WEAK if passed else ranking.RELATED)
+        rows.append(_row(index, found, each, verdict, places.get(number)))
+    return Explanation(
+        question.text, question.mode, found.words, found.expected, len(found.candidates), tuple(rows), state(found).as_dict()
+    )
 
 
-def _chunks(index: Index, id: str) -> list[Found]:
-    whole = index.catalog.note(id)
-    return whole or [resolve(index, id)]
-
-
-def _row(index: Index, question: Question, found: Ranked, passed: Sequence[Candidate], chosen: Sequence[Candidate], each: Candidate) -> Row:
-    place = next((number for number, one in enumerate(chosen, 1) if one is each), None)
-    evidence = None if found.vector is None or question.mode == "keyword" else round(each.evidence(found.expected), 4)
-    form = terms.index_form(" ".join((each.found.title, each.found.heading, *each.found.keywords, each.found.text))).casefold()
-    has = [word for word in dict.fromkeys(found.words) if word.text.strip('"*').casefold() in form]
+def _row(index: Index, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
+    words = [word.text for word in dict.fromkeys(found.words)]
+    # The index knows: it finds a word by its stem, or by a part of a name.
+    has = [word for word in words if index.catalog.match_among(word, [each.found.chunk])]
     return Row(
         id=each.found.id,
         path=each.found.path,
@@ -101,33 +107,26 @@ def _row(index: Index, question: Question, found: Ranked, passed: Sequence[Candi
         title=each.found.title,
         heading=each.found.heading,
         place=place,
-        verdict=f"hit {place}" if place else _refusal(index, question, found, passed, each),
+        verdict=verdict,
         score=each.score,
-        evidence=evidence,
+        evidence=round(each.evidence(found.expected), 4) if found.vector is not None else None,
         legs=each.legs,
         adjustments=each.adjustments,
-        words=tuple(word.text.replace('"', "") for word in has),
-        lacks=tuple(word.text.replace('"', "") for word in dict.fromkeys(found.words) if word not in has),
+        words=tuple(word.replace('"', "") for word in has),
+        lacks=tuple(word.replace('"', "") for word in words if word not in has),
     )
 
 
-def _refusal(index: Index, question: Question, found: Ranked, passed: Sequence[Candidate], each: Candidate) -> str:
-    """Say why a chunk is no hit, the first reason that would have done."""
-    if key := _refused_by(index, question, each.found.path):
-        return f"the filter {key} leaves its note out"
-    if any(one is each for one in passed):
-        return f"beyond the limit of {question.limit}"
+def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -> str:
+    """Say why a chunk that no filter leaves out is no hit; `least` is what it had to reach in evidence."""
+    note = "; its text is not embedded yet" if each.semantic is None and found.vector is not None else ""
+    if not each.score:
+        return f"neither meaning nor words find anything of the question in it{note}"
+    if found.quotes and not each.keyword:
+        return "it does not hold what the question quotes"
     if question.min_score is not None:
         return f"its score is below {question.min_score:g}"
-    pending = each.semantic is None and found.vector is not None and question.mode != "keyword"
-    note = "; its text is not embedded yet" if pending else ""
-    if not each.legs or not each.score:
-        return f"neither meaning nor words find anything of the question in it{note}"
-    evidence = each.evidence(found.expected)
-    if evidence >= ranking.RELATED or (passed and evidence >= ranking.WEAK):
-        return f"not among the best of its leg{note}"
-    least = ranking.WEAK if passed else ranking.RELATED
-    return f"too little to do with the question: {evidence:.2f}, and {least:g} is the least{note}"
+    return f"too little to do with the question: {each.evidence(found.expected):.2f}, and {least:g} is the least{note}"
 
 
 def _refused_by(index: Index, question: Question, path: str) -> str:

@@ -269,6 +269,11 @@ def resolve(index: Index, id: str) -> Found:
     raise MemoryNotFound(f"There is no memory {id[:200]!r}.", "Search for it: ids are in every hit; it may have been erased or renamed.")
 
 
+def chunks_of(index: Index, id: str) -> list[Found]:
+    """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
+    return index.catalog.note(id) or [resolve(index, id)]
+
+
 def with_vectors(index: Index, path: str) -> None:
     """Embed what is still pending of the note at `path`; an embedder that fails leaves it pending."""
     found = index.catalog.at(path)

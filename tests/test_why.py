@@ -53,14 +53,21 @@ def test_the_words_asked_for_are_told(filled):
         pytest.param("log/3.md", {"limit": 1}, "beyond the limit of 1", id="limit"),
         pytest.param("log/3.md", {"min_score": 0.999}, "its score is below 0.999", id="least score"),
         pytest.param("cat.md", {}, "too little to do with the question", id="evidence"),
+        pytest.param("log/3.md", {"query": '"spare harbour keys" in the office'}, "it does not hold what the question quotes", id="quotes"),
         pytest.param("cat.md", {"verb": "find"}, "neither meaning nor words find anything of the question in it", id="no word"),
     ],
 )
 def test_what_is_missed_is_told_why(filled, id, asked, expected):
     """A note that is no hit names the reason that keeps it from being one."""
-    [row, *_] = filled.why("harbour keys", id, **asked).rows
+    [row, *_] = filled.why(asked.pop("query", "harbour keys"), id, **asked).rows
     assert (row.path, row.place) == (id, None)
     assert row.verdict.startswith(expected)
+
+
+def test_a_word_is_there_if_the_index_finds_it(filled):
+    """By its stem too: what matched is told as matched."""
+    [row] = [row for row in filled.why("rotating key").rows if row.id == "keys"]
+    assert (row.words, row.lacks) == (("rotating", "key"), ())
 
 
 def test_every_chunk_of_a_note_is_told_and_one_alone_if_asked(filled):

@@ -21,33 +21,16 @@ from pathlib import Path
 
 import spellbook
 from spellbook.notes import parse
+from tests.benchmarks.corpora import WORDS
 
 NOTES = int(os.environ.get("SPELLBOOK_BENCH_NOTES", "2000"))
-_WORDS = [
-    "harbor",
-    "lantern",
-    "granite",
-    "meadow",
-    "copper",
-    "orchard",
-    "도커",
-    "컨테이너",
-    "배포",
-    "설정",
-    "세션",
-    "결정",
-    "useState",
-    "error_boundary",
-    "retry",
-    "timeout",
-]
 
 
 def generate(vault: Path, count: int) -> None:
     """Write `count` notes of about 5 KB, the same ones each time."""
     random.seed(1)
     for i in range(count):
-        sections = "\n\n".join(f"## Section {j} {random.choice(_WORDS)}\n\n{' '.join(random.choices(_WORDS, k=120))}" for j in range(5))
+        sections = "\n\n".join(f"## Section {j} {random.choice(WORDS)}\n\n{' '.join(random.choices(WORDS, k=120))}" for j in range(5))
         file = vault / f"area {i % 20}" / f"topic {i % 60}" / f"note {i}.md"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"---\ntopic: topic {i % 60}\ntags: [bench]\n---\n# Note {i}\n\n{sections}\n", "utf-8")
@@ -94,7 +77,7 @@ def main() -> None:
             words = seconds(lambda: book.reindex(words_only=True), 1)
             rest = seconds(book.reindex, 1)
             counts = book.index.catalog.counts()
-            queries = [f"{a} {b}" for a in _WORDS[:8] for b in _WORDS[8:]]
+            queries = [f"{a} {b}" for a in WORDS[:8] for b in WORDS[8:]]
             rows = [
                 ("stage one, against read + sha256 + parse", words, words / floor),
                 ("stage two with the hash embedder, against stage one", rest, rest / words),

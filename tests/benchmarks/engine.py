@@ -25,25 +25,10 @@ import numpy as np
 from spellbook.chunks import cut
 from spellbook.models import base, engine, graph, tokens, weights
 from spellbook.notes import parse
+from tests.benchmarks.corpora import WORDS
 
 LENGTHS = (20, 64, 256, 512)
 _ROUNDS = 3
-_WORDS = [
-    "harbor",
-    "lantern",
-    "granite",
-    "meadow",
-    "copper",
-    "orchard",
-    "도커",
-    "컨테이너",
-    "배포",
-    "설정",
-    "세션",
-    "결정",
-    "retry",
-    "timeout",
-]
 
 
 def main() -> None:
@@ -142,8 +127,8 @@ def _rates(loaded: engine.Engine) -> dict[int, float]:
     found = {}
     for length in LENGTHS:
         text = ""
-        while loaded.token_count(f"{text} {_WORDS[0]}") <= length:
-            text += f" {random.choice(_WORDS)}"
+        while loaded.token_count(f"{text} {WORDS[0]}") <= length:
+            text += f" {random.choice(WORDS)}"
         repeat, count = max(1, 512 // length), loaded.token_count(text)
         started = time.process_time()
         for _ in range(repeat):
