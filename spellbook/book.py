@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spellbook import check, config, guides, memory, sync, why, write
-from spellbook.catalog import Found, Session, Topic
+from spellbook.catalog.schema import Found, Topic
+from spellbook.catalog.sessions import Session
 from spellbook.check import Checked, Standard
 from spellbook.config import Config
 from spellbook.database import Damaged
@@ -230,7 +231,7 @@ class Spellbook:
         memories = [found.memory for found in findings if found.memory]
         written, repeats = write.write(self.index, self._searcher, memories, force=force)
         if session and written:
-            self.index.catalog.count_scribed(session, len(written))
+            self.index.catalog.sessions.count(session, len(written))
         return Scribed(tuple(written), tuple(map(tuple, repeats)), tuple(tuple(found.warnings) for found in findings))
 
     def validate(
@@ -282,17 +283,17 @@ class Spellbook:
         if language not in guides.LANGUAGES:
             raise InvalidInput(f"There are no guides in {language!r:.80}.", f"Languages are {', '.join(guides.LANGUAGES)}.")
         self.refresh()  # for the guides that the vault may hold
-        session = self.index.catalog.begin_session(f"rest-{secrets.token_hex(12)}", SESSION_SECONDS)
+        session = self.index.catalog.sessions.begin(f"rest-{secrets.token_hex(12)}", SESSION_SECONDS)
         notes = self._guides(language)
         return session, guides.chunking(notes), guides.metadata_rules(notes)
 
     def rest_end(self, session_id: str | None) -> Session:
         """End a session. Raises RestRequired, RestInvalid, RestExpired."""
-        return self.index.catalog.end_session(self._required(session_id))
+        return self.index.catalog.sessions.end(self._required(session_id))
 
     def require_session(self, session_id: str | None) -> Session:
         """Return a live session. Raises RestRequired, RestInvalid, RestExpired, each saying what to do."""
-        return self.index.catalog.session(self._required(session_id))
+        return self.index.catalog.sessions.live(self._required(session_id))
 
     @staticmethod
     def _required(session_id: str | None) -> str:

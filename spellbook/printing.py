@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 if TYPE_CHECKING:
-    from spellbook.catalog import Found, Topic
+    from spellbook.catalog.schema import Found, Topic
     from spellbook.check import Checked, Failed, Missed, Unlabelled
     from spellbook.ranking import Hit
     from spellbook.repeats import Alike, Contradiction, Place

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal
 
-from spellbook.catalog import Found
+from spellbook.catalog.schema import Found
 from spellbook.filters import instant
 
 Mode = Literal["semantic", "keyword", "both"]

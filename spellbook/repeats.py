@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spellbook import differences
-from spellbook.catalog import Found
+from spellbook.catalog.schema import Found
 from spellbook.filters import fold
 from spellbook.index import Index
 from spellbook.models import score

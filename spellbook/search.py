@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from spellbook import keywords, packing, ranking, terms
-from spellbook.catalog import Counts, Found
+from spellbook.catalog.schema import Counts, Found
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.filters import Condition, Filter, conditions
 from spellbook.index import Index

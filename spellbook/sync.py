@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spellbook import chunks, terms
-from spellbook.catalog import ChunkRow, Entry, Known
+from spellbook.catalog.schema import ChunkRow, Entry, Known
 from spellbook.errors import EmbeddingError, MemoryNotFound, PathOutsideVault, StorageError, UnreadableNote
 from spellbook.filters import fold
 from spellbook.index import Index

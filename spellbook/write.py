@@ -19,7 +19,7 @@ from typing import Any
 from ulid import ULID
 
 from spellbook import chunks, edits, sync
-from spellbook.catalog import Found
+from spellbook.catalog.schema import Found
 from spellbook.chunks import Chunk
 from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound, SpellbookError
 from spellbook.index import Index

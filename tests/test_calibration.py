@@ -106,6 +106,15 @@ def test_the_scale_tells_kinds_of_pairs_apart(learnt):
     assert np.median([score(float(a @ b), learnt.scale) for a, b in zip(told, twins, strict=True)]) >= 0.95
 
 
+def test_what_all_texts_share_is_taken_off_in_part(learnt):
+    """Texts that have nothing to do with each other are nearly at right angles; raw, they point the same way."""
+    rows = Model().embed_passages(PASSAGES["en"])
+    unrelated = ~np.eye(len(rows), dtype=bool)
+    left = learnt.passage.apply_all(rows)
+    assert np.median((rows @ rows.T)[unrelated]) > 0.6
+    assert np.median((left @ left.T)[unrelated]) < 0.25
+
+
 def test_a_language_that_the_model_does_not_know_does_not_count():
     """A model of English and Korean alone has one direction between the two; one of English alone has none, and a scale all the same."""
     for knows, directions in ((["en", "ko"], 1), (["en"], 0), ([], 0)):

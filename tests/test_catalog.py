@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from spellbook import config, database, sync
-from spellbook.catalog import MIGRATIONS, Catalog
+from spellbook.catalog import Catalog
+from spellbook.catalog.schema import MIGRATIONS
 from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.filters import conditions
 from spellbook.search import Question, Searcher
@@ -208,7 +209,7 @@ import sys, pathlib, sqlite3
 from spellbook.catalog import Catalog
 catalog = Catalog.open(pathlib.Path(sys.argv[1]))
 for i in range(25):
-    catalog.begin_session(f"{sys.argv[2]}-{i}", 60)
+    catalog.sessions.begin(f"{sys.argv[2]}-{i}", 60)
 catalog.close()
 """
     finished(*(python(code, state, i) for i in range(4)))
@@ -225,8 +226,8 @@ def test_threads_each_have_a_connection(catalog):
     def work(i):
         gate.wait()
         for j in range(20):
-            catalog.begin_session(f"{i}-{j}", 60)
-            assert catalog.session(f"{i}-{j}").scribed == 0
+            catalog.sessions.begin(f"{i}-{j}", 60)
+            assert catalog.sessions.live(f"{i}-{j}").scribed == 0
         return True
 
     with ThreadPoolExecutor(8) as pool:
@@ -280,7 +281,7 @@ def test_a_failed_transaction_leaves_no_trace(catalog):
     with pytest.raises(RuntimeError):
         fails()
     assert rows(catalog, "SELECT * FROM meta WHERE key = 'x'") == []
-    catalog.begin_session("s", 60)
+    catalog.sessions.begin("s", 60)
 
 
 # -- sessions
@@ -288,14 +289,14 @@ def test_a_failed_transaction_leaves_no_trace(catalog):
 
 def test_sessions(state, catalog, monkeypatch):
     """A session is valid until it is ended or past its time, and outlives the process that began it."""
-    catalog.begin_session("good", 60)
-    catalog.begin_session("short", -1)
-    catalog.begin_session("ended", 60)
-    catalog.count_scribed("good", 2)
-    assert catalog.end_session("ended").id == "ended"
+    catalog.sessions.begin("good", 60)
+    catalog.sessions.begin("short", -1)
+    catalog.sessions.begin("ended", 60)
+    catalog.sessions.count("good", 2)
+    assert catalog.sessions.end("ended").id == "ended"
     again = Catalog.open(state)
-    assert (again.session("good").scribed, again.session("good").expires > again.session("good").created) == (2, True)
-    for verb in (again.session, again.end_session):
+    assert (again.sessions.live("good").scribed, again.sessions.live("good").expires > again.sessions.live("good").created) == (2, True)
+    for verb in (again.sessions.live, again.sessions.end):
         with pytest.raises(RestExpired, match="past"):
             verb("short")
         with pytest.raises(RestExpired, match="ended"):

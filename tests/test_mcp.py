@@ -22,7 +22,7 @@ from spellbook import terms
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.guides import chunking, packaged
-from spellbook.tools import build
+from spellbook.tools import build, render
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
@@ -197,10 +197,10 @@ def test_errors_reach_the_model(
     """Each error arrives with its code and with what to do next, and nothing is written."""
     note = write_note("a.md", "## There\n\ntext\n")
     catalog = book.index.catalog
-    catalog.begin_session("rest-expired", -1)
-    catalog.begin_session("rest-ended", 60)
-    catalog.end_session("rest-ended")
-    catalog.begin_session("rest-session", 60)
+    catalog.sessions.begin("rest-expired", -1)
+    catalog.sessions.begin("rest-ended", 60)
+    catalog.sessions.end("rest-ended")
+    catalog.sessions.begin("rest-session", 60)
     given = {key: f"rest-{value[1:]}" if str(value).startswith("$") else value for key, value in arguments.items()}
     text = talk(book, lambda agent: agent.refused(tool, **given), mode)
     assert f"{code}: " in text
@@ -266,7 +266,7 @@ def test_arguments_out_of_bounds_are_refused(book: Spellbook, tool: str, argumen
 def test_what_clients_really_send_is_accepted(book: Spellbook, mode: str, tool: str, arguments: dict[str, Any]) -> None:
     """Nulls as null or as text, lists and objects as JSON text, numbers as text: taken for what they mean."""
     written = book.scribe(chunk("The crane lifts.")).written[0]
-    book.index.catalog.begin_session("rest-open", 60)
+    book.index.catalog.sessions.begin("rest-open", 60)
     named = {"$id": written.chunk_id, "$session": "rest-open"}
     given = {key: named.get(value, value) if isinstance(value, str) else value for key, value in arguments.items()}
     text = talk(book, lambda agent: agent.call(tool, **given), mode)
@@ -427,6 +427,17 @@ def test_answers_keep_their_budget(book: Spellbook, write_note: Callable[..., Pa
     assert f"{20 - named} more: ask with a larger max_tokens." in answer
     assert "left out for space" in answer
     assert 300 < terms.estimate_tokens(answer) <= 600
+
+
+@pytest.mark.parametrize(("limit", "budgets"), [(1, range(70, 330)), (20, range(70, 4000, 130))])
+def test_an_answer_as_it_is_sent_is_within_its_budget(book: Spellbook, write_note: Callable[..., Path], limit: int, budgets: range) -> None:
+    """Names, reasons, the line about the index and all: what the model reads has at most `max_tokens`."""
+    for i in range(12):
+        write_note(f"a{i}.md", f"# Crane {i}\n\n" + f"The crane number {i} lifts the copper over the quay. " * (3 * i + 9), topic="harbour")
+    for most in budgets:
+        sent = render.answer(book.search("crane copper", limit=limit, max_tokens=most))
+        assert "id: a" in sent
+        assert terms.estimate_tokens(sent) <= most
 
 
 def test_sessions_survive_a_restart(vault: Path) -> None:

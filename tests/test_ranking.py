@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from spellbook.catalog import Found
+from spellbook.catalog.schema import Found
 from spellbook.ranking import Candidate, Leg, adjust, choose, fuse, related, reranked
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()

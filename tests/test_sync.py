@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from spellbook import sync
-from spellbook.catalog import Known
+from spellbook.catalog.schema import Known
 from spellbook.errors import EmbeddingError, StorageError
 from spellbook.notes import Stamp
 from spellbook.sync import SETTLED_NS, Plan, is_unlikely, plan

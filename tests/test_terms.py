@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.catalog import MIGRATIONS
+from spellbook.catalog.schema import MIGRATIONS
 from spellbook.terms import estimate_tokens, index_form, parts, phrase, scripts, terms, token_weight
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spellbook import packing
-from spellbook.catalog import Found, Topic
+from spellbook.catalog.schema import Found, Topic
 from spellbook.packing import flat
 from spellbook.ranking import Hit
 from spellbook.search import Answer, State

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spellbook import chunks, keywords, terms
-from spellbook.catalog import MIGRATIONS, WEIGHTS
+from spellbook.catalog.schema import MIGRATIONS, WEIGHTS
 from spellbook.notes import parse
 
 LANGUAGES = ("en", "de", "es", "ro", "tr", "vi", "ru", "el", "ar", "hi", "th", "zh")
