@@ -1,11 +1,12 @@
 # make demo   set up .venv, index a vault, write, search and watch it, say what happened
 # make test   run all tests
+# make bundle dist/spellbook-VERSION.mcpb, for Claude Desktop
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench bench-quality readme clean
+.PHONY: demo test lint bench bench-quality bundle readme clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Spellbook needs Python 3.11 or newer; name one with make PYTHON=…")'
@@ -26,10 +27,13 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tests.benchmarks $(ARGS)
 
 bench-quality: $(READY)
 	$(BIN)/python -m tests.benchmarks.quality $(ARGS)
+
+bundle: $(READY)
+	$(BIN)/python scripts/bundle.py
 
 readme: $(READY)
 	$(BIN)/python -m tests.readme_tables

@@ -11,9 +11,10 @@ Spellbook: a memory for people and their AI agents, in Markdown files they own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as typing has it, which takes a while to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from spellbook.book import Spellbook, open
     from spellbook.errors import SpellbookError
 

@@ -1,13 +1,38 @@
-"""Starts the command line: `spellbook`, or `python -m spellbook`."""
+"""
+Starts the command line: `spellbook`, or `python -m spellbook`.
+
+Where the seal says that a `reindex` has nothing to do, that is all that is
+imported: git hooks run it after every checkout.
+"""
 
 from __future__ import annotations
+
+import sys
 
 
 def main() -> None:
     """Run the command line."""
-    from spellbook.cli import main as run
+    if not _nothing_to_do(sys.argv[1:]):
+        from spellbook.cli import main as run
 
-    run()
+        run()
+
+
+def _nothing_to_do(arguments: list[str]) -> bool:
+    """Answer a plain `reindex` that the seal can answer; whatever else is asked is click's to read."""
+    asked, vault = list(arguments), ""
+    if "--vault" in asked[:-1]:
+        at = asked.index("--vault")
+        vault = asked[at + 1]
+        del asked[at : at + 2]
+    if asked[:1] != ["reindex"] or asked[1:] not in ([], ["--quiet"], ["--json"]):
+        return False
+    from spellbook import seal
+
+    said = seal.said(vault, as_json="--json" in asked)
+    if said and "--quiet" not in asked:
+        print(said)
+    return bool(said)
 
 
 if __name__ == "__main__":

@@ -8,35 +8,46 @@ here. Verbs may be called from any thread.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
-import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from spellbook import check, config, guides, memory, sync, why, write
+from spellbook import config, health, presence, sync
 from spellbook.catalog.schema import Found, Topic
 from spellbook.catalog.sessions import Session
-from spellbook.check import Checked, Standard
 from spellbook.config import Config
 from spellbook.database import Damaged
-from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound, RestRequired, StorageError, VaultNotFound
+from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound, SpellbookError, StorageError, VaultNotFound
 from spellbook.filters import Filter, conditions
 from spellbook.index import Index
+from spellbook.meter import Meter
 from spellbook.models import Embedder
-from spellbook.notes import Fault, Note, parse
-from spellbook.search import VERBS, Answer, Question, Searcher, State
 from spellbook.sync import Progress, Report
-from spellbook.why import Explanation
+from spellbook.vault import UNDER_WAY
+
+if TYPE_CHECKING:
+    from spellbook import memory, write
+    from spellbook.archive.export import Exported
+    from spellbook.archive.intake import Imported
+    from spellbook.archive.snapshots import Restored as RestoredSnapshot
+    from spellbook.archive.snapshots import Snapshots
+    from spellbook.broken import Offer
+    from spellbook.check import Checked
+    from spellbook.contents import About, Category
+    from spellbook.journal import Entry
+    from spellbook.merge import Keep, Merged
+    from spellbook.migrate import Estimate, Migrated
+    from spellbook.moves import Moved
+    from spellbook.neighbours import Around, Backlink
+    from spellbook.scribe import Scribed
+    from spellbook.search import Answer, Searcher, State
+    from spellbook.undo import Undone
+    from spellbook.why import Explanation
 
 T = TypeVar("T")
-
-READY = "watching.lock"
-"""Held by the process that watches, from its first look at everything on."""
-
-SESSION_SECONDS = 3600.0
 
 _AT_ONCE = 64
 """Texts that a search embeds by itself before it answers; more wait for a reindex or a watcher."""
@@ -45,22 +56,15 @@ _PATIENCE = 2.0
 """Seconds after which it begins no further batch of them: clients give up on a server that is slow to answer."""
 
 
-def open(vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None) -> Spellbook:
+def open(
+    vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None, scope: str | None = None
+) -> Spellbook:
     """
-    Open a vault: the folder given, else the one that `config.find_vault` finds.
+    Open a vault: the folder given, else the one that `config.find_vault` finds; with `scope`, see `scopes`, as that one sees it.
 
     Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
     """
-    return Spellbook(config.load(vault, embedder=embedder, state=state))
-
-
-@dataclass(frozen=True, slots=True)
-class Scribed:
-    """What became of chunks: `written`, or for each the chunks that it would repeat and nothing written."""
-
-    written: tuple[write.Written, ...]
-    duplicates: tuple[tuple[write.Duplicate, ...], ...]
-    warnings: tuple[tuple[str, ...], ...]
+    return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope))
 
 
 class Spellbook:
@@ -69,11 +73,17 @@ class Spellbook:
     def __init__(self, settings: Config, embedder: Embedder | None = None) -> None:
         self.config = settings
         self.index = Index.open(settings, embedder)
-        self._searcher = Searcher(self.index)
+        self._meter = Meter(self.index.catalog.usage)
         self.watching = False
         """Set by a watcher in this process: the index then follows the vault without being asked."""
         self.complaint = ""
         """Why the last look at the vault could not be finished, "" if it could."""
+
+    @cached_property
+    def _searcher(self) -> Searcher:
+        from spellbook.search import Searcher
+
+        return Searcher(self.index)
 
     def __enter__(self) -> Spellbook:
         return self
@@ -83,24 +93,25 @@ class Spellbook:
 
     def close(self) -> None:
         """Let go of files and connections."""
+        self._meter.flush()
         self.index.close()
 
     # -- finding
 
     def search(self, query: str, **asked: Any) -> Answer:
         """Search by meaning and by words; `asked` are the fields of `search.Question`: limit, filter, min_score, max_tokens."""
-        return self._ask(Question(query, "both", **asked))
+        return self._ask("search", query, **asked)
 
     def memorize(self, query: str, **asked: Any) -> Answer:
         """Search by meaning alone."""
-        return self._ask(Question(query, "semantic", **asked))
+        return self._ask("memorize", query, **asked)
 
     def find(self, keywords: str | Sequence[str], match: str = "any", **asked: Any) -> Answer:
         """Search by words: each keyword is a phrase; `match` is `any` or `all` of them."""
         words = (keywords,) if isinstance(keywords, str) else tuple(keywords)
         if match not in {"any", "all"}:
             raise InvalidInput(f"match={match!r:.80} makes no sense.", "It is any or all.")
-        return self._ask(Question(" ".join(words), "keyword", keywords=words, match_all=match == "all", **asked))
+        return self._ask("find", " ".join(words), keywords=words, match_all=match == "all", **asked)
 
     def why(self, query: str, id: str | None = None, verb: str = "search", **asked: Any) -> Explanation:
         """
@@ -108,6 +119,9 @@ class Spellbook:
 
         Raises MemoryNotFound for an unknown id.
         """
+        from spellbook import why
+        from spellbook.search import VERBS, Question
+
         if verb not in VERBS:
             raise InvalidInput(f"There is no search {verb!r:.80}.", f"It is {', '.join(VERBS)}.")
         keywords = (query,) if verb == "find" else ()
@@ -115,9 +129,13 @@ class Spellbook:
         self.refresh(embed=verb != "find")
         return why.why(self.index, self._searcher, question, id)
 
-    def _ask(self, question: Question) -> Answer:
-        self.refresh(embed=question.mode != "keyword")
-        answer = self._searcher.ask(question)
+    def _ask(self, verb: str, query: str, **asked: Any) -> Answer:
+        from spellbook.search import VERBS, Question
+
+        question = Question(query, VERBS[verb], **asked)
+        with self._meter.timed(verb):
+            self.refresh(embed=verb != "find")
+            answer = self._searcher.ask(question)
         if self.complaint:
             reason = "; ".join(filter(None, (answer.index.reason, self.complaint)))
             answer = replace(answer, index=replace(answer.index, degraded=True, reason=reason))
@@ -125,50 +143,80 @@ class Spellbook:
 
     def show(self, id: str) -> list[Found]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
+        from spellbook import write
+
         self.refresh()
-        return write.chunks_of(self.index, id)
+        found = write.chunks_of(self.index, id)
+        self._opened(found)
+        return found
+
+    def around(self, id: str) -> Around:
+        """Return what is around the note with this id or path, or of this chunk: links, backlinks, related. Raises MemoryNotFound."""
+        from spellbook import neighbours, write
+
+        self.refresh()
+        return neighbours.around(self.index, write.resolve(self.index, id).path)
+
+    def backlinks(self, paths: Collection[str]) -> tuple[Backlink, ...]:
+        """Return the notes, other than those at `paths`, that link to one of these."""
+        from spellbook import neighbours
+
+        return neighbours.backlinks(self.index, paths)
+
+    def _opened(self, found: Sequence[Found]) -> None:
+        if self.config.count_use:
+            with contextlib.suppress(SpellbookError):  # to count is no reason not to read
+                self.index.catalog.usage.opened(each.note for each in found)
 
     def topics(self, filter: Filter | None = None) -> list[Topic]:
         """Return every topic with its counts, by category."""
         self.refresh()
-        return self.index.catalog.topics(conditions(filter))
+        return self.index.catalog.topics((*conditions(filter), *self.index.visible))
+
+    def contents(self, scope: str = "", filter: Filter | None = None) -> tuple[Category, ...]:
+        """Return the table of contents: categories with their topics, of all or of a scope as `topics_of` takes it."""
+        from spellbook import contents
+
+        topics = self.topics_of(scope) if scope else self.topics(filter)
+        return contents.categories(self.index, topics, self.config.categories)
+
+    def about(self, topic: Topic) -> About:
+        """Return what a topic is called by the note that stands for it, and one line of what it is about."""
+        from spellbook import contents
+
+        return contents.about(self.index, topic)
 
     def topics_of(self, scope: str) -> list[Topic]:
-        """Return the topics of one scope: a frontmatter `scope`, a category, or a folder."""
+        """Return the topics of one scope: a frontmatter `scope`, a category, or a folder. Raises MemoryNotFound."""
+        from spellbook import contents
+
         self.refresh()
-        for filter in ({"scope": scope}, {"category": scope}, {"path": scope.rstrip("/") + "/"}):
-            topics = self.index.catalog.topics(conditions(filter))
-            if topics:
-                return topics
-        raise MemoryNotFound(f"There is no scope, category or folder {scope[:200]!r}.", "get_index() without a scope shows what there is.")
+        return contents.topics_of(self.index, scope)
 
     def topic(self, topic: str) -> list[Found]:
         """Return all chunks of a topic, named as `topic` or `category/topic`, in reading order. Raises MemoryNotFound."""
-        self.refresh()
-        category, topic_name = self._topic_name(topic)
-        found = self.index.catalog.topic(topic_name, category)
-        if not found:
-            raise MemoryNotFound(f"There is no topic {topic[:200]!r}.", "get_index (or `spellbook topics`) lists them.")
-        return found
+        from spellbook import contents
 
-    def _topic_name(self, name: str) -> tuple[str | None, str]:
-        """Read `category/topic`; a topic may hold a slash itself."""
-        if self.index.catalog.topic(name):
-            return None, name
-        category, slash, topic = name.partition("/")
-        return (category, topic) if slash else (None, name)
+        self.refresh()
+        return contents.chunks_of(self.index, topic)
 
     # -- keeping up
 
     def reindex(self, *, full: bool = False, words_only: bool = False, progress: Progress | None = None) -> Report:
         """Bring the index up to the vault, everything anew with `full`, without vectors with `words_only`."""
+        self.follow()
+        self._finish_move()
         report = sync.run(self.index, full=full, words_only=words_only, progress=progress)
+        self._meter.count("embedded", report.embedded)
+        self._meter.count("reused", report.reused)
         self.complaint = ""
         return report
 
     def refresh(self, *, embed: bool = False) -> None:
         """Look at the vault before answering, unless a watcher does so all the time; with `embed`, new texts get their vectors."""
+        self.follow()
         try:
+            self._finish_move()
             # An index that was begun anew is filled at once, whoever watches.
             looked = self._looked()
             if looked is not None and (self.watching or self.is_watched()):
@@ -184,6 +232,23 @@ class Spellbook:
             with contextlib.suppress(EmbeddingError):
                 sync.embed(self.index, most=_AT_ONCE, stop=lambda: time.monotonic() > until)
 
+    def follow(self) -> None:
+        """Go over to the embedder that another process has migrated the vault to, if one has."""
+        with contextlib.suppress(Damaged):
+            if (followed := self.index.followed()) is not None:
+                self._go_over(followed)
+
+    def _go_over(self, index: Index) -> None:
+        before, self.index, self.config = self.index, index, index.config
+        self.__dict__.pop("_searcher", None)
+        before.chroma.close()
+
+    def _finish_move(self) -> None:
+        if (self.config.state / UNDER_WAY).exists():
+            from spellbook import moves
+
+            moves.finish(self.index)
+
     def _looked(self) -> str | None:
         try:
             return self.index.catalog.looked
@@ -198,10 +263,7 @@ class Spellbook:
 
     def is_watched(self) -> bool:
         """Say whether some process watches this vault."""
-        try:
-            return _is_locked(self.config.state / READY)
-        except OSError:
-            return False
+        return presence.is_watched(self.config.state)
 
     # -- writing
 
@@ -224,22 +286,22 @@ class Spellbook:
         All are checked first. Raises InvalidInput if one of them is no chunk;
         if one repeats what is there already, nothing is written unless `force`.
         """
-        findings = [memory.check(each, source=source, category=category) for each in given]
-        wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
-        if wrong or not findings:
-            raise InvalidInput("; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written; scribe_validate checks a chunk.")
-        memories = [found.memory for found in findings if found.memory]
-        written, repeats = write.write(self.index, self._searcher, memories, force=force)
-        if session and written:
-            self.index.catalog.sessions.count(session, len(written))
-        return Scribed(tuple(written), tuple(map(tuple, repeats)), tuple(tuple(found.warnings) for found in findings))
+        from spellbook import scribe
+
+        self.follow()
+        with self._meter.timed("scribe"):
+            done = scribe.scribe(self.index, self._searcher, given, source, category, force=force)
+        if session and done.written:
+            self.index.catalog.sessions.count(session, len(done.written))
+        return done
 
     def validate(
         self, chunk: object, *, source: str | None = None, category: str | None = None
     ) -> tuple[memory.Findings, list[write.Duplicate]]:
         """Check a chunk without writing it; return what was found and what it would repeat."""
-        found = memory.check(chunk, source=source, category=category)
-        return found, write.duplicates(self.index, self._searcher, found.memory) if found.memory else []
+        from spellbook import scribe
+
+        return scribe.validate(self.index, self._searcher, chunk, source, category)
 
     def revise(
         self,
@@ -247,16 +309,23 @@ class Spellbook:
         content: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         expected_hash: str | None = None,
+        **asked: Any,
     ) -> write.Revised:
-        """Replace a section's text, set frontmatter keys, or both; see `write.revise`."""
-        return self._known(lambda: write.revise(self.index, chunk_id, content=content, meta=metadata, expected_hash=expected_hash))
+        """Change a section's text, frontmatter keys, or both; `asked` are the other fields of `write.Revision`: append, replace …"""
+        from spellbook import write
+
+        revision = write.Revision(content, metadata=metadata, expected_hash=expected_hash, **asked)
+        return self._known(lambda: write.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False) -> write.Erased:
         """Erase a chunk, or a note by its path, into the trash; see `write.erase`."""
+        from spellbook import write
+
         return self._known(lambda: write.erase(self.index, id, hard=hard))
 
     def _known(self, change: Callable[[], T]) -> T:
         """Change a note; only if it is not where the index has it, look at the vault first."""
+        self.follow()
         try:
             return change()
         except MemoryNotFound:
@@ -265,83 +334,151 @@ class Spellbook:
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> write.Erased:
         """Erase every note of a topic into the trash."""
+        from spellbook import contents, write
+
         self.refresh()
-        category, name = self._topic_name(topic)
+        category, name = contents.category_and_topic(self.index, topic)
         return write.erase_topic(self.index, name, category, hard=hard)
 
-    def restore(self, path: str) -> str:
-        """Move a note back from the trash and index it; `path` as erase gave it. Returns its path."""
-        home = self.index.vault.restore(path)
-        sync.some(self.index, [home])
-        write.with_vectors(self.index, home)
-        return home
+    def merge(self, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
+        """Make one note of two that say much the same; only shown unless `apply`. See `merge.merge`."""
+        from spellbook.merge import merge
+
+        return self._known(lambda: merge(self.index, a, b, keep=keep, apply=apply))
+
+    def restore(self, name: str) -> tuple[str, ...]:
+        """Bring back what was erased, named by its path in the trash or by what it was erased by; see `undo.restore`."""
+        from spellbook import undo
+
+        return undo.restore(self.index, name)
+
+    def log(self, most: int | None = 20) -> list[Entry]:
+        """Return what tools and commands changed in the vault, the newest first."""
+        return self.index.vault.journal.entries(most)
+
+    def undo(self, entry: int | None = None, *, dry_run: bool = False) -> Undone:
+        """Undo the latest change, or the one with this number in the log; see `undo.undo`."""
+        from spellbook import undo
+
+        self.refresh()
+        return undo.undo(self.index, entry, dry_run=dry_run)
+
+    def move(self, old: str, new: str, *, dry_run: bool = False) -> Moved:
+        """Give the note or folder `old` the path `new`, and mend the links to it and in it; see `moves.move`."""
+        from spellbook import moves
+
+        return moves.move(self.index, old, new, dry_run=dry_run)
+
+    # -- backups
+
+    def export(
+        self, file: str | Path | BinaryIO, format: str | None = None, *, filter: Filter | None = None, attachments: bool = True
+    ) -> Exported:
+        """
+        Write the vault, or the notes that `filter` leaves, into a file or an open stream; see `archive.export.into_file`.
+
+        `format` is json or markdown (a zip); unless it is given, the file's ending says it, and JSON is it without one.
+        """
+        from spellbook.archive import export
+
+        only = None
+        if filter:
+            self.refresh()
+            only = set(self.index.catalog.paths(conditions(filter)))
+        vault, form = self.index.vault, export.form_of(str(file), format)
+        if isinstance(file, str | Path):
+            return export.into_file(vault, Path(file), form, only=only, attachments=attachments)
+        return export.write(vault, file, form, only=only, attachments=attachments)
+
+    def import_(self, source: str | Path | None = None, *, progress: Progress | None = None, **asked: Any) -> Imported:
+        """
+        Take what an export, a folder, a zip or a note holds into the vault, all of it or nothing; `asked` are the fields of `intake.Asked`.
+
+        What was imported is findable by words when this returns. Without a source, an import that was cut short is finished.
+        """
+        from spellbook.archive import intake
+
+        self.refresh()  # where notes are that were imported before
+        if source is None:
+            done = intake.finish(self.index)
+        else:
+            done = intake.run(self.index, Path(source).expanduser(), intake.Asked(**asked), progress)
+        if not done.dry_run:
+            sync.words(self.index)
+        return done
+
+    @cached_property
+    def snapshots(self) -> Snapshots:
+        """The vault as it was on earlier days; see `archive.snapshots`."""
+        from spellbook.archive.snapshots import Snapshots
+
+        return Snapshots(self.index.vault, self.config.snapshot_folder)
+
+    def restore_snapshot(self, name: str, into: str | Path | None = None, *, progress: Progress | None = None) -> RestoredSnapshot:
+        """Bring back the vault of a snapshot, over the one that is there or into an empty folder; see `Snapshots.restore`."""
+        done = self.snapshots.restore(name, Path(into).expanduser() if into else None, progress)
+        if into is None:
+            sync.words(self.index, full=True)  # many may be gone, as was asked for
+        return done
 
     # -- REST sessions
 
     def rest(self, language: str = "en") -> tuple[Session, dict[str, Any], dict[str, Any]]:
         """Open a session for writing; return it with the chunking guide and the metadata rules in `language` (en, ko)."""
-        if language not in guides.LANGUAGES:
-            raise InvalidInput(f"There are no guides in {language!r:.80}.", f"Languages are {', '.join(guides.LANGUAGES)}.")
+        from spellbook import rest
+
+        rest.check_language(language)
         self.refresh()  # for the guides that the vault may hold
-        session = self.index.catalog.sessions.begin(f"rest-{secrets.token_hex(12)}", SESSION_SECONDS)
-        notes = self._guides(language)
-        return session, guides.chunking(notes), guides.metadata_rules(notes)
+        return rest.begin(self.index, language)
 
     def rest_end(self, session_id: str | None) -> Session:
         """End a session. Raises RestRequired, RestInvalid, RestExpired."""
-        return self.index.catalog.sessions.end(self._required(session_id))
+        from spellbook import rest
+
+        return rest.end(self.index, session_id)
 
     def require_session(self, session_id: str | None) -> Session:
         """Return a live session. Raises RestRequired, RestInvalid, RestExpired, each saying what to do."""
-        return self.index.catalog.sessions.live(self._required(session_id))
+        from spellbook import rest
 
-    @staticmethod
-    def _required(session_id: str | None) -> str:
-        if not session_id or not session_id.strip():
-            raise RestRequired("Writing needs a REST session.", "Call rest() first and pass its session_id.")
-        return session_id.strip()
-
-    def _guides(self, language: str) -> dict[str, Note]:
-        """The vault's own guides, the packaged ones where it has none."""
-        notes = dict(guides.packaged(language))
-        for guide in notes:
-            limits = conditions({"category": "system", "guide": guide, "language": language})
-            with contextlib.suppress(InvalidInput, MemoryNotFound):
-                for path in self.index.catalog.paths(limits)[:1]:
-                    notes[guide] = parse(path, self.index.vault.read(path)[0])
-        return notes
+        return rest.live(self.index, session_id)
 
     # -- state
 
     def state(self) -> State:
         """Return the state of the index, as answers carry it."""
+        from spellbook.search import State
+
         return State(**asdict(self.index.catalog.counts()), degraded=bool(self.complaint), reason=self.complaint)
 
     def warm_up(self) -> None:
         """Load what the first search would load."""
+        from spellbook.search import Question
+
         self._searcher.ask(Question("spellbook", "both", limit=1))
 
+    def let_go(self, before: float) -> None:
+        """Let go of the model and of the vectors in memory, each if unused since `before` by the monotonic clock; the next use loads it."""
+        from spellbook.heap import trim
+        from spellbook.models.local import let_go
+
+        idle = "_searcher" in self.__dict__ and self._searcher.used <= before
+        if idle:
+            self.__dict__.pop("_searcher", None)  # a search under way keeps the one it has
+        if let_go(before) or idle:
+            trim()
+
     def stats(self) -> dict[str, Any]:
-        """Return counts and sizes, and the chunks of each category."""
-        catalog = self.index.catalog
-        with catalog.reading():  # one state: else a run in another process makes sums that are none
-            counts, topics, sizes = catalog.counts(), catalog.topics(), catalog.sizes()
-        categories: dict[str, int] = {}
-        for topic in topics:
-            categories[topic.category or "(none)"] = categories.get(topic.category or "(none)", 0) + topic.chunks
-        return {**asdict(counts), "categories": categories, **sizes}
+        """Return counts and sizes, the chunks of each category, how long verbs took, and what was opened most."""
+        return health.figures(self.index, self._meter)
 
     def status(self) -> dict[str, Any]:
         """Return where things are, what state they are in, and what a person should mend."""
         return {
-            "vault": str(self.config.vault),
-            "state": str(self.config.state),
-            "embedder": self.index.embedder.name,
-            **({"engine": describe()} if (describe := getattr(self.index.embedder, "describe", None)) else {}),
-            "fingerprint": self.index.embedder.fingerprint,
-            "watched": self.watching or self.is_watched(),
+            **health.places(self.index, is_watched=self.watching or self.is_watched()),
+            "snapshots": self.snapshots.state(),
             **self.stats(),
-            "faults": [asdict(fault) for fault in (*self.index.catalog.faults(), *self.index.catalog.twins())],
+            "faults": [asdict(fault) for fault in health.faults(self.index)],
             **({"warning": self.complaint} if self.complaint else {}),
         }
 
@@ -351,68 +488,55 @@ class Spellbook:
 
         Raises InvalidInput for a filter, a share or golden queries that make no sense.
         """
-        standard = Standard(**held_to)
+        from spellbook import check
+
+        standard = check.Standard(**held_to)
         self.refresh(embed=True)
         checked = check.run(self.index, self._searcher, standard, progress)
         return replace(checked, failures=(*checked.failures, self.complaint)) if self.complaint else checked
 
+    def estimate(self, to: str) -> Estimate:
+        """Return what `migrate` to the embedder `to` will take, measured on a few texts. Raises as `migrate` does."""
+        from spellbook import migrate
+
+        return migrate.estimate(migrate.beside(self.index, to))
+
+    def migrate(self, to: str, *, progress: Progress | None = None, checked: bool = True) -> Migrated:
+        """
+        Go over to the embedder `to`: build its vectors beside those in use, then switch; with `checked`, `check` before and after.
+
+        Searching goes on meanwhile; what was ended goes on with the next call.
+        Raises InvalidInput for an embedder that cannot be the vault's, Conflict
+        if another process is at a migration, EmbeddingError if the embedder fails.
+        """
+        from spellbook import migrate
+
+        with migrate.alone(self.index):
+            aside = migrate.beside(self.index, to)
+            old = self.index.catalog.fingerprint
+            if old == self.index.embedder.fingerprint:
+                self.refresh()
+            before = self.check(progress=progress) if checked and old == self.index.embedder.fingerprint else None
+            embedded = migrate.build(aside, progress)
+            migrate.switch(self.index, aside)
+            self._go_over(aside)
+            sync.settle(aside)
+            after = self.check(progress=progress) if checked else None
+        return migrate.Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded, before, after)
+
+    def migrate_back(self, *, progress: Progress | None = None) -> Migrated:
+        """Go back to the embedder before the last migration. Raises InvalidInput if there was none."""
+        from spellbook import migrate
+
+        return self.migrate(migrate.left(self.index), progress=progress, checked=False)
+
     def doctor(self) -> Iterator[tuple[str, list[str]]]:
         """Check one thing after another; yield its name and what is wrong with it, nothing if it is well."""
-        yield "the vault can be read and the index is up to it", self._check_vault()
-        yield "every note can be read as it is written", [_fault(fault) for fault in self.index.catalog.faults()]
-        yield "no two notes have one id", [_fault(fault) for fault in self.index.catalog.twins()]
-        yield "the catalog is sound", self._check_catalog()
-        yield "the embedder works", self._check_embedder()
-        pending = self.index.catalog.counts().pending
-        yield "every text has its vector", [f"{pending} texts wait for theirs: run `spellbook reindex`"] if pending else []
-
-    def _check_vault(self) -> list[str]:
         self.refresh(embed=True)
-        return [self.complaint] if self.complaint else []
+        yield from health.checks(self.index, self.snapshots, self.complaint)
 
-    def _check_catalog(self) -> list[str]:
-        try:
-            return self.index.catalog.verify()
-        except StorageError as error:
-            return [str(error)]
+    def mend_links(self, *, dry_run: bool = False) -> Offer:
+        """Mend the links that lead nowhere and whose meaning is known; see `broken.mend`."""
+        from spellbook import broken
 
-    def _check_embedder(self) -> list[str]:
-        import numpy as np
-
-        try:
-            vector = self.index.embedder.embed_query("안녕, Spellbook")
-        except EmbeddingError as error:
-            return [str(error)]
-        length = float(np.linalg.norm(vector))
-        wrong = vector.ndim != 1 or not 0.99 < length < 1.01
-        return [f"{self.index.embedder.name} gave a vector of shape {vector.shape} and length {length:.3f}"] if wrong else []
-
-
-def _is_locked(file: Path) -> bool:
-    """Say whether a process holds the lock `file`, without being taken for its holder by others who ask."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        from filelock import FileLock, Timeout
-
-        try:
-            with FileLock(file, timeout=0.05, poll_interval=0.005):
-                return False
-        except Timeout:
-            return True
-    with file.open("rb") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
-
-
-def _fault(fault: Fault) -> str:
-    place = f"{fault.path}, line {fault.line}" if fault.line else fault.path
-    return f"{place!r}: {fault.reason}" if "\n" in fault.path else f"{place}: {fault.reason}"
-
-
-def when(seconds: float) -> str:
-    """Return seconds since 1970 as ISO 8601 in local time."""
-    return dt.datetime.fromtimestamp(int(seconds)).astimezone().isoformat()
+        return broken.mend(self.index, dry_run=dry_run)

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from spellbook import golden, repeats
-from spellbook.config import MARKER
 from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.filters import Condition, Filter, conditions
+from spellbook.folders import MARKER
 from spellbook.golden import Golden
 from spellbook.index import Index
 from spellbook.notes import Note

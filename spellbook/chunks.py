@@ -16,12 +16,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from spellbook.dialogue import Turn, date_of, turns
+from spellbook.links import without_folders
 from spellbook.notes import Block, Note, lines
 from spellbook.pieces import BLOCK, ITEM, NEVER, SECTION, SENTENCE, WORD, Frame, Piece, beginning, ending, line_costs, prose
 from spellbook.terms import token_weight
-
-TEMPLATE = "t2"
-"""Names the form of `Chunk.embedded`; part of the embedding fingerprint."""
 
 # What stands before the text in `embedded` is bounded, so that text of 256 tokens is never pushed out of the model's 512.
 _MOST_PATH = 64
@@ -29,7 +27,9 @@ _MOST_KEYWORDS = 48
 _MOST_BEFORE = 64
 _OVERLAP = 48
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
-_WIDE = re.compile(r" \s+|[^\S \n]\s*|\n\n?[^\S\n]\s*|\n{3}\s*")  # all but a blank, a line end and an empty line
+# All but a blank, a line end and an empty line; a set first, which is looked for several times as fast as alternatives are.
+_WIDE = re.compile(r"\s(?:(?<= )\s+|(?<=[^ \n])\s*|(?<=\n)(?:\n?[^\S\n]|\n\n)\s*)")
+_PLAIN = re.compile(r"[\w\-\s]*")
 _FENCE = re.compile(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
 
 
@@ -44,7 +44,7 @@ class Chunk:
     `Note.text`. `lead` and `tail` are what must stand around `text` to read it
     alone: the header of the table or the fences of the code that a cut went
     through, "" mostly. `embedded` is the text that stands for the chunk in an
-    embedding: it names neither file nor folder, so a move embeds nothing.
+    embedding: it names neither its file nor any folder, so a move embeds nothing.
     """
 
     suffix: str
@@ -90,7 +90,7 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
             # Overlap helps a text that nothing else introduces, and blurs one that has a heading or keywords (tests/benchmarks/chunks.py).
             follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
             shown = _squeezed(f"{part.lead}{text}{part.tail}")
-            embedded = "\n".join(filter(None, ("" if day in path else day, path, words, follows, shown)))
+            embedded = without_folders("\n".join(filter(None, ("" if day in path else day, path, words, follows, shown))))
             line, end_line = first + blank, first + height - 1
             chunks.append(Chunk(name, len(chunks), heading, line, end_line, part.start, part.end, text, embedded, part.lead, part.tail))
     return tuple(chunks)
@@ -99,9 +99,12 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
 def slug(text: str) -> str:
     """Return the GitHub-style anchor of a heading, Unicode kept; `section` if nothing is left."""
     folded = unicodedata.normalize("NFC", text).lower()
-    # Vowel signs of Thai and Indic scripts are marks; so is the selector that colours an emoji, which says nothing.
-    kept = "".join(c for c in folded if re.match(r"[\w\-\s]", c) or (unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f"))
-    return re.sub(r"\s", "-", kept.strip()) or "section"
+    if not _PLAIN.fullmatch(folded):
+        # Vowel signs of Thai and Indic scripts are marks; so is the selector that colours an emoji, which says nothing.
+        folded = "".join(
+            c for c in folded if re.match(r"[\w\-\s]", c) or (unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f")
+        )
+    return re.sub(r"\s", "-", folded.strip()) or "section"
 
 
 @dataclass(frozen=True, slots=True)

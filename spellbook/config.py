@@ -7,30 +7,32 @@ lives outside, in the state folder.
 
 from __future__ import annotations
 
-import hashlib
-import ipaddress
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from spellbook import folders
 from spellbook.errors import InvalidInput, VaultNotFound
-
-MARKER = ".spellbook"
-"""The folder in a vault that holds settings which travel with it."""
+from spellbook.folders import MARKER
 
 _KINDS: dict[str, type] = {
     "embedder": str,
     "reranker": str,
     "chunk_tokens": int,
     "cache_mb": int,
+    "journal_mb": int,
+    "journal_days": int,
     "exact_most": int,
     "threads": int,
     "half_lives": dict,
+    "categories": dict,
+    "count_use": bool,
+    "scopes": dict,
+    "snapshots": bool,
 }
 
 _FORMS = {
@@ -58,23 +60,38 @@ class Config:
     `chunk_tokens`: most tokens of a chunk, estimated. `cache_mb`: vectors kept
     on disk, those in use included. `exact_most`: up to so many chunks, search by
     meaning is exact and in memory; above, Chroma answers. `threads`: of the embedder.
+    `journal_mb`, `journal_days`: how much is kept of what can be undone, and how long.
     `half_lives`: days by category in which a note loses half of what age can take, inf for never.
+    `categories`: what a category is for, by its name. `count_use`: how often a note is opened counts, and is kept.
+    `scopes`: the scope of notes by globs of their paths; `scope`: the one that is looked at and
+    written into, "" for all. It is of a run and not of a vault, so it comes from the environment or an argument.
+    `snapshots`: a process that watches takes one a day, into `snapshot_folder`.
+    `embedder_given`: an argument or the environment named the embedder, and no file decides it.
     `chroma_url`: a Chroma server instead of the embedded one; from the environment
     alone, so that no vault that somebody hands you sends its vectors anywhere.
     For the same reason an `embedder` or `reranker` that is a service beyond this
-    machine comes from the environment or an argument, never from the vault.
+    machine, or a model by its path, comes from the environment or an argument, never from the vault.
     """
 
     vault: Path
     state: Path
     embedder: str = ""
+    embedder_given: bool = False
     reranker: str = ""
     chunk_tokens: int = 256
     cache_mb: int = 512
+    journal_mb: int = 100
+    journal_days: int = 90
     # An exact search over so many takes half a millisecond, as Chroma does, is always fresh, and misses nothing.
-    exact_most: int = 20_000
+    exact_most: int = 100_000
     threads: int = 2
     half_lives: Mapping[str, float] = field(default_factory=dict)
+    categories: Mapping[str, str] = field(default_factory=dict)
+    count_use: bool = True
+    scopes: Mapping[str, str] = field(default_factory=dict)
+    scope: str = ""
+    snapshots: bool = True
+    snapshot_folder: Path = Path()
     chroma_url: str = ""
     chroma_token: str = field(default="", repr=False)
 
@@ -91,14 +108,23 @@ class Service:
     @property
     def is_local(self) -> bool:
         """Say whether what is sent there stays on this machine."""
-        host = urlsplit(self.url).hostname or ""
-        try:
-            return host == "localhost" or ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return False
+        return is_local(self.url)
 
 
-def load(vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None) -> Config:
+def is_local(url: str) -> bool:
+    """Say whether an address is on this machine."""
+    import ipaddress
+
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def load(
+    vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None, scope: str | None = None
+) -> Config:
     """
     Return the settings for `vault`, or for the vault that `find_vault` finds.
 
@@ -109,14 +135,18 @@ def load(vault: str | Path | None = None, *, embedder: str | None = None, state:
     root = find_vault(vault)
     file = root / MARKER / "config.toml"
     settings = _read_settings(file)
+    given = bool(embedder or os.environ.get("SPELLBOOK_EMBEDDER"))
     embedder = _model(file, "embedder", embedder, settings.pop("embedder", ""))
     reranker = _model(file, "reranker", None, settings.pop("reranker", ""))
-    base = Path(state or os.environ.get("SPELLBOOK_STATE") or _default_state()).expanduser()
     url, token = os.environ.get("SPELLBOOK_CHROMA_URL", ""), os.environ.get("SPELLBOOK_CHROMA_TOKEN", "")
     if url and not re.match(r"https?://[^/?#]", url):
         raise InvalidInput(f"SPELLBOOK_CHROMA_URL={url!r:.80} is no http address.", "For example http://localhost:8000, or unset it.")
-    state_folder = base.absolute() / _state_name(root)
-    return Config(root, state_folder, embedder, reranker, chroma_url=url, chroma_token=token, **settings)
+    state_folder = Path(folders.state(str(root), str(state or "")))
+    seen = (scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip()
+    kept = Path(folders.snapshots(str(root)))
+    return Config(
+        root, state_folder, embedder, given, reranker, scope=seen, snapshot_folder=kept, chroma_url=url, chroma_token=token, **settings
+    )
 
 
 def service(name: str) -> Service | None:
@@ -146,6 +176,12 @@ def service(name: str) -> Service | None:
     return Service(kind[1], model, _address(given or (_ollama() if kind[1] == "ollama" else _OPENAI)), options)
 
 
+def model_path(name: str) -> str:
+    """Return the path in `onnx:PATH`, which begins with / . ~ or a drive; "" for anything else, as `onnx:NAME`."""
+    found = re.match(r"onnx:(?=[/\\.~]|[A-Za-z]:[/\\])", name)
+    return name[found.end() :] if found else ""
+
+
 def _model(file: Path, key: str, said: str | None, filed: str) -> str:
     """Return what the embedder or the reranker is: as said, else as in the environment, else as the vault has it, if that is safe."""
     chosen = said or os.environ.get(f"SPELLBOOK_{key.upper()}")
@@ -155,6 +191,11 @@ def _model(file: Path, key: str, said: str | None, filed: str) -> str:
         named = service(filed)
     except InvalidInput as error:
         raise InvalidInput(f"{file}: {key}: {error.message}", error.hint) from error
+    if path := model_path(filed):
+        raise InvalidInput(
+            f"{file}: {key} would load a model from {path!r:.120}. A vault's own settings may only name one that was pulled.",
+            f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
+        )
     if named and not named.is_local:
         raise InvalidInput(
             f"{file}: {key} would send notes to {named.url}. A vault's own settings may only name a service on this machine.",
@@ -201,12 +242,11 @@ def find_vault(vault: str | Path | None = None) -> Path:
     The argument, else SPELLBOOK_VAULT, else the nearest folder upwards with
     `.spellbook/`, else `~/spellbook`. Raises VaultNotFound if it is no folder.
     """
-    named = vault or os.environ.get("SPELLBOOK_VAULT") or _nearest() or Path("~/spellbook")
+    root = Path(folders.vault(str(vault or "")))
     try:
-        root = Path(named).expanduser()
         what = "" if root.is_dir() else "is a file" if root.exists() else "does not exist"
-    except (RuntimeError, ValueError):  # `~nobody`, or NUL in the name
-        root, what = Path(named), "does not exist"
+    except ValueError:  # NUL in the name
+        what = "does not exist"
     if what:
         raise VaultNotFound(
             f"{root}: the vault folder {what}.",
@@ -215,41 +255,35 @@ def find_vault(vault: str | Path | None = None) -> Path:
     return root.resolve()
 
 
-def _nearest() -> Path | None:
-    try:
-        start = Path.cwd()
-        return next((folder for folder in (start, *start.parents) if (folder / MARKER).is_dir()), None)
-    except OSError:
-        return None
-
-
-def _default_state() -> Path:
-    from platformdirs import user_state_path  # only when no SPELLBOOK_STATE is set
-
-    return user_state_path("spellbook", appauthor=False)
-
-
-def _state_name(root: Path) -> str:
-    # The real path decides, so that two ways to one vault share one index.
-    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:10]
-    return f"{re.sub(r'[^0-9A-Za-z_-]+', '-', root.name).strip('-') or 'vault'}-{digest}"
-
-
 def _read_settings(file: Path) -> dict[str, Any]:
     try:
-        raw: Mapping[str, Any] = tomllib.loads(file.read_text("utf-8-sig"))
+        return settings_of(str(file), file.read_text("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Mend or delete the file.") from error
+
+
+def settings_of(file: str, text: str) -> dict[str, Any]:
+    """Return what the text of a config.toml says; `file` is what errors call it. Raises InvalidInput."""
+    import tomllib
+
+    try:
+        raw: Mapping[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Mend or delete the file.") from error
     for key, value in raw.items():
         kind = _KINDS.get(key)
         if kind is None:
             raise InvalidInput(f"{file}: there is no setting {key!r}.", f"Settings are {', '.join(_KINDS)}.")
-        if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 1):
-            wanted = {int: "a positive whole number", str: "text", dict: "a table"}[kind]
+        if not isinstance(value, kind) or (isinstance(value, int) and kind is int and (isinstance(value, bool) or value < 1)):
+            wanted = {int: "a positive whole number", str: "text", dict: "a table", bool: "true or false"}[kind]
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {value!r}.", "Mend the line and try again.")
     for category, days in raw.get("half_lives", {}).items():
         if not isinstance(days, int | float) or isinstance(days, bool) or not days > 0:
             raise InvalidInput(f"{file}: half_lives.{category} must be a number of days, not {days!r}.", "Write inf for what never ages.")
+    for key, hint in (("categories", "Write what the category is for."), ("scopes", 'Write a scope for a glob: "work/acme/" = "acme".')):
+        for name, text in raw.get(key, {}).items():
+            if not isinstance(text, str):
+                raise InvalidInput(f"{file}: {key}.{name} must be text, not {text!r}.", hint)
     return dict(raw)

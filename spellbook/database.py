@@ -21,6 +21,7 @@ from typing import Any
 from spellbook.errors import InvalidInput, StorageError
 
 _BUSY_SECONDS = 30
+_HURRIED_SECONDS = 0.005
 
 _HINTS = {
     sqlite3.SQLITE_FULL: "Free some disk space; the vault is unharmed and the next run goes on.",
@@ -44,6 +45,10 @@ class Damaged(StorageError):
     """The file is no sound database; the next use of it begins a new one."""
 
 
+class _Unready(StorageError):
+    """Something is to be done to the file before it can be used, by one process alone."""
+
+
 class Database:
     """The SQLite file `file`; `functions` are `name: (arguments, function)` for use in SQL."""
 
@@ -63,11 +68,6 @@ class Database:
                     connection.close()
             self._local = threading.local()
 
-    @property
-    def identity(self) -> int:
-        """Name of the file that this thread reads, another one after it was begun anew."""
-        return self.connection().inode
-
     def rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """Run one statement and return its rows. Raises StorageError, InvalidInput for text that is no Unicode."""
         connection = self.connection()
@@ -75,14 +75,24 @@ class Database:
             return connection.execute(sql, values).fetchall()
 
     @contextlib.contextmanager
-    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
-        """Commit what is done inside, or nothing of it; inside another transaction, a part of that one."""
+    def transaction(self, kind: str = "IMMEDIATE", patience: float = _BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
+        """
+        Commit what is done inside, or nothing of it; inside another transaction, a part of that one.
+
+        Raises StorageError if another process is writing for longer than `patience` seconds.
+        """
         connection = self.connection()
         if connection.in_transaction:
             yield connection
             return
-        with self._told(connection), _atomic(connection, kind):
+        with self._told(connection), _waiting(connection, patience), _atomic(connection, kind):
             yield connection
+
+    @contextlib.contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Within, StorageError comes at once from a file that another process writes into, not after half a minute."""
+        with _waiting(self.connection(), _HURRIED_SECONDS):
+            yield
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -112,11 +122,14 @@ class Database:
             return 0
 
     def _opened(self) -> _Connection:
+        with contextlib.suppress(StorageError):  # it is made, migrated or mended below
+            if self._inode() and not self._mark.exists():
+                return self._connect(self._check)
         with self._alone():
             for last in (False, True):
                 self._set_aside()
                 try:
-                    return self._connect()
+                    return self._connect(self._prepare)
                 except Damaged:
                     if last:
                         raise
@@ -139,7 +152,8 @@ class Database:
                 "Set SPELLBOOK_STATE to a folder that can be written.",
             ) from error
 
-    def _connect(self) -> _Connection:
+    def _connect(self, prepare: Callable[[_Connection], None]) -> _Connection:
+        inode = self._inode()
         with self._told(None):
             # isolation_level None: transactions are opened by name, above.
             connection = sqlite3.connect(
@@ -148,11 +162,22 @@ class Database:
         connection.inode = self._inode()
         try:
             with self._told(connection):
-                self._prepare(connection)
+                connection.executescript("PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")
+                for name, (arguments, function) in self._functions.items():
+                    connection.create_function(name, arguments, function, deterministic=True)
+                prepare(connection)
+            if inode not in {0, self._inode()}:
+                raise _Unready(f"{self.file}: another process has begun it anew.")
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _check(self, connection: _Connection) -> None:
+        """Raise _Unready if the file is not as `_prepare` leaves it."""
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version != len(self._migrations) or connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            raise _Unready(f"{self.file}: it has to be migrated.")
 
     def _prepare(self, connection: _Connection) -> None:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -162,16 +187,13 @@ class Database:
                 f"{self.file}: written by a newer Spellbook (schema {version}, this one knows {newest}).",
                 f"Upgrade Spellbook, or delete the folder {self.file.parent}; it is rebuilt from the vault.",
             )
-        connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")
-        for name, (arguments, function) in self._functions.items():
-            connection.create_function(name, arguments, function, deterministic=True)
-        if version == newest:
-            return
-        with _atomic(connection, "IMMEDIATE"):
-            for step in self._migrations[version:]:
-                for statement in f"{step.sql};{step.then}".split(";"):
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {newest}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        if version < newest:
+            with _atomic(connection, "IMMEDIATE"):
+                for step in self._migrations[version:]:
+                    for statement in _statements(f"{step.sql};{step.then};"):
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {newest}")
 
     # -- damage
 
@@ -216,6 +238,28 @@ class Database:
                 with contextlib.suppress(FileNotFoundError):
                     self.file.with_name(self.file.name + side).replace(aside.with_name(aside.name + side))
         self._mark.unlink(missing_ok=True)
+
+
+def _statements(sql: str) -> Iterator[str]:
+    """Cut a script into its statements; those of a trigger's body are one with it."""
+    statement = ""
+    for part in sql.split(";"):
+        statement += part + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+@contextlib.contextmanager
+def _waiting(connection: sqlite3.Connection, patience: float) -> Iterator[None]:
+    if patience == _BUSY_SECONDS:
+        yield
+        return
+    connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000}")
 
 
 @contextlib.contextmanager

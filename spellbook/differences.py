@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, unified_diff
 
 _UNITS = (
     "%|‰|°[CF]?|[kKMGTP]i?[bB]|[kKMGTP]bps|[kmg]?Hz|bytes?|bits?|tokens?|times|percent|dollars?|euros?|won|usd|eur|krw"
@@ -36,6 +36,16 @@ _NEGATION = re.compile(
 )
 _MOST_NEGATED = 4
 """Words that a negation may change around it: `쓴다` and `쓰지 않는다`, `deploys` and `does not deploy`."""
+
+
+_MOST_LINES = 200
+
+
+def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
+    """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines of it."""
+    found = list(unified_diff(before.splitlines(), after.splitlines(), a, b, lineterm="", n=1))
+    more = [f"… {len(found) - _MOST_LINES} more lines"] if len(found) > _MOST_LINES else []
+    return "\n".join([*found[:_MOST_LINES], *more])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,21 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import accumulate, pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from spellbook.chunks import Chunk
 from spellbook.errors import Conflict, InvalidInput
-from spellbook.frontmatter import FRONTMATTER, dump
+from spellbook.frontmatter import FRONTMATTER, dump, line_at
 from spellbook.notes import Block, Note, blocks, lines, newline, parse
 
 if TYPE_CHECKING:
     import yaml
+
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
 def with_meta(note: Note, changes: Mapping[str, object]) -> str:
@@ -84,8 +87,53 @@ def rewrite(note: Note, chunk: Chunk, content: str) -> str:
     new += last_line[len(last_line.rstrip()) :].lstrip(" \t") if last_line.endswith(("\r", "\n")) else ""
     if not last_line.endswith(("\r", "\n")) and chunk.end < len(note.text):
         new += last_line[len(last_line.rstrip()) :] or end_of_line
-    text = note.text[: chunk.start] + lead + new + tail + note.text[chunk.end :]
-    if not _keeps_rest(note, chunk, text):
+    return _within(note, chunk.start, chunk.end, lead + new + tail)
+
+
+def appended(note: Note, start: int, end: int, content: str) -> str:
+    """
+    Return `note`'s text with `content` behind what stands from character `start` to `end`, as a paragraph of its own, or as
+    a further item of a list.
+
+    Blank lines at the end stay there. Raises InvalidInput as `rewrite` does.
+    """
+    end_of_line = newline(note.text)
+    new = re.sub(r"\r\n|\r|\n", end_of_line, content.strip("\r\n"))
+    source = lines(note.text[start:end])
+    last = next((i for i in range(len(source) - 1, -1, -1) if source[i].strip()), None)
+    if last is None:
+        return _within(note, start, end, note.text[start:end] + new + end_of_line)
+    ending = source[last][len(source[last].rstrip("\r\n")) :]
+    gap = end_of_line if _ITEM.match(source[last]) and _ITEM.match(new) else end_of_line * 2
+    before = "".join(source[: last + 1]).removesuffix(ending)
+    return _within(note, start, end, before + gap + new + ending + "".join(source[last + 1 :]))
+
+
+def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every: bool = False) -> str:
+    """
+    Return `note`'s text with the first text of `phrase` replaced by the second, from character `start` to `end`.
+
+    Raises InvalidInput if it is not there, or more than once and not `every` of
+    them is meant, or as `rewrite` does.
+    """
+    old, new = (re.sub(r"\r\n|\r|\n", newline(note.text), text) for text in phrase)
+    body = note.text[start:end]
+    found = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []
+    if not found:
+        raise InvalidInput(f"{note.path}: {old!r:.200} is not there.", "Copy it from the text as it stands; nothing was changed.")
+    if len(found) > 1 and not every:
+        where = ", ".join(str(line_at(note.text, at)) for at in found[:20])
+        raise InvalidInput(
+            f"{note.path}: {old!r:.200} is there {len(found)} times, in lines {where}.",
+            "Give more of the text around the one that is meant, or say that all are; nothing was changed.",
+        )
+    return _within(note, start, end, body.replace(old, new))
+
+
+def _within(note: Note, start: int, end: int, new: str) -> str:
+    """Return `note`'s text with `new` from character `start` to `end`. Raises InvalidInput if what is around would read differently."""
+    text = note.text[:start] + new + note.text[end:]
+    if not _keeps_rest(note, start, end, text):
         raise InvalidInput(
             f"{note.path}: with this text the sections around it would be read differently.",
             "Close every code fence and HTML comment in the text; nothing was changed.",
@@ -97,7 +145,7 @@ def without(note: Note, chunk: Chunk) -> str:
     """Return `note`'s text with `chunk` cut out, heading and all; a blank line stays where what follows needs one."""
     for between in ("", newline(note.text), newline(note.text) * 2):
         text = note.text[: chunk.start] + between + note.text[chunk.end :]
-        if _keeps_rest(note, chunk, text):
+        if _keeps_rest(note, chunk.start, chunk.end, text):
             return text
     raise InvalidInput(
         f"{note.path}: without this section the sections around it would be read differently.",
@@ -105,8 +153,31 @@ def without(note: Note, chunk: Chunk) -> str:
     )
 
 
-def _keeps_rest(note: Note, chunk: Chunk, text: str) -> bool:
-    """Whether everything around `chunk` reads in `text` as it did: frontmatter, headings, and the blocks that follow."""
+def merged(base: str, ours: str, theirs: str) -> str | None:
+    """Return `base` with the lines changed that either changed (a three-way merge); None if both changed the same place."""
+    kept = lines(base)
+    changes = sorted({*_changed(kept, lines(ours)), *_changed(kept, lines(theirs))})
+    # What only touches is one place too: nobody knows which of two insertions comes first.
+    if any(second[0] <= first[1] for first, second in pairwise(changes)):
+        return None
+    for start, end, new in reversed(changes):
+        kept[start:end] = new
+    return "".join(kept)
+
+
+def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Yield where lines of `before` are others in `after`: from, to, and what stands there instead."""
+    most = min(len(before), len(after))
+    head = next((i for i in range(most) if before[i] != after[i]), most)
+    tail = next((i for i in range(most - head) if before[-1 - i] != after[-1 - i]), most - head)
+    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
+    for kind, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield head + i, head + j, tuple(new[k:m])
+
+
+def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
+    """Whether all around the characters `start` to `end` reads in `text` as it did: frontmatter, headings, and the blocks that follow."""
     try:
         after = parse(note.path, note.encode(text))
     except UnicodeEncodeError:
@@ -114,13 +185,13 @@ def _keeps_rest(note: Note, chunk: Chunk, text: str) -> bool:
     if after.body_at != note.body_at or not _same(after.meta, note.meta):
         return False
     shift = len(text) - len(note.text)
-    before = [(at, block) for at, block in _placed(note) if at < chunk.start or at >= chunk.end]
-    now = [(at, block) for at, block in _placed(after) if at < chunk.start or at >= chunk.end + shift]
+    before = [(at, block) for at, block in _placed(note) if at < start or at >= end]
+    now = [(at, block) for at, block in _placed(after) if at < start or at >= end + shift]
 
     def headings(placed: list[tuple[int, Block]], moved: int) -> list[tuple[int, int, str]]:
-        return [(at + moved * (at >= chunk.end), b.level, b.text) for at, b in placed if b.kind == "heading"]
+        return [(at + moved * (at >= end), b.level, b.text) for at, b in placed if b.kind == "heading"]
 
-    followers = {(block.kind, at + shift) for at, block in before if at >= chunk.end}
+    followers = {(block.kind, at + shift) for at, block in before if at >= end}
     return headings(before, shift) == headings(now, 0) and followers <= {(block.kind, at) for at, block in now}
 
 

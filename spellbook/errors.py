@@ -73,9 +73,16 @@ class MemoryNotFound(SpellbookError):
 
 
 class Conflict(SpellbookError):
-    """The file is not what the caller last saw; nothing was written."""
+    """The file is not what the caller last saw; nothing was written. `difference` shows what changed, where that is known."""
 
     code = "CONFLICT"
+
+    def __init__(self, message: str, hint: str = "", difference: str = "") -> None:
+        super().__init__(message, hint)
+        self.difference = difference
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, (super().__str__(), self.difference)))
 
 
 class RestRequired(SpellbookError):

@@ -8,10 +8,13 @@ ends in `!` is negated. Pure; the catalog turns conditions into SQL.
 from __future__ import annotations
 
 import datetime as dt
+import fnmatch
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from spellbook.errors import InvalidInput
 from spellbook.notes import LEVELS
@@ -27,7 +30,8 @@ class Condition:
     One part of a filter; a note must meet all of them.
 
     `values` are folded texts, any of which will do. `low` and `high` bound a
-    number: an importance, or seconds since 1970.
+    number: an importance, or seconds since 1970. With `or_absent`, a note
+    without the key meets it too.
     """
 
     key: str
@@ -35,6 +39,7 @@ class Condition:
     low: float | None = None
     high: float | None = None
     negated: bool = False
+    or_absent: bool = False
 
 
 def conditions(given: Filter | None) -> tuple[Condition, ...]:
@@ -152,3 +157,14 @@ def _moment(key: str, value: object, end: bool) -> float:
         return after.timestamp() - 1e-3
     except (ValueError, TypeError, OverflowError, OSError) as error:
         raise InvalidInput(f"The filter {key}: {text!r:.80} is no date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00.") from error
+
+
+def path_glob(path: str, pattern: str) -> bool:
+    """Say whether a path is one that a glob means; a folder, with or without a `/` behind it, means all it holds."""
+    return bool(_glob(pattern).match(unicodedata.normalize("NFC", path)))
+
+
+@lru_cache(maxsize=64)
+def _glob(pattern: str) -> re.Pattern[str]:
+    inside = fnmatch.translate(f"{pattern.removesuffix('/')}/*")
+    return re.compile(inside if pattern.endswith("/") else f"{fnmatch.translate(pattern)}|{inside}")

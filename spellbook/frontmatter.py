@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,27 +44,12 @@ def load(header: str) -> tuple[dict[str, Any], _Lines, _Lines]:
 
     repeated: _Lines = []
     odd: _Lines = []
-    fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class Loader(fast):  # type: ignore[misc, valid-type]
-        def construct_document(self, node: yaml.Node) -> Any:
-            repeated.extend(_survey(node))
-            return super().construct_document(node)
-
-        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-            try:
-                return super().construct_object(node, deep)
-            except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-                # `2026-02-30`, `!!int x` and their like: one odd value is no reason to lose the others
-                odd.append((f"the value {node.value!r:.40} is read as text ({error})", node.start_mark.line))
-                return str(node.value)
-
     header = header.replace("\0", " ")
     try:
         # libyaml's composer overflows the C stack on deep nesting; its parser does not.
         if sum(map(header.count, "[{-?:")) > 500:
-            _no_abyss(yaml.parse(header, Loader=fast))
-        value = YAMLHandler().load(header, Loader=Loader)
+            _no_abyss(yaml.parse(header, Loader=_fast()))
+        value = YAMLHandler().load(header, Loader=lambda text: _loader()(text, repeated, odd))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", mark.line if mark else 0) from error
@@ -79,6 +65,35 @@ def load(header: str) -> tuple[dict[str, Any], _Lines, _Lines]:
         kind = "a list" if isinstance(value, list) else "plain text"
         raise BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0, is_text=True)
     return _plain(value), repeated, odd
+
+
+def _fast() -> Any:
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@cache
+def _loader() -> Any:
+
+    class Loader(_fast()):  # type: ignore[misc]
+        def __init__(self, text: str, repeated: _Lines, odd: _Lines) -> None:
+            super().__init__(text)
+            self.repeated, self.odd = repeated, odd
+
+        def construct_document(self, node: yaml.Node) -> Any:
+            self.repeated.extend(_survey(node))
+            return super().construct_document(node)
+
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+            try:
+                return super().construct_object(node, deep)
+            except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+                # `2026-02-30`, `!!int x` and their like: one odd value is no reason to lose the others
+                self.odd.append((f"the value {node.value!r:.40} is read as text ({error})", node.start_mark.line))
+                return str(node.value)
+
+    return Loader
 
 
 def _no_abyss(events: Iterable[yaml.Event]) -> None:

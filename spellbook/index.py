@@ -7,12 +7,15 @@ time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import contextlib
+from dataclasses import dataclass, field, replace
 
-from spellbook import models
+from spellbook import models, scopes
 from spellbook.catalog import Catalog
-from spellbook.config import Config
-from spellbook.errors import EmbeddingError
+from spellbook.config import Config, load
+from spellbook.errors import EmbeddingError, SpellbookError
+from spellbook.filters import Condition
+from spellbook.journal import Journal
 from spellbook.models import Embedder, Reranker
 from spellbook.vault import Vault
 from spellbook.vectors import Chroma
@@ -22,7 +25,7 @@ _CALIBRATIONS = "calibration"
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What a vault's index is made of."""
+    """What a vault's index is made of; `scope` is the one that is looked at and written into."""
 
     config: Config
     vault: Vault
@@ -30,6 +33,7 @@ class Index:
     embedder: Embedder
     chroma: Chroma
     reranker: Reranker | None = None
+    scope: str = ""
     _widths: set[int] = field(default_factory=set, repr=False)
 
     @classmethod
@@ -42,8 +46,15 @@ class Index:
         """
         embedder = embedder or models.create(config.embedder, config.threads, config.state / _CALIBRATIONS)
         catalog = Catalog.open(config.state)
+        scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        return cls(config, Vault(config.vault, config.state), catalog, embedder, chroma, models.reranker(config.reranker))
+        vault = Vault(config.vault, config.state, Journal(config.state, config.journal_mb * 1_000_000, config.journal_days))
+        return cls(config, vault, catalog, embedder, chroma, models.reranker(config.reranker), scope)
+
+    @property
+    def visible(self) -> tuple[Condition, ...]:
+        """What limits searches and lists to the scope."""
+        return scopes.visible(self.scope)
 
     def fits(self, width: int) -> None:
         """
@@ -56,7 +67,7 @@ class Index:
         with self.catalog.reading():
             if self.catalog.fingerprint != self.embedder.fingerprint:
                 return  # they are another process's, and never compared
-            kept = self.catalog.width()
+            kept = self.catalog.vectors.width()
         if kept not in {0, width}:
             raise EmbeddingError(
                 f"{self.embedder.name} now gives vectors of {width} numbers; those of this index have {kept}: its model changed.",
@@ -65,7 +76,30 @@ class Index:
         if kept:
             self._widths.add(kept)
 
+    def followed(self) -> Index | None:
+        """
+        Return this index with the embedder that another process migrated it to; None if there is nothing to follow.
+
+        That is so if the catalog is of another embedding, and it is the one
+        that the vault's settings name by now.
+        """
+        if self.config.embedder_given or self.catalog.fingerprint in {"", self.embedder.fingerprint}:
+            return None
+        with contextlib.suppress(SpellbookError):  # settings that cannot be read now name nobody
+            config = load(self.config.vault, state=self.config.state.parent, scope=self.config.scope)
+            if config.embedder != self.config.embedder:
+                return self.with_embedder(config.embedder)
+        return None
+
+    def with_embedder(self, name: str) -> Index:
+        """Return this index as it is with the embedder `name`; both share the catalog. Raises InvalidInput, EmbeddingError."""
+        config = replace(self.config, embedder=name)
+        embedder = models.create(name, config.threads, config.state / _CALIBRATIONS)
+        chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
+        return replace(self, config=config, embedder=embedder, chroma=chroma, _widths=set())
+
     def close(self) -> None:
         """Let go of files and connections."""
         self.chroma.close()
         self.catalog.close()
+        self.vault.journal.close()

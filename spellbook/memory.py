@@ -26,7 +26,12 @@ ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
 _MOST_LETTERS = 200_000
 BROKEN = re.compile(r"[\x00\ud800-\udfff]")  # NUL and half letters, which no YAML and no UTF-8 holds
-_LISTS = ("keywords", "questions", "tags")
+LISTS = ("keywords", "questions", "tags")
+"""Keys that hold texts."""
+
+TEXTS = ("topic", "category", "source", "title")
+"""Keys that hold one text, of one line."""
+
 _OWN = ("id", "topic", "category", "keywords", "questions", "entities", "importance", "tags", "source", "created", "updated")
 
 
@@ -66,11 +71,11 @@ class Findings:
     warnings: list[str] = field(default_factory=list)
 
 
-def check(given: object, *, source: str | None = None, category: str | None = None) -> Findings:
+def check(given: object, *, source: str | None = None, category: str | None = None, scope: str = "") -> Findings:
     """
     Check a chunk `{"text", "metadata": {topic, keywords, questions, entities, importance, …}}`.
 
-    `source` and `category` stand in where the metadata has none.
+    `source`, `category` and `scope` stand in where the metadata has none.
     """
     found = Findings()
     if not isinstance(given, Mapping):
@@ -88,7 +93,7 @@ def check(given: object, *, source: str | None = None, category: str | None = No
     if not isinstance(given_meta, Mapping):
         found.errors.append("metadata must be an object")
         given_meta = {}
-    defaults = {"category": (category or "").strip() or CATEGORY, "source": source or None}
+    defaults = {"category": (category or "").strip() or CATEGORY, "source": source or None, "scope": scope or None}
     meta = metadata({**defaults, **{key: value for key, value in given_meta.items() if value is not None}}, found)
     meta = {key: value for key, value in meta.items() if value is not None}
     for key in set(given) - {"text", "metadata"}:
@@ -116,13 +121,13 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
             meta[key] = None
         elif not _plain(value):
             found.errors.append(f"metadata.{key} holds something that YAML cannot keep")
-        elif key in _LISTS:
+        elif key in LISTS:
             meta[key] = _texts(key, value, found)
         elif key == "entities":
             meta[key] = _entities(value, found)
         elif key == "importance":
             meta[key] = _importance(value, found)
-        elif key in {"topic", "category", "source", "title"}:
+        elif key in TEXTS:
             if not isinstance(value, str) or not value.strip() or re.search(r"[\x00-\x1f]", value) or len(value) > 300:
                 found.errors.append(f"metadata.{key} must be one line of at most 300 letters, not {value!r:.60}")
             else:

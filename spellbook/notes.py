@@ -12,10 +12,11 @@ import datetime as dt
 import math
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spellbook.errors import UnreadableNote
 from spellbook.frontmatter import FRONTMATTER, BadHeader, line_at, load
@@ -23,6 +24,9 @@ from spellbook.frontmatter import FRONTMATTER, BadHeader, line_at, load
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+
+TEMPLATE = "t2"
+"""Names the form of `Chunk.embedded`, what of a note is embedded; part of the embedding fingerprint."""
 
 MOST_BYTES = 10_000_000
 """Larger files are reported, not read."""
@@ -32,6 +36,9 @@ _MOST_REFERENCE = 50  # lines
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 # `](#part)` and `[[#part]]` are links into the page.
 _INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
+MERGED = "merged"
+"""The key under which stand the ids and paths of notes that were merged into this one."""
+
 LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
 """What the words of `importance` stand for in 0..1."""
 
@@ -47,8 +54,7 @@ class Fault:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(NamedTuple):
     """What the disk says of a file without opening it: bytes, nanoseconds, inode."""
 
     size: int
@@ -64,7 +70,7 @@ class Block:
     `start` and `end` are lines of the body, 0-based, end exclusive; `level`
     and `text` are a heading's, `items` the first lines of a list's items,
     `code` the lines of code and HTML inside a list or a quote, `tables` those
-    of tables there.
+    of tables there, `prose` the lines of each run of text in the block.
     """
 
     kind: str
@@ -75,6 +81,7 @@ class Block:
     items: tuple[int, ...] = ()
     code: tuple[tuple[int, int], ...] = ()
     tables: tuple[tuple[int, int], ...] = ()
+    prose: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +158,11 @@ class Note:
     def aliases(self) -> tuple[str, ...]:
         """Obsidian's `aliases`."""
         return _many(self.meta.get("aliases", self.meta.get("alias")))
+
+    @property
+    def merged(self) -> tuple[str, ...]:
+        """The ids, and the paths without `.md`, of the notes that were merged into this one."""
+        return _many(self.meta.get(MERGED))
 
     @property
     def entities(self) -> tuple[str, ...]:
@@ -268,7 +280,11 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
 
 def lines(text: str) -> list[str]:
     """Split at CRLF, CR and LF only, as Markdown does, keeping the ends; `str.splitlines` cuts at more."""
-    return _LINE.findall(text)
+    if "\r" in text:
+        return _LINE.findall(text)
+    *found, last = text.split("\n")
+    found = [f"{line}\n" for line in found]
+    return [*found, last] if last else found
 
 
 def newline(text: str) -> str:
@@ -324,13 +340,15 @@ def blocks(body: str) -> Iterator[Block]:
     items: list[int] = []
     code: list[tuple[int, int]] = []
     tables: list[tuple[int, int]] = []
+    prose: list[tuple[int, int]] = []
     for at, token in enumerate(tokens):
         kind = token.type.removesuffix("_open")
         if token.map is None:
             if token.level == 0 and opened and opened.map:
                 start, end = opened.map
-                yield Block(opened.type.removesuffix("_open"), start, end, items=tuple(items), code=tuple(code), tables=tuple(tables))
-                opened, items, code, tables = None, [], [], []
+                runs = tuple(dict.fromkeys(prose))  # a table's cells share their line
+                yield Block(opened.type.removesuffix("_open"), start, end, 0, "", tuple(items), tuple(code), tuple(tables), runs)
+                opened, items, code, tables, prose = None, [], [], [], []
             continue
         start, end = token.map
         if token.level == 1 and kind == "list_item":
@@ -339,12 +357,14 @@ def blocks(body: str) -> Iterator[Block]:
             code.append((start, end))
         elif token.level and kind == "table":
             tables.append((start, end))
+        elif token.level and kind == "inline" and opened:
+            prose.append((start, end))
         elif token.level == 0 and kind == "heading":
-            yield Block(kind, start, end, int(token.tag[1]), heading_text(tokens[at + 1].content))
+            yield Block(kind, start, end, int(token.tag[1]), heading_text(tokens[at + 1].content), prose=((start, end),))
         elif token.level == 0 and (kind == "blockquote" or kind.endswith("_list")):
             opened = token
         elif token.level == 0:
-            yield Block(kind, start, end)
+            yield Block(kind, start, end, prose=((start, end),) if kind in {"paragraph", "table"} else ())
 
 
 def heading_text(source: str) -> str:
@@ -369,19 +389,19 @@ def _seen(tokens: Iterable[Token]) -> str:
 def code_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of inline code, its ticks included; linear, as a regex for them is not."""
     runs = [match.span() for match in re.finditer("`+", text)]
-    closing: list[int | None] = []  # for each run the next one of its length
-    later: dict[int, int] = {}
-    for i in range(len(runs) - 1, -1, -1):
-        size = runs[i][1] - runs[i][0]
-        closing.append(later.get(size))
-        later[size] = i
-    closing.reverse()
+    same: dict[int, list[int]] = {}  # the runs of each length, in order
+    for i, (start, end) in enumerate(runs):
+        same.setdefault(end - start, []).append(i)
     i = 0
     while i < len(runs):
-        end = closing[i]
-        if end is not None:
-            yield runs[i][0], runs[end][1]
-            i = end
+        start, end = runs[i]
+        before = text[max(0, start - 20) : start]
+        start += (len(before) - len(before.rstrip("\\"))) % 2  # a backslash takes a tick's meaning
+        closing = same.get(end - start, [])
+        at = bisect_right(closing, i)
+        if at < len(closing):
+            i = closing[at]
+            yield start, runs[i][1]
         i += 1
 
 

@@ -25,12 +25,17 @@ _BETWEEN = 16
 """Tokens between hits: the number, the blank line, and that a text is an excerpt."""
 
 _LEAST_EXCERPT = 48
+_FIRST = 120
+"""Tokens of the first hit's text that come before the names of all others."""
+
 _POINTERS = 0.3
 """Largest share of the budget that is kept for pointers."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 _GAP = "…"
 _BLANK_LINES = "\r\n"
+_NUMBERED = 4
+"""Tokens of the number of a line, or of a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +56,23 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
     "unnamed" of those for which there was not even room to be named.
     """
     frames = [count(head(hit)) + _BETWEEN for hit in hits]
-    pointers = [count(pointer(hit)) + _BETWEEN for hit in hits]
+    wholes = [_framed(hit, hit.text.strip(_BLANK_LINES)) if hit.lead or hit.tail else hit.text.strip() for hit in hits]
+    sizes = list(map(count, wholes))
     packed: list[Hit] = []
     left = max_tokens - min(_AROUND, max_tokens // 4)
-    for i, hit in enumerate(hits):
-        # However many follow, there is something better to do with most of the budget than to name them.
+    # Only an answer that is too long has pointers.
+    pointers = [count(pointer(hit)) + _BETWEEN for hit in hits] if sum(frames + sizes) > left else [0] * len(hits)
+    for i, (hit, whole, size) in enumerate(zip(hits, wholes, sizes, strict=True)):
+        # However many follow, there is something better to do with most of the budget than to name them: above all to show the first.
         after = min(sum(pointers[i + 1 :]), int(max_tokens * _POINTERS))
-        whole = _framed(hit, hit.text.strip(_BLANK_LINES)) if hit.lead or hit.tail else hit.text.strip()
-        size = count(whole)
+        if i == 0:
+            after = min(after, max(0, left - frames[0] - min(size, _FIRST)))
         room = left - after - frames[i]
         around = count(f"{hit.lead}\n{hit.tail}") if hit.lead or hit.tail else 0
         if size <= room:
             text, form, used = whole, "whole", size
-        elif room - around >= _LEAST_EXCERPT:
-            text, form = _framed(hit, excerpt(hit.text, hit.line, room - around, count, weigh)), "excerpt"
+        elif room - around >= _LEAST_EXCERPT and (best := excerpt(hit.text, hit.line, room - around, count, weigh)):
+            text, form = _framed(hit, best), "excerpt"
             used = count(text)
         else:
             text, form, used = "", "pointer", 0
@@ -79,9 +87,10 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
 def head(hit: Hit) -> str:
     """Return what stands above a hit's text: names, place, score and reasons."""
     where = flat(" > ".join(filter(None, (hit.title, hit.heading))))
-    facts = ", ".join(filter(None, (filed(hit.category, hit.topic), f"updated {hit.updated[:10]}" if hit.updated else "")))
+    linked = f"linked from {hit.backlinks} note{'s' * (hit.backlinks != 1)}" if hit.backlinks else ""
+    facts = ", ".join(filter(None, (filed(hit.category, hit.topic), f"updated {hit.updated[:10]}" if hit.updated else "", linked)))
     place = flat(f"{hit.path}:{hit.line}" + (f" ({facts})" if facts else ""))
-    return f"[{hit.score:.2f}] {where}\n   id: {flat(hit.id)}\n   {place}\n   why: {why(hit)}"
+    return f"[{hit.score:.2f}] {where}\n   id: {flat(hit.id)} hash: {hit.hash}\n   {place}\n   why: {why(hit)}"
 
 
 def pointer(hit: Hit) -> str:
@@ -121,16 +130,25 @@ def excerpt(text: str, first: int, max_tokens: int, count: Count, weigh: Weigh) 
     pieces = [part for each in sentences(text, first) for part in _short(each, max_tokens // 2, count)]
     if not pieces:
         return ""
-    sizes = [count(piece.text) + 6 for piece in pieces]  # with its number, or its gap
+    sizes = [count(piece.text) + _NUMBERED for piece in pieces]
     worth = list(weigh([piece.text for piece in pieces]))
     # What stands beside a good sentence explains it.
     lit = [max(own, 0.4 * max(worth[max(0, i - 1) : i] + worth[i + 1 : i + 2], default=0.0)) for i, own in enumerate(worth)]
-    kept: set[int] = set()
-    left = max_tokens - 4
+    kept: list[int] = []
+    left = max_tokens
     for i in sorted(range(len(pieces)), key=lambda i: (-lit[i], i)):
         if sizes[i] <= left:
-            kept.add(i)
+            kept.append(i)
             left -= sizes[i]
+        elif not lit[i]:
+            break  # what says nothing to the question is read on as it stands, not picked from
+    while kept and count(_numbered(pieces, kept)) > max_tokens:
+        kept.pop()
+    return _numbered(pieces, kept) if kept else ""
+
+
+def _numbered(pieces: Sequence[Sentence], kept: Sequence[int]) -> str:
+    """Return the pieces that are kept, in order, each line with its number, and marks where others are left out."""
     rows: list[str] = []
     for before, i in pairwise([-1, *sorted(kept)]):
         if i > before + 1:

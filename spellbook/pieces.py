@@ -77,6 +77,16 @@ def prose(text: str, start: int, end: int, most: int, cost: int, inside: Frame |
                 yield Piece(start + at, start + stop, token_weight(run[at:stop]), price if at > a else here, inside)
 
 
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the sentences of running text stand, without the blanks between them."""
+    whole = _whole_spans(text)
+    ends = [match.end() for match in _SENTENCE_END.finditer(text) if not _within(whole, match.end())]
+    for start, end in pairwise([0, *ends, len(text)]):
+        said = text[start:end]
+        if said.strip():
+            yield start + len(said) - len(said.lstrip()), start + len(said.rstrip())
+
+
 def line_costs(source: Sequence[str], *, code: bool) -> list[int]:
     """
     Return what a cut before each line costs, NEVER before a blank one.

@@ -1,29 +1,37 @@
 """
-What the command line prints: answers, tables and progress, for people; one JSON object for programs.
+What the command line prints: answers and tables, for people; one JSON object for programs.
 
 Nothing that a note or a file's name holds commands the terminal.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
+import shutil
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 if TYPE_CHECKING:
+    from spellbook.broken import Offer
     from spellbook.catalog.schema import Found, Topic
     from spellbook.check import Checked, Failed, Missed, Unlabelled
+    from spellbook.contents import About, Category
+    from spellbook.journal import Entry
+    from spellbook.merge import Merged
+    from spellbook.migrate import Estimate, Migrated
+    from spellbook.moves import Moved
+    from spellbook.neighbours import Around
     from spellbook.ranking import Hit
     from spellbook.repeats import Alike, Contradiction, Place
     from spellbook.search import Answer
-    from spellbook.sync import Progress, Report
+    from spellbook.sync import Report
     from spellbook.why import Explanation, Row
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -33,11 +41,17 @@ _MOST_COLUMNS = 100
 _MOST_PLACE = 48
 _MOST_PARTS = 3
 _MOST_ALIKE = 5
+_MOST_NEAR = 20
 
 
 def as_json(value: Any) -> None:
     """Print `value` as one JSON object."""
-    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+    click.echo(json_of(value))
+
+
+def json_of(value: Any) -> str:
+    """Return `value` as one line of JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def plain(text: str) -> str:
@@ -48,6 +62,11 @@ def plain(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a text as part of one line of output: a file's name may hold anything."""
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: 1 note, 2 notes."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 # -- what was found
@@ -124,8 +143,21 @@ def chunks(found: Sequence[Found]) -> None:
     """Print the chunks of a note."""
     click.echo(click.style(_place(found[0]), bold=True))
     for chunk in found:
-        click.echo(click.style(f"-- {one_line(chunk.id)}", dim=True))
+        click.echo(click.style(f"-- {one_line(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(plain(chunk.text.rstrip()))
+
+
+def around(near: Around) -> None:
+    """Print what links to a note, and what has to do with it, a line each."""
+    linked = [(f"{each.path}:{', '.join(map(str, each.lines))}", each.title) for each in near.backlinks]
+    related = [(each.path, f"{each.title} ({'; '.join(each.why)})") for each in near.related]
+    for heading, listed in (("Linked from", linked), ("Related", related)):
+        if listed:
+            click.echo(f"\n{click.style(heading, bold=True)}")
+        for place, said in listed[:_MOST_NEAR]:
+            click.echo(f"  {click.style(one_line(place), fg='cyan')}  {one_line(said)}")
+        if len(listed) > _MOST_NEAR:
+            click.echo(f"  … {len(listed) - _MOST_NEAR} more: --json lists them")
 
 
 def pointers(found: Sequence[Found]) -> None:
@@ -134,24 +166,117 @@ def pointers(found: Sequence[Found]) -> None:
         click.echo(f"{_place(chunk)}  {one_line(_titles(chunk))}  {one_line(chunk.id)}")
 
 
-def topics(listed: Sequence[Topic]) -> None:
-    """Print topics under their categories."""
-    for category, held in groupby(listed, key=lambda topic: topic.category):
-        click.echo(click.style(one_line(category) or "(no category)", bold=True))
-        for each in held:
-            click.echo(f"  {one_line(each.topic) or '(top folder)'}  {each.notes} notes, {each.chunks} chunks, {each.updated[:10]}")
+def contents(listed: Sequence[Category], about: Callable[[Topic], About]) -> None:
+    """Print the table of contents as a tree: categories, their topics, and what each is about."""
+    wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    for category in listed:
+        what = f"  {one_line(category.description)}" if category.description else ""
+        click.echo(click.style(one_line(category.name) or "(no category)", bold=True) + what)
+        for number, each in enumerate(category.topics, 1):
+            branch = "└─" if number == len(category.topics) else "├─"
+            summary = about(each).summary
+            size = f"{counted(each.notes, 'note')}, {counted(each.chunks, 'chunk')}"
+            line = f"{branch} {one_line(each.topic) or '(top folder)'}  {size}, {each.updated[:10]}"
+            line += f"  {one_line(summary)}" if summary else ""
+            click.echo(_fitted(line, wide) if wide else line)
+
+
+def merged(done: Merged) -> None:
+    """Print what a merge makes, and on stderr what is to be decided."""
+    click.echo(plain(done.difference))
+    for each in done.changed:
+        click.echo(f"{click.style('a', bold=True)}  {one_line(each.first)}", err=True)
+        click.echo(f"{click.style('b', bold=True)}  {one_line(each.other)}", err=True)
+    for key, (stays, other) in done.differs.items():
+        click.echo(f"{one_line(key)}: {one_line(str(stays))} stays, not {one_line(str(other))}", err=True)
+    if done.linking:
+        click.echo(f"Links to it in {', '.join(map(one_line, done.linking))}", err=True)
+    if done.trash:
+        click.echo(f"{one_line(done.gone)} is merged into {one_line(done.path)}, and lies in {one_line(done.trash)}.", err=True)
+    else:
+        contrary = "; they contradict, so say --keep a, b or both" if done.changed else ""
+        click.echo(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}{contrary}.", err=True)
+
+
+def log(entries: Sequence[Entry]) -> None:
+    """Print what was changed, a line an entry."""
+    for entry in entries:
+        kinds = Counter(trace.kind for trace in entry.traces)
+        files = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        state = f"  ({entry.state})" if entry.state else ""
+        at = dt.datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M")
+        click.echo(f"{entry.id:>5}  {at}  {entry.verb:<8} {one_line(entry.what)}  {click.style(files + state, dim=True)}")
+    if not entries:
+        click.echo("No command or tool has changed anything yet.", err=True)
+
+
+def moved(done: Moved, *, dry_run: bool) -> None:
+    """Print what a move did or, with all differences, would do."""
+    if dry_run:
+        for old, new in done.moved:
+            click.echo(f"{one_line(old)} → {one_line(new)}")
+        for each in done.changed:
+            click.echo(plain(each.difference))
+    for left in done.left:
+        click.echo(f"spellbook: {one_line(left.path)}: {one_line(left.reason)}.", err=True)
+    links = sum(each.links for each in done.changed)
+    what = f"{_count(len(done.moved), 'file')}; {_count(links, 'link')} in {_count(len(done.changed), 'note')} mended"
+    click.echo(f"{'Would move' if dry_run else 'Moved'} {one_line(done.old)} to {one_line(done.new)}: {what}.", err=dry_run)
+
+
+def offer(made: Offer, *, is_done: bool) -> None:
+    """Print which links lead nowhere, what they meant, and the differences that mend them."""
+    for guess in made.guesses:
+        meant = f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}" if guess.perhaps else "?"
+        click.echo(f"{click.style(one_line(f'{guess.source}:{guess.line}'), fg='cyan')}  {one_line(guess.target)} → {one_line(meant)}")
+    for each in made.changed:
+        click.echo(plain(each.difference))
+    for left in made.left:
+        click.echo(f"spellbook: {one_line(left.path)}: {one_line(left.reason)}.", err=True)
+    links, notes = sum(each.links for each in made.changed), _count(len(made.changed), "note")
+    unknown = sum(guess.path is None for guess in made.guesses)
+    told = f" Of {_count(unknown, 'link')} it is not known." if unknown else ""
+    if not made.guesses:
+        click.echo("Every link leads somewhere.", err=True)
+    elif is_done or not made.changed:
+        click.echo(f"Mended {_count(links, 'link')} in {notes}.{told}", err=True)
+    else:
+        click.echo(f"{_count(links, 'link')} in {notes} can be mended: repeat with --yes.{told}", err=True)
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}{'s' * (number != 1)}"
 
 
 # -- the state of the vault
+
+
+def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{each['kind']} (process {each['pid']}, since {_clock(each['since'])})" for each in listed)
+
+
+def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
+    return "; ".join(f"{verb} {each['p50']:g} ms, at most {each['p95']:g} ms of 19 in 20 ({each['count']})" for verb, each in verbs.items())
+
+
+def _snapshots(state: Mapping[str, Any]) -> str:
+    if not state["count"]:
+        return "none yet: `spellbook snapshot` takes one"
+    last = dt.datetime.fromisoformat(state["last"]).strftime("%Y-%m-%d %H:%M")
+    return f"{state['count']}, the last of {last}, in {state['folder']}"
+
+
+def _clock(seconds: int) -> str:
+    return dt.datetime.fromtimestamp(seconds).strftime("%m-%d %H:%M")
 
 
 def told(report: Report) -> str:
     """Return in a sentence what a run did."""
     kinds = ("added", "changed", "moved", "removed")
     changes = ", ".join(f"{getattr(report, kind)} {kind}" for kind in kinds if getattr(report, kind)) or "nothing new"
-    vectors = f"; {report.embedded} texts embedded" if report.embedded else ""
-    pending = f"; {report.pending} texts still to embed" if report.pending else ""
-    return f"{report.scanned} notes: {changes}{vectors}{pending}. {report.chunks} chunks, {report.seconds:.1f} s."
+    vectors = f"; {counted(report.embedded, 'text')} embedded" if report.embedded else ""
+    pending = f"; {counted(report.pending, 'text')} still to embed" if report.pending else ""
+    return f"{counted(report.scanned, 'note')}: {changes}{vectors}{pending}. {counted(report.chunks, 'chunk')}, {report.seconds:.1f} s."
 
 
 def status(state: Mapping[str, Any]) -> None:
@@ -160,11 +285,15 @@ def status(state: Mapping[str, Any]) -> None:
     rows = {
         "vault": state["vault"],
         "state": f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)",
-        "notes": f"{state['notes']}, in {state['chunks']} chunks",
+        "notes": f"{state['notes']}, in {counted(state['chunks'], 'chunk')}",
         "embedded": f"{embedded}, by {state['embedder']}",
         **({"engine": state["engine"]} if "engine" in state else {}),
         "watched": "yes" if state["watched"] else "no: the next command looks for itself",
+        **({"open in": _processes(state["processes"])} if state["processes"] else {}),
+        "snapshots": _snapshots(state["snapshots"]),
         "categories": ", ".join(f"{name} {count}" for name, count in state["categories"].items()) or "none",
+        **({"texts": f"{state['embedded']} embedded, {state['reused']} taken from the cache in 30 days"} if state["embedded"] else {}),
+        **({"answers": _timings(state["timings"])} if state["timings"] else {}),
     }
     for name, value in rows.items():
         click.echo(f"{name:<11} {value}")
@@ -180,7 +309,7 @@ def status(state: Mapping[str, Any]) -> None:
 
 def checked(done: Checked, limit: int) -> None:
     """Print the figures of a check, then what to mend, at most `limit` of each kind."""
-    click.echo(f"{done.notes:,} notes, {done.memories:,} of them memories; {done.questions:,} questions")
+    click.echo(f"{counted(done.notes, 'note')}, {done.memories:,} of them memories; {counted(done.questions, 'question')}")
     if done.recall5 is not None:
         figures = {"recall@1": done.recall1, "recall@5": done.recall5, "recall@10": done.recall10, "MRR": done.mrr}
         click.echo(click.style("   ".join(f"{name} {value:.2f}" for name, value in figures.items()), bold=True))
@@ -204,6 +333,45 @@ def checked(done: Checked, limit: int) -> None:
     if done.lacking:
         counts = " and ".join(f"{count:,} are without {name}" for name, count in sorted(done.lacking.items()))
         click.echo(f"\nOf {done.notes - done.memories:,} notes that people wrote, {counts}; --all lists them.")
+
+
+def ahead(found: Estimate) -> str:
+    """Say what a migration has before it."""
+    if not found.missing:
+        return f"{found.texts:,} texts, and {found.embedder} has a vector of each."
+    return (
+        f"{found.missing:,} of {found.texts:,} texts are to be embedded by {found.embedder}: about {_duration(found.seconds)}, "
+        f"and {max(1, round(found.bytes / 1e6)):,} MB on disk while both are kept."
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def migrated(done: Migrated) -> None:
+    """Print what a migration did, and what `check` said before and after."""
+    click.echo(
+        f"{done.embedder} answers now; {done.embedded:,} texts were embedded." if done.switched else f"{done.embedder} answered already."
+    )
+    checks = [check for check in (done.before, done.after) if check is not None]
+    if not checks:
+        return
+    if not any(check.questions or check.golden for check in checks):
+        click.echo("No note names questions that it answers and there are no golden queries, so nothing tells which of the two finds more.")
+        return
+    rows: list[tuple[str, Callable[[Checked], float | int | None]]] = [
+        ("recall@1", lambda check: check.recall1),
+        ("recall@5", lambda check: check.recall5),
+        ("MRR", lambda check: check.mrr),
+        ("golden queries failed", lambda check: len(check.golden_failed)),
+    ]
+    click.echo(f"{'':<24}{'before':>8}{'after':>8}" if done.before else f"{'':<24}{'now':>8}")
+    for name, figure in rows:
+        figures = ["-" if (value := figure(check)) is None else f"{value:.3g}" for check in checks]
+        click.echo(f"{name:<24}" + "".join(f"{value:>8}" for value in figures))
+    if done.before and done.switched:
+        click.echo("The way back embeds nothing: spellbook migrate --rollback")
 
 
 def _missed(each: Missed) -> Iterator[str]:
@@ -277,9 +445,14 @@ def _row(place: str, text: str, width: int = 32) -> str:
     gap = " " * max(2, width + 2 - _width(place))
     said = one_line(" ".join(text.split()))
     room = max(40, _MOST_COLUMNS - _width(place) - len(gap))
-    while _width(said) > room:
-        said = said[: len(said) * room // _width(said) - 1].rstrip() + "…"
+    said = _fitted(said, room)
     return f"{click.style(place, fg='cyan')}{gap}{said}"
+
+
+def _fitted(text: str, columns: int) -> str:
+    while _width(text) > columns:
+        text = text[: len(text) * columns // _width(text) - 1].rstrip() + "…"
+    return text
 
 
 def _widest(places: Sequence[str]) -> int:
@@ -289,27 +462,3 @@ def _widest(places: Sequence[str]) -> int:
 def _width(text: str) -> int:
     """Columns of a terminal: letters of Korean, Chinese and Japanese take two, marks above others none."""
     return sum(0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
-
-
-# -- progress
-
-
-@contextmanager
-def bar(hidden: bool) -> Iterator[Progress | None]:
-    """Show a bar on a terminal, nothing on a pipe."""
-    if hidden or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        tasks: dict[str, Any] = {}
-
-        def advance(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = shown.add_task(stage)
-            shown.update(tasks[stage], completed=done, total=total)
-
-        yield advance

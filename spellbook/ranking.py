@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from spellbook.catalog.schema import Found
+from spellbook.catalog.usage import Use
 from spellbook.filters import instant
 
 Mode = Literal["semantic", "keyword", "both"]
@@ -33,6 +34,9 @@ HALF_LIVES: Mapping[str, float] = MappingProxyType(
 )
 """Days after which half of what age can take is taken, by category; "" stands for all others."""
 
+_BACKWARDS = {letter: 0x10FFFF - letter for letter in range(128)}
+"""Dates in ISO sort backwards by their inverted digits."""
+
 _DAY = 86_400.0
 _IMPORTANCE = 0.04
 _PINNED = 0.05
@@ -44,6 +48,9 @@ _FREE_PLACES = 2
 _REPEATED = 0.12
 _RERANKED = 0.6
 _CREDITED = 0.75
+_OPENED = 0.01
+_MOST_OPENED = 0.03
+_FORGOTTEN_DAYS = 90.0
 _CONFIRMING = 0.4
 _EXPECTED = 0.6
 _BY_WORDS_ALONE = 0.6
@@ -54,8 +61,9 @@ class Hit:
     """
     A chunk that was found: where it stands, its score in 0..1, its text as far as the budget goes, and why.
 
-    `lead` and `tail` are the header or fence that its text was cut from, and
-    part of `text` once it is packed.
+    `hash` is of its whole text, for who wants to change it; `backlinks` counts
+    the notes that link to its note. `lead` and `tail` are the header or fence
+    that its text was cut from, and part of `text` once it is packed.
     """
 
     id: str
@@ -73,6 +81,8 @@ class Hit:
     importance: str | float
     created: str | None
     updated: str | None
+    hash: str = ""
+    backlinks: int = 0
     source: str | None = field(default=None, compare=False)
     lead: str = field(default="", compare=False)
     tail: str = field(default="", compare=False)
@@ -141,8 +151,7 @@ class Candidate:
     @property
     def order(self) -> tuple[float, float, str, str]:
         """Sorts the best first, and the newest first among equals."""
-        # Dates in ISO sort backwards by their inverted digits.
-        newest = "".join(chr(0x10FFFF - ord(letter)) for letter in self.found.updated or self.found.created or "") or "\U0010ffff"
+        newest = (self.found.updated or self.found.created or "").translate(_BACKWARDS) or "\U0010ffff"
         return -self.score, -(self.keyword.beyond if self.keyword else 0.0), newest, self.found.id
 
     def hit(self) -> Hit:
@@ -165,6 +174,7 @@ class Candidate:
             importance=given if isinstance(given, str | int | float) and not isinstance(given, bool) else "medium",
             created=found.created,
             updated=found.updated,
+            hash=found.hash,
             source=str(source) if source else None,
             lead=found.lead,
             tail=found.tail,
@@ -200,12 +210,12 @@ def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str
         each.add(f"not seen by {name}", min(0.0, least - each.score))
 
 
-def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], now: float) -> list[Candidate]:
+def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float) -> list[Candidate]:
     """
-    Adjust by importance, pins, age and supersession; return the best first.
+    Adjust by importance, pins, use, age and supersession; return the best first.
 
-    `half_lives` are days by category, over HALF_LIVES; `now` is in seconds since
-    1970. Only a note that says its date ages: a file's time changes with every
+    `half_lives` are days by category, over HALF_LIVES; `uses` are by note id; `now` is in seconds since
+    1970. Only a note that says its date ages, from its last use on: a file's time changes with every
     clone of the vault.
     """
     lives = {**HALF_LIVES, **half_lives}
@@ -216,17 +226,20 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], now
             continue
         if found.importance != 0.5:
             each.add(f"importance {found.importance:g}", _IMPORTANCE * (found.importance - 0.5))
+        use = uses.get(found.note)
+        if use is not None:
+            fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / _FORGOTTEN_DAYS)
+            each.add(f"opened {use.count} times", min(_MOST_OPENED, _OPENED * math.log2(1 + use.count)) * fresh)
         if found.meta.get("pinned") is True:
             each.add("pinned", _PINNED)
             continue
         written = instant(found.updated or found.created)
         life = lives.get(found.category, lives[""])
         if written is not None and written < now and life < math.inf:
-            days = (now - written) / _DAY
+            days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
             each.add(f"{days:.0f} days old", -_FADED * base * (1 - 0.5 ** (days / life)))
     for each in candidates:
-        note = each.found.id.partition("#")[0]
-        successor = successors.get(note) or successors.get(each.found.path)
+        successor = successors.get(each.found.note) or successors.get(each.found.path)
         if successor is not None and successor.found.path != each.found.path:
             each.add(f"superseded by {successor.found.path}", min(-_SUPERSEDED * each.score, successor.score - each.score - 0.0001))
         elif each.found.meta.get("superseded_by") or each.found.meta.get("status") == "superseded":

@@ -19,7 +19,8 @@ from spellbook.index import Index
 from spellbook.models import score
 from spellbook.notes import Note
 from spellbook.ranking import Hit
-from spellbook.sync import Progress, folded
+from spellbook.reading import folded
+from spellbook.sync import Progress
 from spellbook.write import DUPLICATE
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> I
     at: dict[str, int] = {}
     for i, piece in enumerate(pieces):
         at.setdefault(piece.key, i)
-    there = catalog.has_vectors(at)
+    there = catalog.vectors.has(at)
     keys = [key for key in at if key in there]
     if not keys:
         return
@@ -207,7 +208,7 @@ def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> I
 
     def block(start: int) -> Vectors:
         part = keys[start : start + _BLOCK]
-        blobs = catalog.vectors(part)
+        blobs = catalog.vectors.of(part)
         gone = bytes(len(next(iter(blobs.values()), b"")))  # evicted a moment ago: like nothing
         return np.frombuffer(b"".join(blobs.get(key, gone) for key in part), dtype="<f4").reshape(len(part), -1)
 

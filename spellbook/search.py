@@ -12,18 +12,19 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from spellbook import keywords, packing, ranking, terms
+from spellbook import keywords, neighbours, packing, ranking, terms
 from spellbook.catalog.schema import Counts, Found
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.filters import Condition, Filter, conditions
 from spellbook.index import Index
 from spellbook.models import score
+from spellbook.nearest import Nearest
 from spellbook.ranking import Candidate, Hit, Leg, Mode
-from spellbook.vectors import Matrix, Row, Unavailable
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -35,8 +36,11 @@ MOST_QUERY = 20_000
 MOST_HITS = 100
 MOST_KEYWORDS = 200
 _POOL = 50
-_FILTERED_MOST = 5_000
-_SAMPLED = 800
+_NEXT = 20
+"""Candidates whose vectors, if they have none yet, are made next."""
+_SAMPLED, _EACH = 800, 4
+_REMEMBERED = 4_000
+"""Samples whose scripts are remembered: what was near once is near again."""
 _PRESENT = 3.0
 _RERANKED = 20
 _RERANK_SECONDS = 2.0
@@ -160,21 +164,28 @@ class Searcher:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._matrix = Matrix()
+        self._nearest = Nearest(index)
         self._guard = threading.Lock()
         self._asked: OrderedDict[str, Vectors] = OrderedDict()
+        self.used = time.monotonic()
+        """When it was last asked, by the monotonic clock."""
 
     def ask(self, question: Question) -> Answer:
         """Answer a question. Raises InvalidInput for a filter that makes no sense."""
         found = self.rank(question)
+        if found.counts.pending:
+            self._index.catalog.waiting.ask_for(each.found.key for each in found.candidates[:_NEXT] if each.keyword)
         chosen = ranking.choose(hits(question, found), question.limit)
         weigh = packing.by_words(_weights(question, found))
-        texts = packing.pack([each.hit() for each in chosen], question.max_tokens, self._index.embedder.count_tokens, weigh)
+        linked = neighbours.counts(self._index, {each.found.path for each in chosen})
+        shown = [replace(each.hit(), backlinks=linked[each.found.path]) for each in chosen]
+        texts = packing.pack(shown, question.max_tokens, self._index.embedder.count_tokens, weigh)
         return Answer(question.text, texts, state(found))
 
     def rank(self, question: Question, also: Sequence[int] = ()) -> Ranked:
         """Run the legs, fuse, rerank and adjust; best first, chunks `also` among them whatever they are worth."""
-        limits = conditions(question.filter)
+        self.used = time.monotonic()
+        limits = (*conditions(question.filter), *self._index.visible)
         reasons: list[str] = []
         vector: Vectors | None = None
         if question.mode != "keyword":
@@ -189,13 +200,15 @@ class Searcher:
                 reasons.append("searched by words only: another process indexes this vault with another embedder")
             semantic = self._semantic(vector, limits, question, reasons) if vector is not None else {}
             by_words = question.mode != "semantic" or vector is None
-            words = self._keyword(question, limits, [*semantic, *also]) if by_words else _Words({}, ())
+            words = self._keyword(question, limits, [*semantic], also) if by_words else _Words({}, ())
             keyword = words.legs
             found = {number: chunk for number, (chunk, _) in semantic.items()}
             found |= {chunk.chunk: chunk for chunk in catalog.by_number([n for n in (*keyword, *also) if n not in found])}
             cosines = self._scores_of(vector, [c for n, c in found.items() if n not in semantic]) if vector is not None else {}
             counts = catalog.counts()
-        written = terms.scripts(question.text)
+            uses = catalog.usage.of(each.note for each in found.values()) if self._index.config.count_use else {}
+        # Where one leg runs alone, it does not matter what the other could not have found.
+        written = terms.scripts(question.text) if by_words and vector is not None else {}
         legs = [
             Candidate(
                 chunk, semantic[number][1] if number in semantic else cosines.get(number), keyword.get(number), _foreign(written, chunk)
@@ -204,7 +217,7 @@ class Searcher:
         ]
         fused = ranking.fuse(legs, question.mode, by_words_only=vector is None)
         self._rerank(question, fused, reasons)
-        ranked = ranking.adjust(fused, self._index.config.half_lives, time.time())
+        ranked = ranking.adjust(fused, self._index.config.half_lives, uses, time.time())
         return Ranked(ranked, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
@@ -220,13 +233,13 @@ class Searcher:
 
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[Found, float]]:
         """Return the chunks nearest to a passage's vector with their scores."""
+        self.used = time.monotonic()
         with self._index.catalog.reading():
             if self._index.catalog.fingerprint != self._index.embedder.fingerprint:
                 return []  # nothing there can be compared with it
-            best = self._nearest(vector, None, limit, [])
-            scores = {key: score(cosine, self._index.embedder.scale) for key, cosine in best}
-            found = self._index.catalog.by_key([key for key, _ in best])
-        return sorted(((each, scores[each.key]) for each in found), key=lambda pair: (-pair[1], pair[0].id))[:limit]
+            best = self._nearest.chunks(vector, self._index.visible, limit, [])
+        scored = [(each, score(cosine, self._index.embedder.scale)) for chunks, cosine in best for each in chunks]
+        return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))[:limit]
 
     def _embedded(self, text: str) -> Vectors:
         with self._guard:
@@ -247,83 +260,21 @@ class Searcher:
         self, vector: Vectors, limits: Sequence[Condition], question: Question, reasons: list[str]
     ) -> dict[int, tuple[Found, Leg]]:
         wanted = max(_POOL, question.limit * 4)
-        keys = self._index.catalog.keys(limits) if limits else None
-        best = self._nearest(vector, keys, wanted, reasons)
-        chunks: dict[str, list[Found]] = {}
-        for found in self._index.catalog.by_key([key for key, _ in best], limits):
-            chunks.setdefault(found.key, []).append(found)
         result: dict[int, tuple[Found, Leg]] = {}
-        for key, cosine in best:
+        for chunks, cosine in self._nearest.chunks(vector, limits, wanted, reasons):
             leg = Leg(len(result) + 1, score(cosine, self._index.embedder.scale))
-            result |= {found.chunk: (found, leg) for found in chunks.get(key, ())}
+            result |= {found.chunk: (found, leg) for found in chunks}
         return result
 
     def _scores_of(self, vector: Vectors, chunks: Iterable[Found]) -> dict[int, Leg]:
         """Semantic scores of chunks that only the words found."""
-        import numpy as np
-
         listed = list(chunks)
-        blobs = self._index.catalog.vectors([chunk.key for chunk in listed])
-        return {
-            chunk.chunk: Leg(0, score(float(np.frombuffer(blobs[chunk.key], dtype="<f4") @ vector), self._index.embedder.scale))
-            for chunk in listed
-            if chunk.key in blobs
-        }
+        cosines = self._nearest.cosines(vector, [chunk.key for chunk in listed])
+        scale = self._index.embedder.scale
+        return {chunk.chunk: Leg(0, score(cosines[chunk.key], scale)) for chunk in listed if chunk.key in cosines}
 
-    def _nearest(self, vector: Vectors, keys: Sequence[str] | None, wanted: int, reasons: list[str]) -> list[tuple[str, float]]:
-        """Return the nearest keys in use: exactly where that is as fast, else from Chroma and, exactly, what it has not seen."""
-        catalog = self._index.catalog
-        in_use = catalog.counts().chunks
-        if in_use <= self._index.config.exact_most:
-            with self._guard:
-                if len(self._matrix) > 2 * in_use + 1_000:
-                    self._matrix.clear()
-                self._matrix.add(catalog.vectors_since(self._matrix.seq))
-                return self._live(self._matrix, vector, keys, wanted)
-        if keys is not None and len(keys) <= _FILTERED_MOST:
-            return self._exact(vector, keys, wanted)
-        try:
-            tail = catalog.changes(self._index.chroma.seq)
-            near = self._index.chroma.nearest(vector, wanted * (4 if keys is None else 20))
-            live = self._index.catalog.in_use([key for key, _ in near])
-            allowed = live if keys is None else live.intersection(keys)
-            near = [pair for pair in near if pair[0] in allowed]
-            unseen = [key for key, _ in tail]
-            recent = self._exact(vector, unseen if keys is None else list(set(unseen).intersection(keys)), wanted)
-            merged = dict(sorted({**dict(near), **dict(recent)}.items(), key=lambda pair: -pair[1]))
-            if len(merged) >= wanted:
-                return list(merged.items())[:wanted]
-        except Unavailable as error:
-            reasons.append(f"searched without Chroma, exactly and more slowly: {error}")
-        return self._exact(vector, keys, wanted)
-
-    def _live(self, matrix: Matrix, vector: Vectors, keys: Sequence[str] | None, wanted: int) -> list[tuple[str, float]]:
-        """Nearest in `matrix` without the rows that no chunk uses any more."""
-        asked = wanted
-        while True:
-            near = matrix.nearest(vector, asked, keys)
-            if keys is not None:
-                return near
-            live = self._index.catalog.in_use([key for key, _ in near])
-            result = [pair for pair in near if pair[0] in live]
-            if len(result) >= wanted or len(near) < asked:
-                return result[:wanted]
-            asked *= 4
-
-    def _exact(self, vector: Vectors, keys: Sequence[str] | None, wanted: int) -> list[tuple[str, float]]:
-        """Exact search over stored vectors, a block at a time, so that memory does not grow with the vault."""
-        catalog = self._index.catalog
-        listed = list(keys) if keys is not None else [key for key, _ in catalog.changes(0)]
-        best: list[tuple[str, float]] = []
-        for start in range(0, len(listed), 10_000):
-            block = Matrix()
-            rows: list[Row] = [(key, blob, 0) for key, blob in catalog.vectors(listed[start : start + 10_000]).items()]
-            block.add(rows)
-            best = sorted([*best, *block.nearest(vector, wanted)], key=lambda pair: -pair[1])[:wanted]
-        return best
-
-    def _keyword(self, question: Question, limits: Sequence[Condition], also: Sequence[int]) -> _Words:
-        """Chunks by bm25 over the sum of the terms' idf, in 0..1; chunks `also` get their score whatever their rank."""
+    def _keyword(self, question: Question, limits: Sequence[Condition], near: Sequence[int], also: Sequence[int]) -> _Words:
+        """Chunks by bm25 over the sum of the terms' idf, in 0..1; those `near`, and `also` others, get their score whatever their rank."""
         catalog = self._index.catalog
         phrases = keywords.phrases(question.keywords, all=question.match_all)
         form = keywords.unprompted if question.unprompted else str
@@ -332,11 +283,12 @@ class Searcher:
         total = catalog.counts().chunks
         asked = [Word(part, count, _idf(total, count)) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)]
         expression = form(chosen.expression) if chosen.expression else ""
-        rows = catalog.match(expression, limits, max(_POOL, question.limit * 4)) if expression else []
+        wanted = max(_POOL, question.limit * 4)
+        rows = catalog.match(expression, limits, wanted, near) if expression else []
         most = sum(word.weight for word in asked)
-        ranked = {number: rank for rank, (number, _) in enumerate(rows, 1)}
-        missing = [number for number in also if number not in ranked]
-        rows = [*rows, *catalog.match_among(expression, missing)] if missing and expression else rows
+        ranked = {number: rank for rank, (number, _) in enumerate(rows[:wanted], 1)}
+        missing = {*also}.difference(number for number, _ in rows) if expression else ()
+        rows += catalog.match_among(expression, [*missing]) if missing else []
         shares = [(number, bm25 / most) for number, bm25 in rows]
         legs = {number: Leg(ranked.get(number, 0), min(1.0, share), max(0.0, round(share - 1, 4))) for number, share in shares}
         return _Words(legs, tuple(asked), chosen.quotes)
@@ -351,8 +303,13 @@ def _foreign(written: Mapping[str, float], chunk: Found) -> float:
     """Return how much of a question, by its `scripts`, is in scripts that hardly occur in `chunk`."""
     if not written:
         return 0.0
-    has = terms.scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}")
+    has = _scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH])
     return 1 - sum(min(share, _PRESENT * has.get(script, 0.0)) for script, share in written.items())
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _scripts(sample: str) -> Mapping[str, float]:
+    return MappingProxyType(terms.scripts(sample))
 
 
 def hits(question: Question, found: Ranked) -> list[Candidate]:

@@ -11,27 +11,29 @@ and running again loses nothing but time.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import json
 import logging
 import os
-import re
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from spellbook import chunks, terms
-from spellbook.catalog.schema import ChunkRow, Entry, Known
-from spellbook.errors import EmbeddingError, MemoryNotFound, PathOutsideVault, StorageError, UnreadableNote
-from spellbook.filters import fold
+from spellbook.catalog.schema import Known
+from spellbook.config import Config
+from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index import Index
 from spellbook.models import unhurried, vector_key
-from spellbook.notes import Fault, Note, Stamp, parse
-from spellbook.vault import Vault, digest
+from spellbook.notes import TEMPLATE, Fault, Stamp
+from spellbook.vault import digest
 from spellbook.vectors import Unavailable
+
+if TYPE_CHECKING:
+    from spellbook.catalog.schema import Entry
+    from spellbook.readers import Piece
+    from spellbook.reading import Rules
 
 _log = logging.getLogger(__name__)
 
@@ -42,11 +44,22 @@ SETTLED_NS = 2_000_000_000
 """A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""
 
 _FEW = 10
-_BATCH_FILES = 100
-_BATCH_BYTES = 2_000_000
-_BATCH_TEXTS = 16
+_PIECE = (250, 1_000_000)
+"""Files and bytes that are committed at once: the fewer commits the better for the full-text index, but others wait for each."""
+
+_ROUND = (4_000, 16_000_000)
+"""Files and bytes that are read while `sync.lock` is held, if other processes read them."""
+
+MANY = 3
+"""From so many such pieces on, reading them takes longer than to start processes that help."""
+
+_BATCH_TEXTS = 32
 _BATCH_AT_ONCE = 4
 _LOOKS = 5
+_BEHIND = 500
+"""Vectors that Chroma may be behind: to search so many exactly takes a moment, to load Chroma and its index a second."""
+_SPARING = 10.0
+_SOON = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +87,11 @@ class Report:
     pending: int = 0
     seconds: float = 0.0
     generation: int = 0
+
+    @property
+    def is_nothing(self) -> bool:
+        """Say whether there was nothing to do, and nothing is left to be done or mended."""
+        return self.unchanged == self.scanned and not (self.removed or self.embedded or self.pending or self.failed)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as the command line's JSON shows it."""
@@ -123,18 +141,18 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
 
 def words(index: Index, *, full: bool = False, progress: Progress | None = None) -> Report:
     """First stage: read what changed anywhere in the vault; afterwards search by words is right."""
-    index.catalog.recut(f"{chunks.TEMPLATE}:{index.config.chunk_tokens}")
-    _adopt(index)
+    index.catalog.notes.recut(_rules(index.config))
+    adopt(index)
     listing = index.vault.walk()
-    known = index.catalog.known()
+    known = index.catalog.notes.known()
     work = plan(listing.files, known, listing.hidden, full=full)
     report = Report(scanned=len(listing.files), unchanged=len(listing.files) - len(work.read))
     unlikely = not full and is_unlikely(work, known)
     if unlikely:
         lost, work = len(work.gone), Plan(work.read)
-    index.catalog.set_walk_faults(listing.faults)
+    index.catalog.notes.set_walk_faults(listing.faults)
     index.vault.sweep(listing.litter)
-    _take(index, work, known, report, full=full, progress=progress)
+    _take(index, work, listing.files, known, report, full=full, progress=progress)
     complaint = ""
     if unlikely:
         complaint = f"{index.vault.root}: {lost} of {len(known)} notes are gone. Is a drive not mounted?"
@@ -146,28 +164,44 @@ def words(index: Index, *, full: bool = False, progress: Progress | None = None)
 
 def some(index: Index, paths: Sequence[str]) -> Report:
     """First stage for `paths` alone, which somebody says have changed; waits for no other process."""
-    _adopt(index)
+    adopt(index)
     report = Report(scanned=len(paths))
     left = list(paths)
     for _ in range(_LOOKS):
-        known = index.catalog.known(left)
+        known = index.catalog.notes.known(left)
         disk = {path: stamp for path in left if (stamp := index.vault.spelled(path))}
         work = Plan(tuple(sorted(disk)), tuple(sorted(known.keys() - disk.keys())))
-        late = _take(index, work, known, report, alone=True)
+        late = _take(index, work, disk, known, report, alone=True)
         if not late:  # else somebody wrote in between, and a caller wants to find what it has just written
             break
         left = late
     return report
 
 
-def _adopt(index: Index) -> None:
-    index.catalog.adopt(index.embedder.fingerprint, lambda text: vector_key(index.embedder.fingerprint, text))
+def _rules(config: Config) -> str:
+    """Name what decides how the catalog keeps a note: where it is cut, and what its path says of it."""
+    scopes = digest(json.dumps(list(config.scopes.items())).encode())[:8] if config.scopes else ""
+    return f"{TEMPLATE}:{config.chunk_tokens}" + (f":{scopes}" if scopes else "")
+
+
+def rules(index: Index) -> Rules:
+    """Return what decides how this index keeps notes."""
+    from spellbook.reading import Rules
+
+    return Rules(index.config.chunk_tokens, index.config.scopes, index.embedder.fingerprint)
+
+
+def adopt(index: Index) -> None:
+    """Give every chunk its key under the index's embedder, unless the vault went over to another one meanwhile."""
+    if index.followed() is not None:
+        return  # what is read is refused, and taken by the next look, which is with that one
+    index.catalog.vectors.adopt(index.embedder.fingerprint, lambda text: vector_key(index.embedder.fingerprint, text))
 
 
 def finish(index: Index, report: Report, started: float) -> Report:
     """Fill in what a report says of the whole index."""
     counts = index.catalog.counts()
-    report.failed = index.catalog.faults()
+    report.failed = index.catalog.notes.faults()
     report.chunks, report.pending, report.generation = counts.chunks, counts.pending, counts.generation
     report.seconds = round(time.monotonic() - started, 3)
     return report
@@ -176,6 +210,7 @@ def finish(index: Index, report: Report, started: float) -> Report:
 def _take(
     index: Index,
     work: Plan,
+    disk: Mapping[str, Stamp],
     known: Mapping[str, Known],
     report: Report,
     *,
@@ -185,127 +220,80 @@ def _take(
 ) -> list[str]:
     """Read and commit `work`, add to `report`, and return the paths that changed while they were read."""
     lost = Counter(known[path].sha256 for path in work.gone if known[path].sha256)
-    done, moved = 0, 0
     heirs: set[str] = set()
     late: list[str] = []
-    for batch in _batches(index.vault, work.read):
-        with contextlib.nullcontext() if alone else _sparing(index):
-            if not alone and not full:
-                # Another process may have taken some of it meanwhile.
-                fresh = index.catalog.known(batch)
-                stamps = {path: stamp for path in batch if (stamp := index.vault.stamp(path))}
-                skipped = len(batch)
-                batch = plan(stamps, fresh).read
-                report.unchanged += skipped - len(batch)
-            else:
-                fresh = {path: known[path] for path in batch if path in known}
-            entries = [entry for path in batch if (entry := read(index, path, None if full else fresh.get(path)))]
-            same = [entry for entry in entries if entry.note is None and not _is_news(entry, fresh.get(entry.path))]
-            if same:
-                index.catalog.touch(same)
-                report.unchanged += len(same)
-            news = [entry for entry in entries if entry not in same] if same else entries
-            keys = {chunk.key for entry in news for chunk in entry.chunks}
-            report.reused += len(index.catalog.has_vectors(keys))
-            taken, _ = index.catalog.apply(news, (), index.vault.stamp, index.embedder.fingerprint) if news else ([], [])
-        accepted = set(taken)
-        for entry in news:
-            if entry.path not in accepted:
-                late.append(entry.path)
-                continue
-            if entry.path in fresh:
-                report.changed += fresh[entry.path].sha256 != entry.sha256
-                report.unchanged += fresh[entry.path].sha256 == entry.sha256
-            elif lost[entry.sha256]:
-                lost[entry.sha256] -= 1
-                moved += 1
-                heirs.add(entry.path)
-                report.moved += 1
-            else:
-                report.added += 1
-        done += len(batch)
-        if progress:
-            progress("reading", done, len(work.read))
+    done = 0
+    with _reader(index, sum(1 for _ in _batches(work.read, disk, *_PIECE))) as (most, read):
+        for batch in _batches(work.read, disk, *most):
+            with contextlib.nullcontext() if alone else _sparing(index):
+                todo = {path: known.get(path) for path in batch}
+                if not alone and not full:
+                    # Another process may have taken some of it meanwhile.
+                    fresh = index.catalog.notes.known(batch)
+                    todo = {path: fresh.get(path) for path in plan({path: disk[path] for path in batch}, fresh).read}
+                report.unchanged += len(batch) - len(todo)
+                done += len(batch) - len(todo)
+                pieces = [{path: None if full else todo[path] for path in piece} for piece in _batches(tuple(todo), disk, *_PIECE)]
+                for piece, entries in zip(pieces, read(pieces), strict=True):
+                    late += _commit(index, entries, todo, lost, heirs, report)
+                    done += len(piece)
+                    if progress:
+                        progress("reading", done, len(work.read))
     if work.gone:
-        _, forgotten = index.catalog.apply((), work.gone, index.vault.spelled, index.embedder.fingerprint, heirs)
-        report.removed += max(0, len(forgotten) - moved)
+        _, forgotten = index.catalog.notes.apply((), work.gone, index.vault.spelled, index.embedder.fingerprint, heirs)
+        report.removed += max(0, len(forgotten) - len(heirs))
     return late
 
 
-def read(index: Index, path: str, known: Known | None = None) -> Entry | None:
+@contextlib.contextmanager
+def _reader(index: Index, pieces: int) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[Entry]]]]]:
+    """Yield how many files and bytes are read at a time, and what reads them: this process, or for many pieces others too."""
+    if not pieces:
+        yield _PIECE, lambda pieces: iter(())  # what reads notes takes a while to import
+        return
+    from spellbook import readers
+
+    decided = rules(index)
+    if pieces < MANY:
+        yield _PIECE, lambda pieces: (readers.entries(index.vault, decided, piece) for piece in pieces)
+        return
+    with readers.Readers(index.vault, index.config.state, decided) as others:
+        yield _ROUND, others.read
+
+
+def _commit(
+    index: Index, entries: Sequence[Entry], before: Mapping[str, Known | None], lost: Counter[str], heirs: set[str], report: Report
+) -> list[str]:
     """
-    Read one file as the catalog keeps it; None if it is gone.
+    Commit what was read and add to `report`; return the paths that changed meanwhile.
 
-    A file that holds what `known` says comes back without its note, since
-    nothing but its stamp is news.
+    Paths of notes that have the hash of one that was `lost` are added to `heirs`.
     """
-    read_ns = time.time_ns()
-    try:
-        data, stamp = index.vault.read(path)
-    except (MemoryNotFound, PathOutsideVault):  # it was there a moment ago, or was no link
-        return None
-    except UnreadableNote as error:
-        # Its stamp is not trusted: permissions may change without showing in it.
-        return Entry(path, index.vault.stamp(path) or Stamp(0, 0, 0), 0, "", (Fault(path, error.line or 0, _reason(path, error)),))
-    sha256 = digest(data)
-    if known is not None and known.sha256 == sha256:
-        return Entry(path, stamp, read_ns, sha256)
-    try:
-        return entry(index, parse(path, data), stamp, read_ns, sha256)
-    except UnreadableNote as error:
-        return Entry(path, stamp, read_ns, sha256, (Fault(path, error.line or 0, _reason(path, error)),))
-    except Exception as error:  # whatever one note does, the others are indexed
-        _log.exception("%s cannot be read", path)
-        return Entry(path, stamp, read_ns, sha256, (Fault(path, 0, f"Spellbook cannot read it ({type(error).__name__}: {error})"),))
-
-
-def entry(index: Index, note: Note, stamp: Stamp, read_ns: int, sha256: str) -> Entry:
-    """Return what the catalog keeps of a note."""
-    pieces = chunks.cut(note, index.config.chunk_tokens)
-    title, keywords, questions = map(_findable, (_titles(note), " ".join(_keywords(note)), " ".join(note.questions)))
-    rows = tuple(
-        ChunkRow(
-            piece.ordinal,
-            piece.suffix,
-            " > ".join(piece.heading),
-            piece.line,
-            piece.end_line,
-            piece.text,
-            piece.embedded,
-            folded(piece.text),
-            vector_key(index.embedder.fingerprint, piece.embedded),
-            piece.lead,
-            piece.tail,
-            (
-                title,
-                _findable(" ".join(piece.heading)),
-                keywords,
-                questions,
-                terms.index_form(piece.text),
-                terms.parts(piece.text),
-            ),
-        )
-        for piece in pieces
-    )
-    columns = {
-        "declared": note.declared_id,
-        "title": note.title,
-        "topic": note.topic,
-        "category": note.category,
-        "kind": note.kind,
-        "importance": note.importance,
-        "created": note.created,
-        "updated": note.updated,
-        "keywords": json.dumps(note.keywords, ensure_ascii=False),
-        "tags": json.dumps(note.tags, ensure_ascii=False),
-        "meta": json.dumps(note.meta, ensure_ascii=False, default=str),
-    }
-    return Entry(note.path, stamp, read_ns, sha256, note.faults, columns, frozenset(_fields(note)), rows)
-
-
-def folded(text: str) -> str:
-    """Return a hash that two texts share if they differ in nothing but case, blanks and marks."""
-    return digest("".join(re.findall(r"\w+", fold(text))).encode("utf-8", "surrogatepass"))
+    hashes = {path: known.sha256 for path, known in before.items() if known}
+    same = [entry for entry in entries if entry.note is None and hashes.get(entry.path) == entry.sha256]
+    if same:
+        index.catalog.notes.touch(same)
+        report.unchanged += len(same)
+    unchanged = {entry.path for entry in same}
+    news = [entry for entry in entries if entry.path not in unchanged]
+    if not news:
+        return []
+    report.reused += len(index.catalog.vectors.has({chunk.key for entry in news for chunk in entry.chunks}))
+    taken, _ = index.catalog.notes.apply(news, (), index.vault.stamp, index.embedder.fingerprint)
+    accepted = set(taken)
+    for entry in news:
+        if entry.path not in accepted:
+            continue
+        if entry.path in hashes:
+            report.changed += hashes[entry.path] != entry.sha256
+            report.unchanged += hashes[entry.path] == entry.sha256
+        elif lost[entry.sha256]:
+            lost[entry.sha256] -= 1
+            heirs.add(entry.path)
+            report.moved += 1
+        else:
+            report.added += 1
+    return [entry.path for entry in news if entry.path not in accepted]
 
 
 def embed(
@@ -316,25 +304,26 @@ def embed(
     stop: Callable[[], bool] = lambda: False,
 ) -> int:
     """
-    Second stage: embed what is pending, newest first, and return how many vectors were stored.
+    Second stage: embed what is pending, as `Waiting.in_order` has it, and return how many vectors were stored.
+
+    What a search finds by words meanwhile, in any process, is taken next.
 
     At most `most` texts if given, because somebody waits. Texts that another
     process is at come last, and are embedded here after all if that process
     does not finish them.
     """
-    owner = f"{os.getpid()}-{secrets.token_hex(4)}"
+    owner = f"{os.getpid()}-{os.urandom(4).hex()}"
     stored = done = 0
     refused: set[str] = set()
     size = _BATCH_TEXTS if most is None else _BATCH_AT_ONCE
     with unhurried() if most is None else contextlib.nullcontext():
         for attempt in range(3):
-            keys = [key for key in index.catalog.pending() if key not in refused][:most]
-            for start in range(0, len(keys), size):
+            keys = [key for key in index.catalog.waiting.in_order() if key not in refused][:most]
+            for batch in _in_turn(keys, index.catalog.waiting.asked_for, size):
                 if stop():
                     return stored
-                batch = keys[start : start + size]
-                rows = index.catalog.claim(batch, owner) if attempt == 0 else index.catalog.texts(batch)
-                stored += index.catalog.add_vectors(_patiently(index, rows, refused)) if rows else 0
+                rows = index.catalog.waiting.claim(batch, owner) if attempt == 0 else index.catalog.waiting.texts(batch)
+                stored += index.catalog.vectors.add(patiently(index, rows, refused)) if rows else 0
                 done += len(batch)
                 if progress:
                     progress("embedding", done, max(done, len(keys)))
@@ -343,7 +332,18 @@ def embed(
     return stored
 
 
-def _patiently(index: Index, rows: Sequence[tuple[str, str]], refused: set[str]) -> list[tuple[str, bytes]]:
+def _in_turn(keys: Sequence[str], asked_for: Callable[[], Sequence[str]], size: int) -> Iterator[list[str]]:
+    """Yield `keys` in batches of at most `size`, in their order but for those that are asked for by then."""
+    left, later = set(keys), iter(keys)
+    while left:
+        batch = [key for key in asked_for() if key in left][:size]
+        left.difference_update(batch)
+        batch += islice((key for key in later if key in left), size - len(batch))
+        left.difference_update(batch)
+        yield batch
+
+
+def patiently(index: Index, rows: Sequence[tuple[str, str]], refused: set[str]) -> list[tuple[str, bytes]]:
     """Embed `rows`; where one text is refused, its key goes to `refused` and the others are embedded. Raises EmbeddingError if all are."""
     try:
         return vectors(index, rows)
@@ -386,21 +386,22 @@ def vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, by
 
 
 def settle(index: Index) -> None:
-    """After embedding: keep the cache within its bound, and let Chroma catch up."""
-    index.catalog.evict(index.config.cache_mb * 1_000_000)
-    if index.catalog.changes(index.chroma.seq):
+    """After embedding: keep the cache within its bound, and let Chroma catch up if it is asked, or soon will be, and is far behind."""
+    index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
+    chunks = index.catalog.counts().chunks
+    behind = min(_BEHIND, chunks // 20)
+    if chunks > _SOON * index.config.exact_most and len(index.catalog.vectors.changes(index.chroma.seq)) > behind:
         with contextlib.suppress(Unavailable):  # search is exact until it succeeds
-            index.chroma.catch_up(index.catalog.changes, index.catalog.vectors)
+            index.chroma.catch_up(index.catalog.vectors.changes, index.catalog.vectors.of, chunks)
 
 
-def _batches(vault: Vault, paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _batches(paths: Sequence[str], disk: Mapping[str, Stamp], most: int, most_bytes: int) -> Iterator[tuple[str, ...]]:
     batch: list[str] = []
     size = 0
     for path in paths:
-        stamp = vault.stamp(path)
         batch.append(path)
-        size += stamp.size if stamp else 0
-        if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
+        size += disk[path].size
+        if len(batch) >= most or size >= most_bytes:
             yield tuple(batch)
             batch, size = [], 0
     if batch:
@@ -412,63 +413,10 @@ def _sparing(index: Index) -> Iterator[None]:
     """Spare double work with another process; the catalog's transactions decide, so a busy lock is no reason to wait long."""
     from filelock import FileLock, Timeout
 
-    lock = FileLock(index.config.state / "sync.lock", timeout=5)
+    lock = FileLock(index.config.state / "sync.lock", timeout=_SPARING)
     with contextlib.suppress(Timeout, OSError):
         lock.acquire()
     try:
         yield
     finally:
         lock.release()
-
-
-def _is_news(entry: Entry, known: Known | None) -> bool:
-    return known is None or known.sha256 != entry.sha256
-
-
-def _reason(path: str, error: UnreadableNote) -> str:
-    return re.sub(rf"^{re.escape(path)}(, line \d+)?: ", "", error.message).rstrip(".")
-
-
-def _findable(text: str) -> str:
-    return f"{terms.index_form(text)} {terms.parts(text)}".rstrip()
-
-
-def _titles(note: Note) -> str:
-    return " ".join((note.title, *note.aliases))
-
-
-def _keywords(note: Note) -> tuple[str, ...]:
-    return (*note.keywords, *note.entities, *note.tags)
-
-
-def _fields(note: Note) -> Iterator[tuple[str, str]]:
-    named: dict[str, Sequence[object]] = {
-        "id": [note.declared_id] if note.declared_id else [],
-        "title": [note.title],
-        "topic": [note.topic],
-        "category": [note.category],
-        "kind": [note.kind],
-        "keywords": note.keywords,
-        "aliases": note.aliases,
-        "entities": note.entities,
-        # A tag a/b is found by a as well.
-        "tags": ["/".join(tag.split("/")[:depth]) for tag in note.tags for depth in range(1, tag.count("/") + 2)],
-    }
-    for key, values in named.items():
-        yield from ((key, fold(value)) for value in values)
-    for key, value in note.meta.items():
-        if key not in named:
-            yield from _flat(fold(key), value)
-
-
-def _flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _flat(f"{key}.{fold(name)}", item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _flat(key, item)
-    elif isinstance(value, dt.datetime | dt.date):
-        yield key, fold(value.isoformat())
-    else:
-        yield key, fold("" if value is None else value)

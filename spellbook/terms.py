@@ -15,8 +15,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
+from operator import add
 
 HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 """Ranges of letters, for a character class; so are the next two."""
@@ -26,7 +28,10 @@ HAN_KANA = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf
 THAI = "\u0e00-\u0e7f"
 
 _EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
-_RUN = re.compile(f"[{HANGUL}{HAN_KANA}]+|[{THAI}]+|(?P<emoji>[{_EMOJI}])")
+# One set of letters is looked for several times as fast as alternatives are, so those are tried only where there is something.
+_RUN = re.compile(f"([{HANGUL}{HAN_KANA}]+)")
+_OTHER_RUN, _ANY_OTHER = re.compile(f"[{THAI}]+|[{_EMOJI}]"), re.compile(f"[{THAI}{_EMOJI}]")
+_IS_EMOJI = re.compile(f"[{_EMOJI}]")
 _CLUSTER = re.compile("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*|.")
 _LONE = re.compile(f"[{HANGUL}{HAN_KANA}]|[\u0e40-\u0e44]?[{THAI}][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*")
 
@@ -42,6 +47,7 @@ _VARIANTS = {"ß": "ss", "ẞ": "SS", **dict(zip("أإآٱىةάέήίϊΐόύϋ
 # `al-`, alone or after "and", "so", "with", "as"; "for the". A word of which less than three letters would be left keeps it.
 _ARTICLE = re.compile("(?<![\u0620-\u064a])(?:[وفبك]?ال|لل)(?=[\u0620-\u064a]{3})")
 _ODD = re.compile(f"[{_OPTIONAL}]+|[{_WIDE}]+|[{''.join(_VARIANTS)}]")
+_ANY_ODD = re.compile(f"[{_OPTIONAL}{_WIDE}{''.join(_VARIANTS)}]")
 
 # Never finer than the index's tokeniser, which cuts each again: a sign that it takes for a part of a word must not part words here.
 _WORD = re.compile(
@@ -50,14 +56,15 @@ _WORD = re.compile(
 )
 
 _IDENTIFIER = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"(?P<camel>[A-Za-z0-9]*(?:[a-z][0-9]*[A-Z]|[A-Z]{2}[a-z]{2})[A-Za-z0-9]*)"
+    r"(?=[A-Za-z0-9.])(?<![A-Za-z0-9])(?:"
+    r"(?P<camel>(?![A-Z]?[a-z0-9]*+(?![A-Za-z0-9]))[A-Za-z0-9]*(?:[a-z][0-9]*[A-Z]|[A-Z]{2}[a-z]{2})[A-Za-z0-9]*)"
     r"|[vV](?P<version>\d+(?:\.\d+)+)"
     r"|(?P<language>[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_+#]))"
     r"|(?<![\w.)\]}'\"])\.(?=(?P<dotted>[A-Za-z]\w*)))"
 )
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
+_LATIN = re.compile("[A-Za-z]")
 _WHITE = b" \t\r\n\f\v"
 _PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" + _WHITE
 _DIGITS = b"0123456789"
@@ -68,7 +75,7 @@ _MOST_LETTERS = 64
 
 def index_form(text: str) -> str:
     """Return `text` as the full-text index stores it: one way of writing, runs of CJK and Thai as pairs, emoji as words."""
-    return text if text.isascii() else _RUN.sub(_paired, _one_way(text))
+    return text if text.isascii() else _in_runs(text, _paired)
 
 
 def parts(text: str) -> str:
@@ -88,7 +95,7 @@ def humps(name: str) -> list[str]:
 
 def runs(text: str) -> list[str]:
     """Return the words of `text` in order, its runs of CJK and Thai whole."""
-    return _worded(_RUN.sub(_apart, _one_way(text)))
+    return _worded(_in_runs(text, _apart))
 
 
 def words(text: str) -> list[str]:
@@ -129,17 +136,22 @@ def quoted(*listed: str) -> str:
 
 def scripts(text: str) -> dict[str, float]:
     """Return the shares, adding up to 1, that scripts have of the letters in `text`; {} if it has none."""
+    if text.isascii():
+        return {"latin": 1.0} if _LATIN.search(text) else {}
     counts: dict[str, int] = {}
     for letter, count in Counter(text).items():
-        if letter.isalpha():
-            name = _script(letter)
-            counts[name] = counts.get(name, 0) + count
+        name = _script(letter)
+        counts[name] = counts.get(name, 0) + count
+    counts.pop("", None)
     total = sum(counts.values())
     return {name: count / total for name, count in counts.items()}
 
 
 @lru_cache(maxsize=20_000)
 def _script(letter: str) -> str:
+    """The script of a letter, "" of what is none."""
+    if not letter.isalpha():
+        return ""
     if letter < "\u0250":
         return "latin"
     name = unicodedata.name(letter, "?").split()[0].lower()
@@ -169,8 +181,17 @@ def token_weight(text: str) -> float:
     return 0.27 * letters + 0.55 * digits + 0.95 * (len(marks) - digits - len(beyond)) + 0.22 * len(beyond)
 
 
+def _in_runs(text: str, change: Callable[[str], str]) -> str:
+    """`text` in one way of writing, with each of its runs, and each emoji, changed."""
+    pieces = _RUN.split(_one_way(text))
+    pieces[1::2] = [f" {run} " if len(run) == 2 else change(run) for run in pieces[1::2]]
+    changed = "".join(pieces)
+    return _OTHER_RUN.sub(lambda run: change(run[0]), changed) if _ANY_OTHER.search(changed) else changed
+
+
 def _one_way(text: str) -> str:
-    usual = _ODD.sub(_usual, text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text))
+    usual = text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+    usual = _ODD.sub(_usual, usual) if _ANY_ODD.search(usual) else usual
     return _ARTICLE.sub("", usual) if "\u0644" in usual else usual
 
 
@@ -183,20 +204,24 @@ def _usual(odd: re.Match[str]) -> str:
 
 def _worded(text: str) -> list[str]:
     # What Python's Unicode does not know yet may be a letter to SQLite's.
-    return [word for word in _WORD.findall(text) if any(unicodedata.category(letter)[0] in "LNC" for letter in word)]
+    return [word for word in _WORD.findall(text) if any(map(_stands, word))]
 
 
-def _apart(run: re.Match[str]) -> str:
-    return f" u{ord(run[0]):x} " if run["emoji"] else f" {run[0]} "
+def _stands(letter: str) -> bool:
+    """Say whether a letter is a word to SQLite where it stands alone; of marks, those are not that it leaves out of words."""
+    return unicodedata.category(letter)[0] in "LNCM" and not "\u0300" <= letter <= "\u0331"
 
 
-def _paired(run: re.Match[str]) -> str:
-    letters: str | list[str] = run[0]
-    if len(letters) == 1:
+def _apart(run: str) -> str:
+    return f" u{ord(run):x} " if _IS_EMOJI.match(run) else f" {run} "
+
+
+def _paired(run: str) -> str:
+    if len(run) == 1:
         return _apart(run)
-    if "\u0e00" <= letters[0] <= "\u0e7f":
-        letters = _CLUSTER.findall(run[0])
-    return f" {' '.join(map(''.join, pairwise(letters))) or run[0]} "
+    if "\u0e00" <= run[0] <= "\u0e7f":
+        return f" {' '.join(map(''.join, pairwise(_CLUSTER.findall(run)))) or run} "
+    return f" {' '.join(map(add, run, run[1:]))} "
 
 
 def _part(identifier: re.Match[str]) -> str:

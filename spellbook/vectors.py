@@ -12,11 +12,11 @@ import contextlib
 import json
 import logging
 import os
-import secrets
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -41,9 +41,9 @@ class Matrix:
     """
     Vectors in memory, one row a key, grown by difference; exact cosine search over them.
 
-    `seq` is the last change taken in. Rows of keys that went out of use stay
-    until `clear`; the caller drops them from results. The first row says how
-    wide all are.
+    `seq` is the last change taken in. Rows of keys that went out of use stay;
+    the caller drops them from results. The first row says how wide all are.
+    One thread may add while others search.
     """
 
     def __init__(self) -> None:
@@ -55,12 +55,13 @@ class Matrix:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self.__init__()  # type: ignore[misc]
+    def add(self, rows: Iterable[Row]) -> None:
+        """Take in rows, a few at a time; a key that is there already keeps its place."""
+        left = iter(rows)
+        while some := list(islice(left, _BATCH)):
+            self._add(some)
 
-    def add(self, rows: Sequence[Row]) -> None:
-        """Take in rows; a key that is there already keeps its place."""
+    def _add(self, rows: Sequence[Row]) -> None:
         import numpy as np
 
         fresh = [row for row in rows if row[0] not in self._rows]
@@ -84,19 +85,28 @@ class Matrix:
         """Return the `limit` keys nearest to the unit vector `query` with their cosines, among `keys` if given."""
         import numpy as np
 
-        if self._data is None or not self._keys:
+        if keys is not None:
+            among = self.cosines(query, keys)
+            return sorted(among.items(), key=lambda pair: -pair[1])[:limit]
+        count = len(self._keys)  # first: there are never fewer rows
+        if self._data is None or not count:
             return []
-        data = self._data[: len(self._keys)]
-        if keys is None:
-            rows, cosines = None, data @ query
-        else:
-            rows = np.array([self._rows[key] for key in keys if key in self._rows], dtype=np.intp)
-            if not len(rows):
-                return []
-            cosines = data[rows] @ query
-        top = np.argpartition(-cosines, limit - 1)[:limit] if limit < len(cosines) else np.arange(len(cosines))
-        top = top[np.argsort(-cosines[top], kind="stable")]
-        return [(self._keys[int(rows[i]) if rows is not None else int(i)], float(cosines[i])) for i in top]
+        # Row by row: a product as a whole begins threads that wait for each other, long where a processor is busy.
+        cosines = np.vecdot(self._data[:count], query)
+        # Of as many blocks as are wanted each has one this near: few others are, and only they need to be sorted.
+        blocks = cosines[: count - count % limit].reshape(-1, limit)
+        top = np.flatnonzero(cosines >= np.fmax.reduce(blocks).min()) if count > limit else np.arange(count)
+        top = top[np.argsort(-cosines[top], kind="stable")][:limit]
+        return [(self._keys[row], cosine) for row, cosine in zip(top.tolist(), cosines[top].tolist(), strict=True)]
+
+    def cosines(self, query: npt.NDArray[np.float32], keys: Sequence[str]) -> dict[str, float]:
+        """Return the cosines to the unit vector `query` of those of `keys` that are here."""
+        import numpy as np
+
+        rows = {key: row for key in keys if (row := self._rows.get(key)) is not None}
+        if self._data is None or not rows:
+            return {}
+        return dict(zip(rows, np.vecdot(self._data[list(rows.values())], query).tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +162,14 @@ class Chroma:
                 answer = collection.query(query_embeddings=[query.tolist()], n_results=min(limit, current.rows), include=["distances"])
                 return [(key, 1.0 - float(far)) for key, far in zip(answer["ids"][0], answer["distances"][0], strict=True)]
 
-    def catch_up(self, changes: Callable[[int], list[tuple[str, int]]], blobs: Callable[[Sequence[str]], dict[str, bytes]]) -> int:
+    def catch_up(
+        self, changes: Callable[[int], list[tuple[str, int]]], blobs: Callable[[Sequence[str]], dict[str, bytes]], most: int
+    ) -> int:
         """
         Add what came since; return how many vectors were added.
 
         `changes` gives the keys in use and their seq after a seq, `blobs` the
-        vectors of keys. Raises Unavailable if the lock or Chroma fails; nothing
+        vectors of keys; there are at most `most` in use. Raises Unavailable if the lock or Chroma fails; nothing
         is lost, the next call begins a new folder.
         """
         added = 0
@@ -167,7 +179,7 @@ class Chroma:
                 current = self._begin(current)
             todo = changes(current.seq)
             folder = current.folder
-            if current.rows > _BATCH and current.rows > 2 * len(changes(0)):
+            if current.rows > _BATCH and current.rows > 2 * most:
                 # Chroma never gives space back; a new folder does.
                 current = self._begin(current)
                 todo, folder = changes(0), current.folder
@@ -319,7 +331,7 @@ class Chroma:
 
     def _begin_collection(self, current: _Current) -> _Current:
         """Name a new collection on the server, and delete the old one there; other vaults' are left alone."""
-        new = _Current(f"spellbook-{secrets.token_hex(8)}", self._fingerprint, 0, current.epoch + 1, 0)
+        new = _Current(f"spellbook-{os.urandom(8).hex()}", self._fingerprint, 0, current.epoch + 1, 0)
         try:
             if current.folder:
                 with contextlib.suppress(Exception):  # it may be gone, or the server away: then it is only litter

@@ -21,8 +21,9 @@ from watchdog import events
 from watchdog.observers import Observer
 
 from spellbook import sync
-from spellbook.book import READY, Spellbook
+from spellbook.book import Spellbook
 from spellbook.errors import SpellbookError
+from spellbook.presence import READY
 from spellbook.sync import Report
 from spellbook.vault import IGNORE_FILE
 
@@ -40,6 +41,12 @@ AGAIN = 2.0
 
 SETTLE_AFTER = 2.0
 """Seconds without new vectors before Chroma catches up; until then what it has not seen is searched exactly."""
+
+SNAPSHOT_AFTER, SNAPSHOT_LOOK = 120.0, 1800.0
+"""Seconds until a process that watches first looks whether the day's snapshot is there, and between such looks."""
+
+LET_GO_AFTER, LET_GO_LOOK = 600.0, 60.0
+"""Seconds without a question or a new vector until memory that only they need is given back, and between looks at that."""
 
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
@@ -80,7 +87,13 @@ class Watcher:
 
     def start(self) -> Watcher:
         """Begin; returns at once."""
-        for name, work in (("watch", self._run), ("embed", self._embed), ("settle", self._settle)):
+        for name, work in (
+            ("watch", self._run),
+            ("embed", self._embed),
+            ("settle", self._settle),
+            ("keep", self._keep),
+            ("rest", self._rest),
+        ):
             thread = threading.Thread(target=work, name=f"spellbook-{name}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -161,6 +174,7 @@ class Watcher:
         """Take in what changed; say whether that went well. Whatever one look meets, there is a next one."""
         started = time.monotonic()
         try:
+            self._book.follow()
             report = sync.words(self._book.index) if full else sync.some(self._book.index, paths)
             if full:
                 self._look_seconds = time.monotonic() - started
@@ -209,6 +223,23 @@ class Watcher:
                 self._say("settle", None)
             except Exception as error:
                 self._say("settle", error)
+
+    def _keep(self) -> None:
+        """Take the day's snapshot, if this process watches; who is killed at it leaves nothing but what the next one takes up."""
+        wait = SNAPSHOT_AFTER
+        while self._book.config.snapshots and not self._stopping.wait(wait):
+            wait = SNAPSHOT_LOOK
+            try:
+                if self._book.watching and self._book.snapshots.is_due():
+                    self._book.snapshots.create()
+                self._say("keep", None)
+            except Exception as error:
+                self._say("keep", error)
+
+    def _rest(self) -> None:
+        """Keep a process small that is not asked: several clients may hold one open all day."""
+        while not self._stopping.wait(LET_GO_LOOK):
+            self._book.let_go(time.monotonic() - LET_GO_AFTER)
 
     def _say(self, what: str, error: Exception | None) -> str:
         """Log what went wrong, once until it is well again, and return it."""

@@ -131,4 +131,4 @@ def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -
 
 def _refused_by(index: Index, question: Question, path: str) -> str:
     """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
-    return next((each.key for each in conditions(question.filter) if path not in index.catalog.paths([each])), "")
+    return next((each.key for each in (*conditions(question.filter), *index.visible) if path not in index.catalog.paths([each])), "")

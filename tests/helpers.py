@@ -15,7 +15,9 @@ from spellbook import config, sync
 from spellbook.catalog import Catalog
 from spellbook.errors import EmbeddingError
 from spellbook.index import Index
+from spellbook.links import Files, find
 from spellbook.models import HashEmbedder
+from spellbook.notes import parse
 
 
 @dataclass
@@ -100,9 +102,12 @@ def told(index: Index) -> dict[str, Any]:
         "ids": ids,
         "holders": sorted(id for (id,) in rows(catalog, "SELECT id FROM notes") if id in shared),
         "fields": sorted((names.get(note, "?"), key, value) for note, key, value in rows(catalog, "SELECT * FROM fields")),
+        "links": rows(
+            catalog, "SELECT path, ordinal, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note) ORDER BY 1, 2"
+        ),
         "chunks": chunks,
         "words": rows(catalog, "SELECT count(*) FROM words")[0][0],
-        "faults": sorted((fault.path, fault.line, fault.reason) for fault in catalog.faults()),
+        "faults": sorted((fault.path, fault.line, fault.reason) for fault in catalog.notes.faults()),
         "pending": catalog.counts().pending,
         "missing": rows(catalog, "SELECT count(*) FROM chunks WHERE key NOT IN (SELECT key FROM vectors)")[0][0],
         "unsound": catalog.verify(),
@@ -133,3 +138,21 @@ def finished(*children: subprocess.Popen[str]) -> list[str]:
     for child, (_, errors) in zip(children, outputs, strict=True):
         assert child.returncode == 0, errors
     return [output.strip() for output, _ in outputs]
+
+
+def held(vault: Path) -> dict[str, bytes]:
+    """All files of a vault."""
+    return {path.relative_to(vault).as_posix(): path.read_bytes() for path in vault.rglob("*") if path.is_file()}
+
+
+def leads(vault: Path) -> dict[tuple[str, int], str]:
+    """Where every link of every note leads, by its note and its place among the note's links."""
+    files = held(vault)
+    all_files = Files(files)
+    return {
+        (path, number): reached.path
+        for path, data in files.items()
+        if path.endswith(".md")
+        for number, link in enumerate(find(parse(path, data)))
+        if (reached := all_files.follow(path, link.target, link.is_markdown))
+    }

@@ -16,15 +16,16 @@ import click
 
 from spellbook import book as books
 from spellbook.cli import main as cli
-from spellbook.tools import build
+from spellbook.tools import TOOLSETS, build
 
 README = Path(__file__).parent.parent / "README.md"
+KOREAN = README.with_name("README.ko.md")
 
 
 def tables() -> dict[str, str]:
     """Return each table by the name of its markers."""
     return {
-        "tools": _table(("Tool", "What it does"), _tools()),
+        "tools": _table(("Tool", "What it does", "Toolset"), _tools()),
         "commands": _table(("Command", "What it does"), _commands()),
     }
 
@@ -39,13 +40,14 @@ def filled(text: str) -> str:
     return text
 
 
-def _tools() -> Iterable[tuple[str, str]]:
+def _tools() -> Iterable[tuple[str, ...]]:
     with tempfile.TemporaryDirectory() as folder, books.open(folder, embedder="hash", state=folder) as book:
-        tools = anyio.run(build(book, live=False).list_tools)
-    return [(tool.name, _first_sentence(tool.description or "")) for tool in tools]
+        for toolset in TOOLSETS:
+            for tool in anyio.run(build(book, [toolset], live=False).list_tools):
+                yield tool.name, _first_sentence(tool.description or ""), f"`{toolset}`"
 
 
-def _commands() -> Iterable[tuple[str, str]]:
+def _commands() -> Iterable[tuple[str, ...]]:
     for name, command in cli.commands.items():
         context = click.Context(command, info_name=name)
         usage = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
@@ -57,9 +59,9 @@ def _first_sentence(text: str) -> str:
     return found[0] if found else text
 
 
-def _table(heads: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
-    lines = [f"| {' | '.join(heads)} |", "| --- | --- |"]
-    lines += [f"| `{name}` | {said} |".replace("|…", "\\|…") for name, said in rows]
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
+    lines += [f"| `{name}` | {' | '.join(said)} |".replace("|…", "\\|…") for name, *said in rows]
     return "\n".join(lines)
 
 

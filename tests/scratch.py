@@ -12,6 +12,7 @@ from spellbook import config
 _QUESTIONS = {
     "notes": "SELECT path, id, declared, title, topic, category, kind, importance, created, updated, keywords, tags, meta FROM notes",
     "fields": "SELECT path, key, value FROM fields JOIN notes USING (note)",
+    "links": "SELECT path, ordinal, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note)",
     "chunks": "SELECT path, ordinal, suffix, heading, line, end_line, text, embedded, same, key FROM chunks JOIN notes USING (note)",
     "words": (
         "SELECT path, ordinal, words.title, words.heading, words.keywords, words.questions, words.body, words.parts "

@@ -16,6 +16,7 @@ from spellbook.catalog import Catalog
 from spellbook.catalog.schema import MIGRATIONS
 from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.filters import conditions
+from spellbook.reading import read
 from spellbook.search import Question, Searcher
 from spellbook.vectors import Matrix
 from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
@@ -104,6 +105,47 @@ def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, writ
             assert [hit.path for hit in searcher.ask(Question(word, "keyword")).hits] == [path]
 
 
+def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vault, write_note):
+    """After writing, embedding, editing, repeating, moving, removing and a new embedder, the counts are those of the tables."""
+
+    def assert_counted(index):
+        counts = index.catalog.counts()
+        looked = rows(
+            index.catalog,
+            """
+            SELECT (SELECT count(*) FROM notes), (SELECT count(*) FROM chunks),
+                   (SELECT count(DISTINCT key) FROM chunks WHERE key NOT IN (SELECT key FROM vectors))
+            """,
+        )[0]
+        assert (counts.notes, counts.chunks, counts.pending) == looked
+        assert len(index.catalog.waiting.in_order()) == counts.pending
+
+    def one(name, text):
+        write_note(f"{name}.md", text)
+        sync.words(index)
+        assert_counted(index)
+
+    with opened(vault) as index:
+        one("a", "## One\n\nsame\n\n## Two\n\nother")
+        one("b", "## One\n\nsame")
+        sync.embed(index)
+        assert_counted(index)
+        one("c", "## One\n\nsame\n\n## Three\n\nnew")
+        one("a", "## Two\n\nchanged")
+        (vault / "b.md").rename(vault / "d.md")
+        (vault / "c.md").unlink()
+        sync.words(index)
+        assert_counted(index)
+        assert index.catalog.counts().pending == 1
+        sync.embed(index)
+        index.catalog.vectors.evict(0)
+        assert_counted(index)
+    with opened(vault, Counting(fingerprint="another")) as index:
+        sync.words(index)
+        assert_counted(index)
+        assert index.catalog.counts().pending == index.catalog.counts().chunks == 2
+
+
 def test_a_newer_catalog_is_refused_and_not_touched(state):
     """It is a StorageError that tells of the upgrade, and every byte stays."""
     Catalog.open(state).close()
@@ -129,12 +171,15 @@ def test_a_state_folder_that_cannot_be_made_is_told(tmp_path):
 
 
 def spoil(file):
-    """Overwrite every page but the first with noise."""
+    """Overwrite the page that every table and index begins with by noise; what tables there are can still be read."""
     raw = sqlite3.connect(file)
     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = raw.execute("PRAGMA page_size").fetchone()[0]
+    pages = [page for (page,) in raw.execute("SELECT rootpage FROM sqlite_master WHERE rootpage > 0")]
     raw.close()
     data = bytearray(file.read_bytes())
-    data[4096:] = np.random.default_rng(1).bytes(len(data) - 4096)
+    for page in pages:
+        data[(page - 1) * size : page * size] = np.random.default_rng(1).bytes(size)
     file.write_bytes(data)
 
 
@@ -244,11 +289,11 @@ def test_of_two_readers_of_one_file_the_one_with_older_bytes_yields(vault, write
     with opened(vault) as index:
         sync.words(index)
         file.write_text("stale words, read by the slower of two")
-        stale = sync.read(index, "a.md")
+        stale = read(index.vault, "a.md", sync.rules(index))
         file.write_text("fresh words")
         sync.words(index)
         fingerprint = index.embedder.fingerprint
-        assert index.catalog.apply([stale], (), index.vault.stamp, fingerprint) == ([], [])
+        assert index.catalog.notes.apply([stale], (), index.vault.stamp, fingerprint) == ([], [])
         assert [found.text for found in index.catalog.note("a")] == ["fresh words"]
 
 
@@ -257,7 +302,7 @@ def test_a_file_that_came_back_is_not_forgotten(vault, write_note):
     write_note("a.md", "words")
     with opened(vault) as index:
         sync.words(index)
-        assert index.catalog.apply((), ["a.md"], index.vault.stamp, index.embedder.fingerprint) == ([], [])
+        assert index.catalog.notes.apply((), ["a.md"], index.vault.stamp, index.embedder.fingerprint) == ([], [])
         assert index.catalog.counts().notes == 1
 
 
@@ -266,8 +311,8 @@ def test_what_was_cut_for_another_embedding_is_refused(vault, write_note):
     write_note("a.md", "words")
     with opened(vault) as index:
         sync.words(index)
-        entry = sync.read(index, "a.md")
-        assert index.catalog.apply([entry], (), index.vault.stamp, "another embedding") == ([], [])
+        entry = read(index.vault, "a.md", sync.rules(index))
+        assert index.catalog.notes.apply([entry], (), index.vault.stamp, "another embedding") == ([], [])
 
 
 def test_a_failed_transaction_leaves_no_trace(catalog):
@@ -353,6 +398,7 @@ DOCKER, KEYS, DIARY, PLAIN = NOTES
         pytest.param({"importance": 0.85}, {KEYS}, id="importance as a number"),
         pytest.param({"importance!": "medium"}, {DIARY}, id="importance below"),
         pytest.param({"path": "infra/*"}, {DOCKER, KEYS}, id="path glob"),
+        pytest.param({"path": "infra"}, {DOCKER, KEYS}, id="path of a folder"),
         pytest.param({"path": "infra/"}, {DOCKER, KEYS}, id="path folder"),
         pytest.param({"path": ["*/keys.md", "개인/*"]}, {KEYS, DIARY}, id="path list"),
         pytest.param({"created": "2026"}, {DOCKER, KEYS}, id="created in a year"),
@@ -411,11 +457,11 @@ def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(vau
         # Seconds are the unit of use: make the order plain.
         for used, i in enumerate((3, 1, 4)):
             rows(index.catalog, "UPDATE vectors SET used = ? WHERE key = ?", used, keys[i])
-        assert index.catalog.evict(5 * 1024) == 1
-        assert index.catalog.has_vectors(keys.values()) == {keys[i] for i in (0, 1, 2, 4, 5)}
-        assert index.catalog.evict(1) == 2
-        assert index.catalog.has_vectors(keys.values()) == {keys[i] for i in (0, 2, 5)}
-        assert (index.catalog.counts().pending, index.catalog.evict(1)) == (0, 0)
+        assert index.catalog.vectors.evict(5 * 1024) == 1
+        assert index.catalog.vectors.has(keys.values()) == {keys[i] for i in (0, 1, 2, 4, 5)}
+        assert index.catalog.vectors.evict(1) == 2
+        assert index.catalog.vectors.has(keys.values()) == {keys[i] for i in (0, 2, 5)}
+        assert (index.catalog.counts().pending, index.catalog.vectors.evict(1)) == (0, 0)
 
 
 def test_a_vector_that_comes_back_into_use_is_seen_by_who_follows_seq(vault, write_note):
@@ -428,11 +474,11 @@ def test_a_vector_that_comes_back_into_use_is_seen_by_who_follows_seq(vault, wri
         (vault / "a.md").unlink()
         sync.run(index)
         matrix = Matrix()
-        matrix.add(index.catalog.vectors_since(matrix.seq))
+        matrix.add(index.catalog.vectors.since(matrix.seq))
         assert len(matrix) == 1
         write_note("c.md", "the lighthouse")
         assert sync.run(index).embedded == 0
-        matrix.add(index.catalog.vectors_since(matrix.seq))
+        matrix.add(index.catalog.vectors.since(matrix.seq))
         assert matrix.nearest(index.embedder.embed_query("the lighthouse"), 1)[0][0] == away.key
 
 
@@ -441,11 +487,11 @@ def test_seq_never_repeats_what_a_deleted_catalog_counted(vault, write_note):
     write_note("a.md", "text")
     with opened(vault) as index:
         sync.run(index)
-        mark = index.catalog.changes(0)[-1][1]
+        mark = index.catalog.vectors.changes(0)[-1][1]
     shutil.rmtree(index.config.state)
     with opened(vault) as index:
         sync.run(index)
-        assert index.catalog.changes(mark) == index.catalog.changes(0) != []
+        assert index.catalog.vectors.changes(mark) == index.catalog.vectors.changes(0) != []
 
 
 def test_counts_follow_a_catalog_that_was_begun_anew(vault, write_note):
@@ -465,11 +511,11 @@ def test_a_claim_spares_work_and_runs_out(vault, write_note):
     write_note("a.md", "text")
     with opened(vault) as index:
         sync.words(index)
-        keys = index.catalog.pending()
-        assert len(index.catalog.claim(keys, "one")) == 1
-        assert index.catalog.claim(keys, "two") == []
-        assert len(index.catalog.claim(keys, "one", seconds=-1)) == 1
-        assert len(index.catalog.claim(keys, "two")) == 1
+        keys = index.catalog.waiting.in_order()
+        assert len(index.catalog.waiting.claim(keys, "one")) == 1
+        assert index.catalog.waiting.claim(keys, "two") == []
+        assert len(index.catalog.waiting.claim(keys, "one", seconds=-1)) == 1
+        assert len(index.catalog.waiting.claim(keys, "two")) == 1
 
 
 def test_verify_finds_words_that_do_not_fit(vault, write_note):

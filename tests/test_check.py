@@ -302,6 +302,10 @@ def test_contradictions(book: Spellbook, memory: Write, a: str, b: str, parts: t
         (("2026-11-20.md", "Slept well for 7 hours."), ("2026-11-21.md", "Slept well for 8 hours.")),
         (("log.md", "## 2026-11-20\n\nSlept well for 7 hours."), ("log2.md", "## 2026-11-21\n\nSlept well for 8 hours.")),
         (("a.md", "# host-01\n\nThe disk holds 500 GB."), ("b.md", "# host-02\n\nThe disk holds 700 GB.")),
+        (
+            ("a.md", f"# host-01\n\n{KEYS} {TOKENS} {CATS} It holds 500 GB."),
+            ("b.md", f"# host-02\n\n{KEYS} {TOKENS} {CATS} It holds 700 GB."),
+        ),
     ],
 )
 def test_a_series_does_not_contradict_itself(book: Spellbook, write_note: Write, first: tuple[str, str], second: tuple[str, str]) -> None:

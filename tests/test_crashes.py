@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,8 @@ from pathlib import Path
 import pytest
 
 import spellbook
+from spellbook import config
+from tests.helpers import leads
 from tests.scratch import assert_equal_to_scratch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -101,3 +104,56 @@ def test_scribe_killed(vault: Path, tmp_path: Path) -> None:
     for stray in vault.rglob(".spellbook-*.tmp"):
         # A temporary file of a killed process holds nothing that anybody was told is kept.
         assert not stray.name.endswith(".md")
+
+
+MV = """
+import os, signal, sys
+import spellbook
+left = int(sys.argv[2])
+def hook(event, arguments):
+    global left
+    if event in {"os.rename", "os.remove", "os.mkdir"}:
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+with spellbook.open(sys.argv[1]) as book:
+    book.reindex()
+    sys.addaudithook(hook)
+    book.move(sys.argv[3], sys.argv[4])
+"""
+
+
+@pytest.mark.parametrize(("old", "new"), [("a", "b/c"), ("a/x.md", "y.md")], ids=["folder", "note"])
+def test_mv_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+    """Whenever kill -9 comes, between any two changes to the disk, nothing is lost, and the next call has all links lead where they led."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    texts = {
+        "a/x.md": "# X\n\n[[z]] [p](p.png) [out](../home.md)\n",
+        "a/z.md": "# Z\n\n[x](x.md) [[a/x]]\n",
+        "home.md": "[[a/x]] [[x]] ![p](a/p.png)\n",
+        "log/1.md": "[x](../a/x.md#x) [[z]]\n",
+    }
+    unfinished = 0
+    for step in range(1, 100):
+        vault = tmp_path / f"vault {step}"
+        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / f"state {step}"))
+        for path, text in {**texts, "a/p.png": "png"}.items():
+            (vault / path).parent.mkdir(parents=True, exist_ok=True)
+            (vault / path).write_text(text)
+        led = leads(vault)
+        child = subprocess.run([sys.executable, "-c", MV, str(vault), str(step), old, new], check=False)
+        plan = config.load(vault).state / "moving.json"
+        unfinished += plan.exists()
+        with spellbook.open(vault) as book:
+            book.refresh()
+            assert not plan.exists()
+            book.reindex()
+            is_done = not (vault / old).exists()
+            moved = {path: new + path.removeprefix(old) if is_done and path.startswith(old) else path for path in [*texts, "a/p.png"]}
+        assert leads(vault) == {(moved[path], number): moved[to] for (path, number), to in led.items()}
+        assert_equal_to_scratch(vault, tmp_path / f"scratch {step}")
+        if child.returncode == 0:
+            break
+        assert child.returncode == -signal.SIGKILL
+    assert is_done
+    assert unfinished > 3

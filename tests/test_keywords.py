@@ -26,6 +26,9 @@ class Shelf:
             "INSERT INTO words (rowid, body, parts) VALUES (?, ?, ?)", [(i, index_form(t), parts(t)) for i, t in enumerate(texts)]
         )
 
+    def __del__(self):
+        self.db.close()
+
     def frequency(self, part):
         return self.db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (part,)).fetchone()[0]
 

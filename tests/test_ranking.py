@@ -21,7 +21,7 @@ def candidate(path="a.md", semantic=None, keyword=None, *, id="", key="", import
 
 
 def ranked(*candidates, mode="both", half_lives=None):
-    return adjust(fuse(candidates, mode), half_lives or {}, NOW)
+    return adjust(fuse(candidates, mode), half_lives or {}, {}, NOW)
 
 
 def shares(each):
@@ -122,7 +122,7 @@ def test_a_reranker_moves_scores_and_says_so():
     """Its share is named like any other, and the sum holds."""
     found = fuse([candidate("a.md", 0.9), candidate("b.md", 0.8), candidate("c.md", 0.7)], "semantic")
     reranked(found, [0.1, 0.95], "judge")
-    found = adjust(found, {}, NOW)
+    found = adjust(found, {}, {}, NOW)
     assert [each.found.path for each in found] == ["b.md", "a.md", "c.md"]
     assert reasons(found[2]) == ["not seen by judge"]
     assert reasons(found[0]) == ["reranked 0.95 by judge"]

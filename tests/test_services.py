@@ -23,9 +23,9 @@ import pytest
 
 from spellbook import book as books
 from spellbook import config, models
-from spellbook.chunks import TEMPLATE
 from spellbook.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
 from spellbook.models import HashEmbedder
+from spellbook.notes import TEMPLATE
 
 KEY = "sk-very-secret-0123456789"
 TEXTS = ["the lighthouse keeper", "도커 컴포즈 설정", "a third text"]

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -13,6 +14,7 @@ from spellbook import sync
 from spellbook.catalog.schema import Known
 from spellbook.errors import EmbeddingError, StorageError
 from spellbook.notes import Stamp
+from spellbook.search import Question, Searcher
 from spellbook.sync import SETTLED_NS, Plan, is_unlikely, plan
 from tests.helpers import Counting, Failing, from_scratch, opened, told
 
@@ -100,7 +102,7 @@ def test_a_touched_file_is_unchanged(index, vault):
     generation = index.catalog.generation
     assert counts(sync.run(index)) == {"scanned": 4, "unchanged": 4}
     assert index.catalog.generation == generation
-    assert index.catalog.known()["f/0.md"].stamp.mtime_ns == 5
+    assert index.catalog.notes.known()["f/0.md"].stamp.mtime_ns == 5
 
 
 def rename(vault):
@@ -290,14 +292,14 @@ def test_of_two_files_with_one_id_the_older_keeps_it(vault, write_note, tmp_path
         report = sync.run(index)
         assert (holder(index, "abc"), holder(index, "a/copy")) == ({"z/original.md"}, {"a/copy.md"})
         assert report.failed == ()
-        [fault] = index.catalog.twins()
+        [fault] = index.catalog.notes.twins()
         assert (fault.path, "z/original.md" in fault.reason) == ("a/copy.md", True)
         write_note("z/original.md", "edited, so younger than its copy", id="abc")
         sync.run(index)
         assert holder(index, "abc") == {"z/original.md"}
         (vault / "z/original.md").unlink()
         sync.run(index)
-        assert index.catalog.twins() == ()
+        assert index.catalog.notes.twins() == ()
         assert (holder(index, "abc"), holder(index, "a/copy")) == ({"a/copy.md"}, set())
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
@@ -366,7 +368,7 @@ def test_a_path_is_an_id_of_its_own(vault, write_note, tmp_path):
         write_note("b.md", "two")
         sync.run(index)
         assert (holder(index, "b"), holder(index, "a")) == ({"b.md"}, {"a.md"})
-        assert [(fault.path, "b.md" in fault.reason) for fault in index.catalog.twins()] == [("a.md", True)]
+        assert [(fault.path, "b.md" in fault.reason) for fault in index.catalog.notes.twins()] == [("a.md", True)]
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
         (vault / "b.md").unlink()
         sync.run(index)
@@ -412,7 +414,60 @@ def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embe
         assert embedder.texts == ["text 00", "text 01", "text 02"]
         assert sync.embed(index, stop=lambda: embedder.taken() > 0) == 0
         assert sync.embed(index) == 37
-        assert index.catalog.pending() == []
+        assert index.catalog.waiting.in_order() == []
+
+
+def test_what_is_likely_to_be_asked_for_is_embedded_first(vault, write_note):
+    """What was just edited, then what many notes link to, then what is newer."""
+    day = 86_400
+    for i in range(4):
+        write_note(f"links {i}.md", f"[[hub]] {i}", age=(30 + i) * day)
+    write_note("hub.md", "the hub", age=60 * day)
+    write_note("edited.md", "edited", age=1)
+    write_note("recent.md", "recent", age=2 * day)
+    write_note("old.md", "old", age=50 * day)
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        sync.words(index)
+        sync.embed(index, most=8)
+    assert embedder.texts == ["edited", "recent", "the hub", *(f"[[hub]] {i}" for i in range(4)), "old"]
+
+
+def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
+    """A question in the midst of a long run, from another process too, puts what it found before the rest."""
+    for i in range(200):
+        write_note(f"{i:03}.md", f"{'lighthouse' if i in {120, 180} else 'text'} {i:03}", age=100 + i)
+
+    class Asked(Counting):
+        def embed_passages(self, texts):
+            if not self.texts:
+                with opened(vault) as other:
+                    answer = Searcher(other).ask(Question("lighthouse", "keyword", keywords=("lighthouse",)))
+                    assert (len(answer.hits), answer.index.pending) == (2, 200)
+            return super().embed_passages(texts)
+
+    embedder = Asked()
+    with opened(vault, embedder) as index:
+        sync.words(index)
+        assert sync.embed(index) == 200
+    places = [embedder.texts.index(f"lighthouse {i}") for i in (120, 180)]
+    assert (len(embedder.texts), sorted(places)) == (200, [32, 33])
+
+
+def test_a_search_waits_for_no_writer_to_say_what_it_found(vault, write_note):
+    """While another process commits, hits come at once, and only what is embedded next stays as it was."""
+    write_note("a.md", "lighthouse")
+    with opened(vault) as index, opened(vault) as other:
+        sync.words(index)
+        question = Question("lighthouse", "keyword", keywords=("lighthouse",))
+        searcher = Searcher(index)
+        with other.catalog._transaction("IMMEDIATE"):
+            started = time.monotonic()
+            assert len(searcher.ask(question).hits) == 1
+            assert time.monotonic() - started < 5
+            assert index.catalog.waiting.asked_for() == []
+        searcher.ask(question)
+        assert len(index.catalog.waiting.asked_for()) == 1
 
 
 def test_other_cutting_rules_cut_anew(vault, write_note, tmp_path):
@@ -433,7 +488,7 @@ def test_some_looks_at_the_paths_it_is_given(index, vault, write_note):
     (vault / "f/1.md").unlink()
     report = sync.some(index, ["new.md", "f/1.md", ".hidden.md", "never.md", "../x.md"])
     assert (report.added, report.removed) == (1, 1)
-    assert {path for path in index.catalog.known() if "/" not in path} == {"new.md"}
+    assert {path for path in index.catalog.notes.known() if "/" not in path} == {"new.md"}
 
 
 def test_a_deleted_state_is_rebuilt_equal(index, vault, tmp_path):
@@ -511,14 +566,16 @@ def scratch(vault, state):
         return told(index)
 
 
-def test_what_a_killed_write_left_is_swept(vault, write_note):
+def test_what_a_killed_write_left_is_swept(vault, write_note, monkeypatch):
     """Spellbook's own temporary files go once they are an hour old; younger ones and everybody else's stay."""
+    later = time.time() + 7200  # when a file was last changed in any way cannot be set back
     write_note("deep/a.md", "text")
     names = [".spellbook-0123456789abcdef.tmp", ".spellbook-fedcba9876543210.tmp", ".spellbook-mine.tmp", "note.tmp"]
     for name in names:
         (vault / "deep" / name).write_text("x")
         os.utime(vault / "deep" / name, (0, 0))
-    os.utime(vault / "deep" / names[1])
+    os.utime(vault / "deep" / names[1], (later, later))
+    monkeypatch.setattr(time, "time", lambda: later)
     with opened(vault) as index:
         sync.run(index)
     assert sorted(file.name for file in (vault / "deep").iterdir()) == sorted(["a.md", *names[1:]])

@@ -23,7 +23,9 @@ from spellbook.errors import (
     UnreadableNote,
     VaultNotFound,
 )
-from spellbook.vault import Vault, _stamp, digest, safe_name
+from spellbook.names import safe_name
+from spellbook.vault import Vault, digest
+from spellbook.vault.listing import stamp_of
 from tests.helpers import finished, python
 
 as_root = pytest.mark.skipif(os.name != "nt" and os.geteuid() == 0, reason="root may read everything")
@@ -137,7 +139,7 @@ def test_a_file_of_any_name_is_a_note_that_can_be_written(notes, vault, name):
     assert notes.read(name)[0] == b"old"
     notes.write(name, b"new", digest(b"old"))
     assert (vault / name).read_bytes() == b"new"
-    assert notes.restore(notes.remove(name, digest(b"new"))) == name
+    assert notes.trash.restore(notes.remove(name, digest(b"new"))) == name
     assert (vault / name).read_bytes() == b"new"
 
 
@@ -226,7 +228,7 @@ def test_only_notes_come_back_from_the_trash(notes, vault, path):
     for name in (".git/config", "notes.txt"):
         (vault / ".trash" / name).write_text("x")
     with pytest.raises((InvalidInput, PathOutsideVault, MemoryNotFound)):
-        notes.restore(path)
+        notes.trash.restore(path)
     assert (vault / ".trash" / ".git" / "config").exists()
 
 
@@ -364,7 +366,7 @@ def test_trash_and_restore_keep_what_is_there(notes, vault, write_note):
     assert (vault / ".trash/a/b.md").read_text() == "one"
     assert (vault / ".trash/a/b-2.md").read_text() == "two"
     write_note("a/b.md", "three")
-    assert notes.restore(".trash/a/b.md") == "a/b-2.md"
+    assert notes.trash.restore(".trash/a/b.md") == "a/b-2.md"
     assert ((vault / "a/b.md").read_text(), (vault / "a/b-2.md").read_text()) == ("three", "one")
     assert not (vault / ".trash/a/b.md").exists()
 
@@ -464,4 +466,4 @@ def test_a_file_put_in_the_place_of_another_has_another_stamp(notes, write_note)
 def test_a_stamp_fits_into_a_catalog():
     """Disks that number their files beyond 2^63 do not break it."""
     status = os.stat_result((0o100644, 2**64 - 1, 0, 1, 0, 0, 5, 0, 0, 0))
-    assert 0 <= _stamp(status).inode < 2**63
+    assert 0 <= stamp_of(status).inode < 2**63

@@ -52,7 +52,7 @@ def on_disk(vault: Path) -> dict[str, str]:
 
 
 def indexed(book: Spellbook) -> dict[str, str]:
-    return {path: known.sha256 for path, known in book.index.catalog.known().items()}
+    return {path: known.sha256 for path, known in book.index.catalog.notes.known().items()}
 
 
 def follows(book: Spellbook, seconds: float = 10) -> None:
@@ -342,7 +342,7 @@ def test_a_name_that_is_no_text_stops_nothing(book: Spellbook, vault: Path) -> N
     """A file whose name is not UTF-8 is reported, and watching goes on."""
     with watching(book):
         (vault / os.fsdecode(b"\xff.md")).write_text("x")
-        until(lambda: book.index.catalog.faults())
+        until(lambda: book.index.catalog.notes.faults())
         note(vault / "a.md")
         until(lambda: words(book, "lantern"))
 
@@ -408,7 +408,7 @@ def test_nothing_costs_nothing(book: Spellbook, vault: Path) -> None:
         note(vault / f"f{number % 20}" / f"{number}.md")
     with watching(book):
         follows(book, 60)
-        until(lambda: not book.index.catalog.changes(book.index.chroma.seq), 60)
+        until(lambda: not book.index.catalog.waiting.in_order(), 60)
         started, worked = time.monotonic(), time.process_time()
         threading.Event().wait(3)
         assert (time.process_time() - worked) / (time.monotonic() - started) < 0.05
@@ -422,7 +422,7 @@ def test_stopping_leaves_no_thread(book: Spellbook) -> None:
 
     for _ in range(3):
         with watching(book):
-            assert ours() == 3
+            assert ours() == 5
         assert ours() == 0
 
 

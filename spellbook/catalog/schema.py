@@ -4,9 +4,10 @@ What the catalog holds: its tables with their history, and their rows as the res
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from spellbook.database import Migration
 from spellbook.notes import Fault, Stamp
@@ -67,6 +68,61 @@ MIGRATIONS = (
         """,
         then="UPDATE files SET sha256 = '', read_ns = 0",
     ),
+    Migration(
+        """
+        CREATE TABLE uses (note TEXT PRIMARY KEY, count INTEGER, last REAL) WITHOUT ROWID;
+        CREATE TABLE measures (name TEXT, bucket INTEGER, day INTEGER, count INTEGER, PRIMARY KEY (name, bucket, day)) WITHOUT ROWID;
+        """
+    ),
+    Migration("CREATE TABLE spared (key TEXT PRIMARY KEY, until INTEGER) WITHOUT ROWID;"),
+    # What is counted and what waits for its vector is known without looking at every chunk, however large the vault.
+    Migration(
+        """
+        DROP TABLE claims;
+        CREATE TABLE pending (key TEXT PRIMARY KEY, owner TEXT DEFAULT '', until REAL DEFAULT 0) WITHOUT ROWID;
+        INSERT OR IGNORE INTO pending (key) SELECT key FROM chunks WHERE key NOT IN (SELECT key FROM vectors);
+        INSERT OR REPLACE INTO meta VALUES ('notes', (SELECT count(*) FROM notes)), ('chunks', (SELECT count(*) FROM chunks)),
+            ('pending', (SELECT count(*) FROM pending));
+        CREATE TRIGGER note_added AFTER INSERT ON notes BEGIN UPDATE meta SET value = value + 1 WHERE key = 'notes'; END;
+        CREATE TRIGGER note_dropped AFTER DELETE ON notes BEGIN UPDATE meta SET value = value - 1 WHERE key = 'notes'; END;
+        CREATE TRIGGER pending_added AFTER INSERT ON pending BEGIN UPDATE meta SET value = value + 1 WHERE key = 'pending'; END;
+        CREATE TRIGGER pending_dropped AFTER DELETE ON pending BEGIN UPDATE meta SET value = value - 1 WHERE key = 'pending'; END;
+        CREATE TRIGGER chunk_added AFTER INSERT ON chunks BEGIN
+            UPDATE meta SET value = value + 1 WHERE key = 'chunks';
+            INSERT OR IGNORE INTO pending (key) SELECT new.key WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
+        END;
+        CREATE TRIGGER chunk_dropped AFTER DELETE ON chunks BEGIN
+            UPDATE meta SET value = value - 1 WHERE key = 'chunks';
+            DELETE FROM pending WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
+        END;
+        CREATE TRIGGER chunk_rekeyed AFTER UPDATE OF key ON chunks BEGIN
+            DELETE FROM pending WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
+            INSERT OR IGNORE INTO pending (key) SELECT new.key WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
+        END;
+        CREATE TRIGGER vector_added AFTER INSERT ON vectors BEGIN DELETE FROM pending WHERE key = new.key; END;
+        """
+    ),
+    # Links as they are written; where they lead is a question to the files of that name, so that no note is read again for another.
+    Migration(
+        """
+        ALTER TABLE notes ADD COLUMN name TEXT;
+        CREATE INDEX notes_name ON notes (name);
+        CREATE TABLE links (
+            note INTEGER, ordinal INTEGER, name TEXT, target TEXT, fragment TEXT, markdown INTEGER, line INTEGER,
+            PRIMARY KEY (note, ordinal)
+        ) WITHOUT ROWID;
+        CREATE INDEX links_name ON links (name);
+        CREATE TABLE moves (old TEXT PRIMARY KEY, new TEXT, at REAL) WITHOUT ROWID;
+        """,
+        then="UPDATE files SET sha256 = '', read_ns = 0",
+    ),
+    # When a search last found, by words, what waits for its vector.
+    Migration(
+        """
+        ALTER TABLE pending ADD COLUMN asked REAL NOT NULL DEFAULT 0;
+        CREATE INDEX pending_asked ON pending (asked) WHERE asked > 0;
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -76,8 +132,7 @@ earlier catalog counted: readers who follow it see what a rebuilt one holds.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkRow:
+class ChunkRow(NamedTuple):
     """A chunk as stored; `words` are the six columns of the full-text index, `same` the hash of its folded text."""
 
     ordinal: int
@@ -95,6 +150,17 @@ class ChunkRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkRow:
+    """A link as stored: what its target is, and the `links.key` by which files are found for it."""
+
+    name: str
+    target: str
+    fragment: str
+    is_markdown: bool
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A file as it was read at `read_ns`: its stamp, hash and faults, and the note in it if it is one."""
 
@@ -106,10 +172,10 @@ class Entry:
     note: Mapping[str, Any] | None = None
     fields: frozenset[tuple[str, str]] = frozenset()
     chunks: tuple[ChunkRow, ...] = ()
+    links: tuple[LinkRow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What the catalog remembers of a file."""
 
     stamp: Stamp
@@ -117,8 +183,7 @@ class Known:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A chunk with what a hit shows of it; `lead` and `tail` frame the text of a part that was cut out of a table or of code."""
 
     chunk: int
@@ -142,6 +207,21 @@ class Found:
     meta: Mapping[str, Any]
     lead: str = ""
     tail: str = ""
+
+    @property
+    def note(self) -> str:
+        """The id of its note."""
+        return self.id.partition("#")[0]
+
+    @property
+    def hash(self) -> str:
+        """The hash by which a caller says which text it has seen."""
+        return hash_of(self.text)
+
+
+def hash_of(text: str) -> str:
+    """Return the hash by which a caller names the text of a section it has seen; blank lines around it do not count."""
+    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

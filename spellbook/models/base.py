@@ -56,6 +56,9 @@ class Embedder(Protocol):
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the model's own tokeniser makes of `text`; an estimate where it cannot be asked."""
 
+    def describe(self) -> str:
+        """Say what runs the model here, and why or why nothing does; "" if the name says it all. Loads nothing."""
+
 
 class Reranker(Protocol):
     """What search needs of a model that reads a question and a text together."""

@@ -1,5 +1,5 @@
 """
-A service's embedder with the calibration of its model, learnt once and kept.
+An embedder with the calibration of its model, learnt once and kept, where none is shipped.
 
 Vectors go out without their language and cosines on a scale, or not at all:
 what is stored is always of one kind.
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import secrets
 import threading
 import zipfile
 from collections.abc import Sequence
@@ -18,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spellbook import disk
 from spellbook.errors import EmbeddingError
 from spellbook.models.base import Embedder, Scale, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
@@ -64,6 +63,10 @@ class Calibrated:
         """Return what the embedder itself says."""
         return self.raw.count_tokens(text)
 
+    def describe(self) -> str:
+        """Return what the embedder itself says."""
+        return self.raw.describe()
+
     def _fitting(self, vectors: Vectors) -> Calibration:
         learnt = self._learnt()
         given, width = vectors.shape[-1], len(learnt.query.shift)
@@ -100,16 +103,11 @@ class Calibrated:
             return np.stack([self.raw.embed_query(text) for text in texts])
 
         learnt = calibrate(queries, self.raw.embed_passages)
-        unfinished = self._file.with_suffix(f".{os.getpid()}-{secrets.token_hex(4)}")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with unfinished.open("wb") as written:
-                learnt.save(written)
-            os.replace(unfinished, self._file)
+            with disk.replacing(self._file) as target:
+                learnt.save(target)
             with self._file.open("rb") as file:
                 return Calibration.load(file)  # as every later process reads it, to the last bit
         except OSError as error:
             raise EmbeddingError(f"{self._file} cannot be written ({error.strerror}).", "Make room there, or let it be written.") from error
-        finally:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()

@@ -68,7 +68,7 @@ class Onnx:
         for start in range(0, len(ids), WINDOW):
             part = ids[start : start + WINDOW]
             whole = np.array([[self._tokens.first, *part, self._tokens.last]], np.int32)
-            total = total + len(part) * self._session(ids=whole)[0]
+            total = total + len(part) * self._session({"ids": whole})[0]
         unit: Vectors = total / np.linalg.norm(total)
         return unit
 

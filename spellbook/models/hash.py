@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spellbook.chunks import TEMPLATE
 from spellbook.models.base import Scale, clean
-from spellbook.terms import estimate_tokens
+from spellbook.notes import TEMPLATE
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -50,4 +49,10 @@ class HashEmbedder:
 
     def count_tokens(self, text: str) -> int:
         """Return an estimate: there is no tokeniser to ask."""
+        from spellbook.terms import estimate_tokens
+
         return estimate_tokens(text)
+
+    def describe(self) -> str:
+        """There is nothing to say."""
+        return ""

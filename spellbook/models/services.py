@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from spellbook.chunks import TEMPLATE
 from spellbook.config import Service
 from spellbook.errors import InvalidInput
 from spellbook.models.base import Scale, clean, is_unhurried
 from spellbook.models.client import PASSAGES, QUERY, UNHURRIED, Client, Patience, TooLong
+from spellbook.models.families import FAMILIES, family
+from spellbook.notes import TEMPLATE
 from spellbook.terms import estimate_tokens
 
 if TYPE_CHECKING:
@@ -34,23 +35,6 @@ KEY = "SPELLBOOK_API_KEY"
 _MOST_TEXTS = 32
 _MOST_LETTERS = 32_000
 _SHORTEST = 100
-
-_SENTENCE = "Represent this sentence for searching relevant passages: "
-_INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
-
-_FAMILIES: dict[str, tuple[str, str, str]] = {
-    "nomic": (r"nomic-embed-text", "search_query: ", "search_document: "),
-    "gemma": (r"embedding-?gemma", "task: search result | query: ", "title: none | text: "),
-    "qwen3": (r"qwen3-embedding", _INSTRUCT, ""),
-    "mxbai": (r"mxbai-embed", _SENTENCE, ""),
-    "arctic2": (r"arctic-embed(?:2|.*v2)", "query: ", ""),
-    "arctic": (r"arctic-embed", _SENTENCE, ""),
-    "bge-zh": (r"bge-(?:small|base|large)-zh", "为这个句子生成表示以用于检索相关文章：", ""),
-    "bge": (r"bge-(?:small|base|large)", _SENTENCE, ""),
-    "e5-instruct": (r"(?<![a-z0-9])e5-.*(?:instruct|mistral)", f"{_INSTRUCT} ", ""),
-    "e5": (r"(?<![a-z0-9])e5(?![a-z0-9])", "query: ", "passage: "),
-}
-"""Families of models: how their names look, and what their model cards want before a question and before a passage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +152,10 @@ class ServiceEmbedder:
         """Return an estimate, a fifth above that for e5: few services tell, none for nothing, and to count too many is harmless."""
         return math.ceil(estimate_tokens(text) * 1.2)
 
+    def describe(self) -> str:
+        """Say where it runs."""
+        return self._service.url
+
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         batch: list[str] = []
         for text in texts:
@@ -245,13 +233,11 @@ def _dimensions(service: Service) -> int:
 
 def _prefixes(service: Service) -> tuple[str, str]:
     """Return what comes before a question and before a passage."""
-    family = service.options.get("prefix")
-    if family is not None and family not in {"none", *_FAMILIES}:
-        raise InvalidInput(f"prefix={family!r:.80} makes no sense.", f"It is none, {', '.join(_FAMILIES)}.")
-    for name, (looks, query, passage) in _FAMILIES.items():
-        if name == family or (family is None and re.search(looks, service.model.lower())):
-            return query, passage
-    return "", ""
+    said = service.options.get("prefix")
+    if said not in {None, "none", *FAMILIES}:
+        raise InvalidInput(f"prefix={said!r:.80} makes no sense.", f"It is none, {', '.join(FAMILIES)}.")
+    found = family(service.model) if said is None else FAMILIES.get(said)
+    return (found.query, found.passage) if found else ("", "")
 
 
 def _is_openai(service: Service) -> bool:

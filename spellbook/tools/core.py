@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial, wraps
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 import anyio.from_thread
-import anyio.to_thread
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
-from spellbook.book import Spellbook, when
-from spellbook.errors import InvalidInput, SpellbookError
-from spellbook.search import Answer
+from spellbook.book import Spellbook
+from spellbook.errors import InvalidInput
+from spellbook.rest import when
 from spellbook.tools import arguments as a
-from spellbook.tools import render
-from spellbook.write import Duplicate
+from spellbook.tools.base import ADD, CHANGE, READ, adder, as_json
 
-P = ParamSpec("P")
-_log = logging.getLogger(__name__)
-
-_READ = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-_ADD = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
-_CHANGE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
+if TYPE_CHECKING:
+    from spellbook.search import Answer
+    from spellbook.write import Duplicate
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
@@ -42,7 +33,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         Searching needs no session.
         """
         session, chunking, rules = book.rest(language)
-        return _json(
+        return as_json(
             session_id=session.id,
             created_at=when(session.created),
             expires_at=when(session.expires),
@@ -54,7 +45,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     def rest_end(session_id: a.SessionId = "") -> str:
         """End a REST session when everything is written; returns how many memories it stored. The guides may leave your context."""
         session = book.rest_end(session_id)
-        return _json(status="The REST session is ended; the guides may leave your context.", scribed_count=session.scribed)
+        return as_json(status="The REST session is ended; the guides may leave your context.", scribed_count=session.scribed)
 
     def scribe(
         chunk: a.ChunkArgument,
@@ -90,7 +81,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     def scribe_validate(chunk: a.ChunkArgument, source: a.Source = "", category: a.Category = "") -> str:
         """Check a chunk without writing it: errors, warnings (length, keywords, questions, entity types) and what it would repeat."""
         found, repeats = book.validate(chunk, source=source or None, category=category or None)
-        return _json(valid=not found.errors, errors=found.errors, warnings=found.warnings, duplicates=[_repeat(each) for each in repeats])
+        return as_json(valid=not found.errors, errors=found.errors, warnings=found.warnings, duplicates=[_repeat(each) for each in repeats])
 
     def memorize(
         query: a.Query,
@@ -139,45 +130,68 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800) -> str:
         """
-        The table of contents: categories with their topics, sizes and last updates, within 800 tokens.
+        The table of contents: categories and what they are for, their topics, sizes, last updates and what they are about.
 
         Load it at the start of a session to know what can be recalled.
         """
-        topics = book.topics_of(scope) if scope else book.topics()
-        return render.contents(topics, book.state(), max_tokens)
+        from spellbook.tools import render
+
+        return render.contents(book.contents(scope), book.state(), max_tokens, book.about)
 
     def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000) -> str:
-        """All chunks of one topic in reading order, with their ids and hashes. Name it as `topic` or `category/topic`."""
-        return render.topic(topic_id, book.topic(topic_id), max_tokens)
+        """All chunks of one topic in reading order, with ids and hashes, and what links to it. Name it `topic` or `category/topic`."""
+        from spellbook.tools import render
 
-    def revise(chunk_id: a.MemoryId, content: a.Content = "", metadata: a.Metadata = None, expected_hash: a.ExpectedHash = "") -> str:
+        found = book.topic(topic_id)
+        return render.topic(topic_id, found, max_tokens, book.backlinks({chunk.path for chunk in found}))
+
+    def show(id: a.ShownId, max_tokens: a.TopicTokens = 4_000) -> str:
         """
-        Correct a memory: replace the text of one section, set frontmatter keys, or both; nothing else in the file changes.
+        Read a note or one chunk by its id, as a hit or a pointer names it, with its hash; then what links to it and related notes.
+        """
+        from spellbook.tools import render
 
-        Prefer it to writing a near duplicate. Answers with the difference. CONFLICT means that the section changed
-        since you read it: read it again.
+        found = book.show(id)
+        return render.shown(found, book.around(found[0].path), max_tokens)
+
+    def revise(
+        chunk_id: a.MemoryId,
+        content: a.Content = "",
+        append: a.Append = "",
+        replace: a.Replace = None,
+        metadata: a.Metadata = None,
+        expected_hash: a.ExpectedHash = "",
+    ) -> str:
+        """
+        Correct a memory: the text of one section (new content, something to append, a phrase to replace), frontmatter keys, or both.
+
+        Nothing else in the file changes. Prefer it to writing a near duplicate. Answers with the difference and the
+        section's new hash. CONFLICT means that the section changed since you read it: read it again.
         """
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
-        done = book.revise(chunk_id, content or None, metadata, expected_hash or None)
-        return f"Revised {done.chunk_id} in {done.path}, generation {done.generation}.\n{done.difference or '(it said so already)'}"
+        phrase, every = a.phrase(replace)
+        asked = {"append": append or None, "replace": phrase, "every": every}
+        done = book.revise(chunk_id, content or None, metadata, expected_hash or None, **asked)
+        said = f"Revised {done.chunk_id} in {done.path}, generation {done.generation}, hash: {done.hash}."
+        return f"{said}\n{done.difference or '(it said so already)'}"
 
     def erase(chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False) -> str:
         """
         Erase a memory by chunk_id (or a whole note by its path), or every note of a topic by topic_id.
 
-        It goes to the vault's .trash folder, from where a person can take it back; hard=true deletes it for good.
+        It goes to the vault's .trash folder, from where it can be had back; hard=true deletes it for good.
         """
         if bool(chunk_id) == bool(topic_id):
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
         done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id, hard=hard)
-        return _json(status="erased", chunk_ids=list(done.chunk_ids)[:100], trash=list(done.trash)[:100], generation=done.generation)
+        return as_json(status="erased", chunk_ids=list(done.chunk_ids)[:100], trash=list(done.trash)[:100], generation=done.generation)
 
     def stats() -> str:
         """Counts and sizes: notes, chunks, pending vectors, chunks by category, faults in the vault's files."""
         book.refresh()
         status = book.status()
-        return _json(**{**status, "faults": status["faults"][:20], "fault_count": len(status["faults"])})
+        return as_json(**{**status, "faults": status["faults"][:20], "fault_count": len(status["faults"])})
 
     def rebuild_index(ctx: Context) -> str:
         """Read every note again and bring the index up to the vault. Texts embedded before are not embedded again."""
@@ -186,22 +200,23 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             anyio.from_thread.run(ctx.report_progress, done, total, stage)
 
         report = book.reindex(full=True, progress=progress)
-        return _json(status="rebuilt", **{**report.as_dict(), "failed": [asdict(fault) for fault in report.failed[:20]]})
+        return as_json(status="rebuilt", **{**report.as_dict(), "failed": [asdict(fault) for fault in report.failed[:20]]})
 
-    add = _adder(mcp)
-    add(rest, "Begin writing memories", _ADD)
-    add(rest_end, "End writing memories", _ADD)
-    add(scribe, "Write a memory", _ADD)
-    add(scribe_chunk, "Write finished chunks", _ADD)
-    add(scribe_validate, "Check a chunk", _READ)
-    add(memorize, "Recall by meaning", _READ)
-    add(find, "Recall by words", _READ)
-    add(search, "Recall", _READ)
-    add(get_index, "Table of contents", _READ)
-    add(get_topic, "Read a topic", _READ)
-    add(revise, "Correct a memory", _CHANGE)
-    add(erase, "Erase a memory", _CHANGE)
-    add(stats, "State of the index", _READ)
+    add = adder(mcp)
+    add(rest, "Begin writing memories", ADD)
+    add(rest_end, "End writing memories", ADD)
+    add(scribe, "Write a memory", ADD)
+    add(scribe_chunk, "Write finished chunks", ADD)
+    add(scribe_validate, "Check a chunk", READ)
+    add(memorize, "Recall by meaning", READ)
+    add(find, "Recall by words", READ)
+    add(search, "Recall", READ)
+    add(get_index, "Table of contents", READ)
+    add(get_topic, "Read a topic", READ)
+    add(show, "Read a memory", READ)
+    add(revise, "Correct a memory", CHANGE)
+    add(erase, "Erase a memory", CHANGE)
+    add(stats, "State of the index", READ)
     add(rebuild_index, "Rebuild the index", ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True))
 
 
@@ -211,44 +226,21 @@ _STATUS_OPEN = {
 }
 
 
-def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
-    """Run a tool in a thread, and have its SpellbookErrors reach the model with their code and hint."""
-
-    @wraps(tool)
-    async def run(*args: P.args, **kwargs: P.kwargs) -> str:
-        try:
-            # Left behind when the client cancels or goes, so that a long job keeps no server alive.
-            return await anyio.to_thread.run_sync(partial(tool, *args, **kwargs), abandon_on_cancel=True)
-        except SpellbookError as error:
-            raise ToolError(f"{error.code}: {error}") from error
-        except Exception as error:
-            _log.exception("%s failed", tool.__name__)
-            raise ToolError(f"INTERNAL_ERROR: {type(error).__name__}. The server's log says more; please report it.") from error
-
-    return run
-
-
-def _adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations], None]:
-    def add(tool: Callable[..., str], title: str, annotations: ToolAnnotations) -> None:
-        # One text for the model; a structured copy would cost its tokens twice.
-        mcp.add_tool(told(tool), title=title, annotations=annotations, structured_output=False)
-
-    return add
-
-
 def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> dict[str, Any]:
     return {"limit": limit, "filter": filter, "min_score": min_score, "max_tokens": max_tokens}
 
 
 def _answer(found: Answer, form: str) -> str:
-    return render.answer(found) if form == "text" else _json(**render.fenced(found).as_dict())
+    from spellbook.tools import render
+
+    return render.answer(found) if form == "text" else as_json(**render.fenced(found).as_dict())
 
 
 def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, category: str, force: bool) -> list[str]:
     done = book.scribe_all(chunks, source=source or None, category=category or None, force=force, session=session_id)
     if not done.written:
         return [
-            _json(
+            as_json(
                 status="warning" if repeats else "not written",
                 message="Something like it is there already; nothing was written. Revise that one, or pass force=true."
                 if repeats
@@ -259,21 +251,23 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
             for repeats, warnings in zip(done.duplicates, done.warnings, strict=True)
         ]
     return [
-        _json(
+        as_json(
             status="success",
-            message="Written; it is findable now." if not each.pending else "Written; findable by words now, by meaning later.",
+            message=_written(each.pending, bool(repeats)),
             chunk_id=each.chunk_id,
             path=each.path,
             generation=each.generation,
             warnings=list(warnings),
+            **({"duplicates": [_repeat(repeat) for repeat in repeats]} if repeats else {}),
         )
-        for each, warnings in zip(done.written, done.warnings, strict=True)
+        for each, warnings, repeats in zip(done.written, done.warnings, done.duplicates, strict=True)
     ]
+
+
+def _written(is_pending: bool, is_like_another: bool) -> str:
+    said = "Written; findable by words now, by meaning later." if is_pending else "Written; it is findable now."
+    return said + (" It may say what another one says: look at duplicates, and merge the two if so." if is_like_another else "")
 
 
 def _repeat(duplicate: Duplicate) -> dict[str, Any]:
     return asdict(duplicate)
-
-
-def _json(**fields: Any) -> str:
-    return json.dumps(fields, ensure_ascii=False, default=str)

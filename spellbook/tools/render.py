@@ -7,19 +7,33 @@ Text that came from outside is fenced and named as data, whatever it says.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from spellbook import packing
+from spellbook.broken import Offer
 from spellbook.catalog.schema import Found, Topic
+from spellbook.contents import About, Category
+from spellbook.filters import fold
+from spellbook.moves import Changed, Left, Moved
+from spellbook.neighbours import Around, Backlink, Related
 from spellbook.packing import flat
 from spellbook.ranking import Hit
 from spellbook.search import Answer, State
 from spellbook.terms import estimate_tokens
-from spellbook.write import hash_of
 
 _MORE_TOKENS = 30
 """Room kept for the line that says what was left out."""
+
+_AROUND = 0.2
+"""Largest share of an answer for what is around a note or a topic."""
+
+_MOVE_TOKENS = 2_000
+_MOST_LEFT = 20
+_MOST_KEYWORDS = 4
+_NAMED = 0.6
+"""Share of a category's room for the names of its topics, if there are too many; the rest tells what they are about."""
 
 _OUTSIDE = re.compile(r"(?i)https?:|ftp:|file:|.*\.pdf\b")
 
@@ -43,59 +57,132 @@ def indexline(state: State) -> str:
     return f"(index: {state.notes} notes, {state.chunks} chunks, generation {state.generation}{waiting}{degraded})"
 
 
-def topic(name: str, chunks: Sequence[Found], max_tokens: int) -> str:
-    """Return a topic's chunks in reading order, and pointers to what does not fit."""
-    left = max_tokens
-    parts = [f"Topic {flat(name)}: {len({chunk.path for chunk in chunks})} notes, {len(chunks)} chunks."]
+def topic(name: str, chunks: Sequence[Found], max_tokens: int, backlinks: Sequence[Backlink]) -> str:
+    """Return a topic's chunks in reading order, what links to it from elsewhere, and pointers to what does not fit."""
+    linked = _near("Linked from", backlinks, int(max_tokens * _AROUND))
+    head = f"Topic {flat(name)}: {len({chunk.path for chunk in chunks})} notes, {len(chunks)} chunks."
+    return "\n\n".join([head, *_read(chunks, max_tokens - _cost(linked), "search within the topic"), *linked])
+
+
+def shown(chunks: Sequence[Found], around: Around, max_tokens: int) -> str:
+    """Return a note or one chunk of it, what links to it and related notes, and pointers to what does not fit."""
+    linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
+    related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
+    return "\n\n".join([*_read(chunks, max_tokens - _cost([*linked, *related]), "read a chunk by its id"), *linked, *related])
+
+
+def _read(chunks: Sequence[Found], room: int, instead: str) -> list[str]:
+    parts: list[str] = []
     pointers: list[str] = []
     for chunk in chunks:
         text = chunk.text.strip()
         size = estimate_tokens(text) + 40
-        if size <= left:
-            left -= size
+        if size <= room:
+            room -= size
             source = chunk.meta.get("source")
-            parts.append(f"{_head(chunk)} hash: {hash_of(chunk.text)}\n{_fenced(text, str(source or ''))}")
+            parts.append(f"{_head(chunk)} hash: {chunk.hash}\n{_fenced(text, str(source or ''))}")
         elif len(pointers) < 50:
             pointers.append(f"- {_head(chunk)} about {size - 40} tokens")
-    left_out = len(chunks) - (len(parts) - 1)
-    if left_out:
-        parts.append(f"{left_out} chunks did not fit; ask with a larger max_tokens or search within the topic:\n" + "\n".join(pointers))
-    return "\n\n".join(parts)
+    if len(parts) < len(chunks):
+        listed = "\n".join(pointers)
+        parts.append(f"{len(chunks) - len(parts)} chunks did not fit; ask with a larger max_tokens or {instead}:\n{listed}")
+    return parts
 
 
-def contents(topics: Sequence[Topic], state: State, max_tokens: int) -> str:
-    """Return the table of contents: categories with their topics, largest first, within `max_tokens`."""
-    categories: dict[str, list[Topic]] = {}
-    for each in topics:
-        categories.setdefault(each.category, []).append(each)
-    lines = [f"{state.notes} notes, {state.chunks} chunks, {len(topics)} topics in {len(categories)} categories."]
+def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list[str]:
+    """Notes around one under a heading, as many as there is room for."""
+    lines = [f"{heading} {len(listed)} note{'s' * (len(listed) != 1)}:"]
+    for each in listed:
+        why = f": {flat('; '.join(each.why))}" if isinstance(each, Related) else ""
+        line = f"- [{flat(each.title)}] id: {flat(each.id)} ({flat(each.path)}){why}"
+        if _cost([*lines, line]) > room - _MORE_TOKENS:
+            lines.append(f"- … {len(listed) - len(lines) + 1} more")
+            break
+        lines.append(line)
+    return ["\n".join(lines)] if listed else []
+
+
+def moved(done: Moved, is_preview: bool) -> str:
+    """Return what a move did, or would do, with as much of the differences as there is room for."""
+    links = sum(each.links for each in done.changed)
+    what = f"files {len(done.moved)}, notes mended {len(done.changed)}, links in them {links}; generation {done.generation}"
+    head = f"{'Would move' if is_preview else 'Moved'} {flat(done.old)} to {flat(done.new)}: {what}."
+    return "\n".join([head, *_mended(done.changed, done.left)])
+
+
+def offered(made: Offer, is_preview: bool) -> str:
+    """Return which links lead nowhere, and what mends them, or did."""
+    unknown = [guess for guess in made.guesses if guess.path is None]
+    head = f"{'Would mend' if is_preview else 'Mended'} links: {sum(each.links for each in made.changed)}; leading nowhere: {len(unknown)}."
+    nowhere = [
+        f"- {flat(each.source)}:{each.line} {flat(each.target)}" + (f" (perhaps {flat(', '.join(each.perhaps))})" if each.perhaps else "")
+        for each in unknown[:_MOST_LEFT]
+    ]
+    return "\n".join([head, *nowhere, *_mended(made.changed, made.left)])
+
+
+def _mended(changed: Sequence[Changed], left: Sequence[Left]) -> list[str]:
+    parts = [f"{flat(each.path)}: {flat(each.reason)}" for each in left[:_MOST_LEFT]]
+    room = _MOVE_TOKENS
+    for number, each in enumerate(changed):
+        room -= _cost([each.difference])
+        if room < 0:
+            return [*parts, f"… and {len(changed) - number} notes more"]
+        parts.append(each.difference)
+    return parts
+
+
+def contents(categories: Sequence[Category], state: State, max_tokens: int, about: Callable[[Topic], About]) -> str:
+    """
+    Return the table of contents within `max_tokens`: categories with their topics, largest first.
+
+    What room is left tells what the topics are about, the largest first.
+    """
+    topics = sum(len(each.topics) for each in categories)
+    lines = [f"{state.notes} notes, {state.chunks} chunks, {topics} topics in {len(categories)} categories."]
     last = ["", "get_topic(topic) reads a topic; search(query) finds across all."]
     left = max_tokens - _cost([*lines, *last])
-    ordered = sorted(categories.items(), key=lambda pair: -sum(each.chunks for each in pair[1]))
-    for number, (category, listed) in enumerate(ordered):
+    shown: dict[int, Topic] = {}
+    for number, category in enumerate(categories):
         # What a small category leaves over is for those after it.
-        shown = _category(category, listed, left // (len(ordered) - number))
-        if _cost(shown) > left - _MORE_TOKENS * (number + 1 < len(ordered)):
-            lines.append(f"\n… {len(ordered) - number} smaller categories: search, or get_index with a larger max_tokens")
+        held, listed = _category(category, left // (len(categories) - number))
+        if _cost(held) > left - _MORE_TOKENS * (number + 1 < len(categories)):
+            lines.append(f"\n… {len(categories) - number} smaller categories: search, or get_index with a larger max_tokens")
             break
-        left -= _cost(shown)
-        lines += shown
+        left -= _cost(held)
+        shown |= {len(lines) + 1 + i: topic for i, topic in enumerate(listed)}
+        lines += held
+    for at, topic in sorted(shown.items(), key=lambda pair: -pair[1].chunks):
+        if left < _MORE_TOKENS:
+            break
+        line = lines[at] + _told(topic, about(topic))
+        if (more := _cost([line]) - _cost([lines[at]])) <= left:
+            lines[at], left = line, left - more
     return "\n".join([*lines, *last])
 
 
-def _category(category: str, topics: Sequence[Topic], room: int) -> list[str]:
-    """A category's heading and as many of its topics as there is room for."""
-    newest = max(each.updated for each in topics)[:10]
-    name = flat(category) or "(no category)"
-    lines = [f"\n{name}: {len(topics)} topics, {sum(each.chunks for each in topics)} chunks, last update {newest}"]
+def _category(category: Category, room: int) -> tuple[list[str], list[Topic]]:
+    """A category's heading and as many of its topics as there is room for, and these topics."""
+    name = flat(category.name) or "(no category)"
+    what = f" ({flat(category.description)})" if category.description else ""
+    lines = [f"\n{name}{what}: {len(category.topics)} topics, {category.chunks} chunks, last update {category.updated[:10]}"]
     room -= _cost(lines)
-    for shown, each in enumerate(topics):
-        line = f"- {flat(each.topic) or '(top folder)'} ({each.chunks}, {each.updated[:10]})"
-        room -= _cost([line])
-        if room < _MORE_TOKENS * (shown + 1 < len(topics)):
-            return [*lines, f"- … {len(topics) - shown} smaller topics: get_index(scope={category!r})"]
-        lines.append(line)
-    return lines
+    rows = [f"- {flat(each.topic) or '(top folder)'} ({each.chunks}, {each.updated[:10]})" for each in category.topics]
+    costs = list(accumulate(_cost([row]) for row in rows))
+    if costs[-1] <= room:
+        return lines + rows, list(category.topics)
+    # Where not all can be named, the largest are named and told of.
+    shown = sum(cost <= room * _NAMED - _MORE_TOKENS for cost in costs)
+    more = f"get_index(scope={category.name!r})" if category.name else "get_index with a folder as scope, or a larger max_tokens"
+    return [*lines, *rows[:shown], f"- … {len(rows) - shown} smaller topics: {more}"], list(category.topics[:shown])
+
+
+def _told(topic: Topic, about: About) -> str:
+    """What a topic is about, to follow its line."""
+    title = about.title if fold(about.title) not in fold(topic.topic) else ""
+    said = ": ".join(filter(None, (flat(title), flat(about.summary))))
+    words = f" [{', '.join(map(flat, topic.keywords[:_MOST_KEYWORDS]))}]" if topic.keywords else ""
+    return f": {said}{words}" if said else words
 
 
 def _cost(lines: Sequence[str]) -> int:

@@ -1,105 +1,92 @@
 """
-The figures of the main road, as ratios taken in one run: `make bench`.
+All figures in one table, as Markdown on stdout: `make bench`, `make bench ARGS="--only stages,queries --notes 1000"`.
 
-Notes are generated, or taken from SPELLBOOK_BENCH_VAULT; the embedder is `hash`, so that the store is
-measured and not a model.
+Each part of the table is measured in a process of its own, and one that fails loses no other's figures. What is measured is told on
+stderr as it is. A figure fails nothing: machines are shared and noisy, so read the ratios, which are taken in one run.
 """
 
 from __future__ import annotations
 
-import hashlib
+import argparse
+import contextlib
 import os
-import random
-import shutil
-import statistics
-import subprocess
+import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 
-import spellbook
-from spellbook.notes import parse
-from tests.benchmarks.corpora import WORDS
+from tests.benchmarks.children import apart
+from tests.benchmarks.sizes import Sizes
+from tests.benchmarks.table import Failure, Figure, table
 
-NOTES = int(os.environ.get("SPELLBOOK_BENCH_NOTES", "2000"))
-
-
-def generate(vault: Path, count: int) -> None:
-    """Write `count` notes of about 5 KB, the same ones each time."""
-    random.seed(1)
-    for i in range(count):
-        sections = "\n\n".join(f"## Section {j} {random.choice(WORDS)}\n\n{' '.join(random.choices(WORDS, k=120))}" for j in range(5))
-        file = vault / f"area {i % 20}" / f"topic {i % 60}" / f"note {i}.md"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"---\ntopic: topic {i % 60}\ntags: [bench]\n---\n# Note {i}\n\n{sections}\n", "utf-8")
-
-
-def seconds(action: Callable[[], object], repeat: int = 5) -> float:
-    """Return the median seconds that `action` takes."""
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def process(*args: str) -> Callable[[], object]:
-    """Return an action that runs `spellbook` with `args` as a whole process."""
-    return lambda: subprocess.run([sys.executable, "-m", "spellbook", *args], check=True, capture_output=True)
-
-
-def bare(vault: Path) -> float:
-    """Return the seconds to read, hash and block-parse every note: what stage one cannot go below."""
-
-    def work() -> None:
-        for file in vault.rglob("*.md"):
-            data = file.read_bytes()
-            hashlib.sha256(data).hexdigest()
-            parse(file.name, data)
-
-    return seconds(work, 1)
+PARTS = ("stages", "processes", "queries", "vectors", "engine", "growth", "archives")
+"""Modules of this package that have `figures(folder, sizes)`."""
 
 
 def main() -> None:
-    """Measure and print the table."""
-    folder = Path(tempfile.mkdtemp(prefix="spellbook-bench-"))
-    os.environ["SPELLBOOK_STATE"] = str(folder / "state")
-    os.environ["SPELLBOOK_EMBEDDER"] = "hash"
-    try:
-        vault = Path(os.environ.get("SPELLBOOK_BENCH_VAULT", folder / "vault"))
-        if not vault.exists():
-            generate(vault, NOTES)
-        floor = bare(vault)
-        with spellbook.open(vault) as book:
-            words = seconds(lambda: book.reindex(words_only=True), 1)
-            rest = seconds(book.reindex, 1)
-            counts = book.index.catalog.counts()
-            queries = [f"{a} {b}" for a in WORDS[:8] for b in WORDS[8:]]
-            rows = [
-                ("stage one, against read + sha256 + parse", words, words / floor),
-                ("stage two with the hash embedder, against stage one", rest, rest / words),
-                ("no-op in a warm process, against stage one", noop := seconds(book.reindex), noop / words),
-            ]
-            for name, verb in (("find", book.find), ("memorize", book.memorize), ("search", book.search)):
-                book.watching = True
-                verb(queries[0])
-                taken = [seconds(lambda verb=verb, query=query: verb(query), 1) for query in queries]  # type: ignore[misc]
-                rows.append((f"{name}, p50 (p99 {sorted(taken)[-1] * 1000:.1f} ms)", statistics.median(taken), float("nan")))
-        click = seconds(lambda: subprocess.run([sys.executable, "-c", "import click"], check=True))
-        help_, again = seconds(process("--help")), seconds(process("--vault", str(vault), "reindex", "--quiet"))
-        rows += [
-            ("spellbook --help, against bare import of click", help_, help_ / click),
-            ("no-op reindex as a process, against bare import of click", again, again / click),
-        ]
-        print(f"{counts.notes} notes, {counts.chunks} chunks\n")
-        print(f"| {'figure':<58} | {'ms':>9} | {'ratio':>6} |\n| {'-' * 58} | {'-' * 9} | {'-' * 6} |")
-        for name, value, ratio in rows:
-            print(f"| {name:<58} | {value * 1000:9.1f} | {'' if ratio != ratio else f'{ratio:.2f}':>6} |")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    """Measure what is asked for and print the table, whatever became of it."""
+    given = _arguments()
+    sizes = Sizes(given.notes, given.chunks, tuple(given.growth), given.rounds)
+    rows: list[Figure | Failure] = []
+    started, load = time.monotonic(), _load()
+    with tempfile.TemporaryDirectory(prefix="spellbook-bench-", ignore_cleanup_errors=True) as place:
+        for name in [name for name in os.environ if name.startswith("SPELLBOOK_")]:
+            del os.environ[name]
+        os.environ["SPELLBOOK_CACHE"] = str(Path(place) / "cache")
+        try:
+            for row in measured(given.only, sizes, Path(place)):
+                print(f"{time.monotonic() - started:5.0f} s {row.row}", file=sys.stderr, flush=True)
+                rows.append(row)
+        except KeyboardInterrupt:
+            rows.append(Failure("what comes after", "interrupted"))
+    print(f"{_machine()}; load {load} before and {_load()} after {time.monotonic() - started:,.0f} s.\n")
+    print("\n".join(table(rows)))
+
+
+def measured(parts: Sequence[str], sizes: Sizes, place: Path) -> Iterator[Figure | Failure]:
+    """Measure parts one after another, each in a folder in `place` that is gone afterwards."""
+    for part in parts:
+        print(f"{part} …", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
+            try:
+                yield from apart(import_module(f"tests.benchmarks.{part}").figures, Path(folder), sizes)
+            except (ImportError, RuntimeError) as error:
+                yield Failure(part, str(error))
+
+
+def _arguments() -> argparse.Namespace:
+    usual = Sizes()
+    parser = argparse.ArgumentParser(prog="make bench", description="Measure and print one table of figures with their aims.")
+    parser.add_argument("--only", type=_parts, default=PARTS, metavar="PART,…", help=f"parts of {', '.join(PARTS)}; all unless said")
+    parser.add_argument("--notes", type=int, default=usual.notes, help="notes of the vault that is indexed (%(default)s)")
+    parser.add_argument("--chunks", type=int, default=usual.chunks, help="chunks of the vault that is asked (%(default)s)")
+    parser.add_argument(
+        "--growth", type=int, nargs="+", default=usual.growth, metavar="NOTES", help="sizes to compare; 1000 10000 unless said"
+    )
+    parser.add_argument("--rounds", type=int, default=usual.rounds, help="questions and edits to endure; 0 leaves them out (%(default)s)")
+    return parser.parse_args()
+
+
+def _parts(listed: str) -> tuple[str, ...]:
+    parts = tuple(listed.split(","))
+    if unknown := set(parts) - set(PARTS):
+        raise argparse.ArgumentTypeError(f"there is no part {', '.join(sorted(unknown))}")
+    return parts
+
+
+def _machine() -> str:
+    processors = "processor"
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processors = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return f"{platform.system()}, {os.cpu_count()} × {processors}, Python {platform.python_version()}"
+
+
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
 
 
 if __name__ == "__main__":

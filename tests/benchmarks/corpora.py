@@ -17,12 +17,6 @@ from pathlib import Path
 from spellbook.notes import Block, Note, parse
 
 LANGUAGES = ("en", "ar", "de", "el", "es", "hi", "ro", "ru", "th", "tr", "vi", "zh")
-WORDS = (
-    *("harbor", "lantern", "granite", "meadow", "copper", "orchard", "useState", "error_boundary"),
-    *("도커", "컨테이너", "배포", "설정", "세션", "결정", "retry", "timeout"),
-)
-"""What generated notes are made of, where only their size and number matter."""
-
 SEEN = 120
 """The shipped calibration has seen the first half of XQuAD's paragraphs; the others tell whether that matters."""
 

@@ -1,4 +1,4 @@
-"""How well a ranking answers, in the field's own figures. Pure."""
+"""How well a ranking answers, in the field's own figures."""
 
 from __future__ import annotations
 

@@ -1,0 +1,146 @@
+"""
+Blobs: contents of files, each kept once under its sha256, read back when it is written.
+
+As gzip where that saves room, so that nothing here needs Spellbook to be read:
+`zcat` will do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Collection, Iterator
+from itertools import chain
+from pathlib import Path
+
+from spellbook import disk
+from spellbook.errors import StorageError
+
+_PIECE = 1 << 20
+_SAMPLE = 1 << 16
+_WORTH = 0.9  # of its size a compressed sample has at most, else a content is kept as it is
+
+
+class Blobs:
+    """The contents in `folder`/blobs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def make(self, name: str = "") -> Path:
+        """Make the folder for contents whose hash begins with `name`. Raises StorageError."""
+        place = self._folder / "blobs" / name
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"{place}: the folder for snapshots cannot be made ({error.strerror}).", "Set SPELLBOOK_DATA to another one."
+            ) from error
+        return place
+
+    def has(self, sha256: str) -> bool:
+        """Say whether a content is there."""
+        return self._find(sha256) is not None
+
+    def keep(self, pieces: Iterator[bytes], trusted: Collection[str]) -> tuple[str, int]:
+        """
+        Keep a content, and return its hash and what it takes on the disk, 0 if it is there already.
+
+        What is there is read to see whether it is whole, unless it is `trusted`.
+        Raises StorageError, and what `pieces` raises.
+        """
+        first = next(pieces, b"")
+        is_packed = len(zlib.compress(first[:_SAMPLE], 1)) < _WORTH * len(first[:_SAMPLE])
+        sha256 = hashlib.sha256()
+
+        def hashed() -> Iterator[bytes]:
+            for piece in chain((first,), pieces):
+                sha256.update(piece)
+                yield piece
+
+        self.make()
+        temporary = disk.aside(self._folder)
+        try:
+            with temporary.open("xb") as file:
+                if is_packed:
+                    with gzip.GzipFile("", "wb", 6, file, mtime=0) as target:
+                        target.writelines(hashed())
+                else:
+                    file.writelines(hashed())
+                if not hasattr(os, "sync"):  # else all are written down at once, in the end
+                    file.flush()
+                    os.fsync(file.fileno())
+            name = sha256.hexdigest()
+            there = self._find(name)
+            if there is not None and (name in trusted or _hash(there) == name):
+                return name, 0
+            place = self.make(name[:2]) / (name + ".gz" * is_packed)
+            size = temporary.stat().st_size
+            os.replace(temporary, place)
+            if _hash(place) != name:
+                place.unlink()
+                raise StorageError(f"{place}: what was written does not read back as it was.", "The disk fails; nothing was kept.")
+            return name, size
+        except OSError as error:
+            raise disk.storage_error(str(self._folder), error) from error
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+
+    def pieces(self, sha256: str, name: str) -> Iterator[bytes]:
+        """Yield a content; raises StorageError, which calls it `name`, at the end at the latest, if it is not what it was."""
+        blob = self._find(sha256)
+        if blob is None:
+            raise StorageError(f"{name}: its content is missing in {self._folder}.", "Restore another snapshot.")
+        read = hashlib.sha256()
+        try:
+            for piece in _read(blob):
+                read.update(piece)
+                yield piece
+        except (OSError, EOFError, zlib.error) as error:
+            raise StorageError(f"{blob}: cannot be read ({error}).", "Restore another snapshot.") from error
+        if read.hexdigest() != sha256:
+            raise StorageError(f"{name}: what {self._folder} has of it is damaged.", "Restore another snapshot.")
+
+    def check(self, sha256: str) -> str:
+        """Return what is wrong with a content, missing or damaged, "" if nothing is; a damaged one is deleted, to be kept anew."""
+        blob = self._find(sha256)
+        if blob is None:
+            return "missing"
+        if _hash(blob) == sha256:
+            return ""
+        blob.unlink(missing_ok=True)
+        return "damaged"
+
+    def sweep(self, needed: Collection[str]) -> None:
+        """Delete all contents but those `needed`, and what a process that was killed left."""
+        for blob in self._folder.glob("blobs/??/*"):
+            if blob.name.removesuffix(".gz") not in needed:
+                blob.unlink(missing_ok=True)
+        for stray in self._folder.iterdir():
+            if disk.TEMPORARY.fullmatch(stray.name):
+                stray.unlink(missing_ok=True)
+
+    def _find(self, sha256: str) -> Path | None:
+        place = self._folder / "blobs" / sha256[:2] / sha256
+        return next((each for each in (place.with_name(f"{sha256}.gz"), place) if each.exists()), None)
+
+
+def _read(blob: Path) -> Iterator[bytes]:
+    with gzip.open(blob, "rb") if blob.suffix == ".gz" else blob.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def _hash(blob: Path) -> str | None:
+    """The hash of a blob's content, None if it cannot be read."""
+    sha256 = hashlib.sha256()
+    try:
+        for piece in _read(blob):
+            sha256.update(piece)
+    except (OSError, EOFError, zlib.error):
+        return None
+    return sha256.hexdigest()

@@ -1,0 +1,488 @@
+"""
+Snapshots: the vault as it was on earlier days, kept outside of it.
+
+`<name>.json.gz` lists the files of one moment, a line each, and `blobs` hold
+what was in them, so that a snapshot costs what has changed. A snapshot is there
+when its list is, whoever was killed before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import gzip
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from spellbook import disk
+from spellbook.archive.blobs import Blobs
+from spellbook.archive.tree import Item, tree
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, StorageError, UnreadableNote
+from spellbook.notes import Fault, Stamp
+from spellbook.sync import SETTLED_NS, Progress
+from spellbook.vault import IGNORE_FILE, Vault
+
+DAYS, WEEKS, MONTHS = 7, 4, 12
+"""Of so many days, weeks and months the last snapshot is kept; all of the last 24 hours are."""
+
+LATEST = "latest"
+
+_ENDING = ".json.gz"
+_NAME = "%Y-%m-%dT%H-%M-%SZ"
+_RESTORING = "restoring.json"
+_RESERVE = 200_000_000
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot: its name, which is its time in UTC, what it holds in files and bytes, and how many bytes it added on the disk."""
+
+    name: str
+    files: int
+    bytes: int
+    stored: int
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def taken(self) -> dt.datetime:
+        """When it was taken, in local time."""
+        return _moment(self.name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as programs see it, with its time in ISO 8601."""
+        return {**asdict(self), "taken": self.taken.isoformat()}
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How many snapshots and contents were read, and what is wrong with them."""
+
+    snapshots: int
+    contents: int
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore did: files written, moved into the trash, and as they were; `before` is the snapshot taken first, if any."""
+
+    name: str
+    into: str
+    written: int
+    removed: tuple[str, ...]
+    unchanged: int
+    before: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A file in a snapshot."""
+
+    item: Item
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """What a snapshot lists: its head, and its files by path."""
+
+    head: Mapping[str, Any]
+    files: Mapping[str, _Kept]
+
+
+class Snapshots:
+    """The snapshots of `vault`, in `folder`, which is made with the first one."""
+
+    def __init__(self, vault: Vault, folder: Path) -> None:
+        self.folder = folder
+        self._vault = vault
+        self._blobs = Blobs(folder)
+
+    def names(self) -> list[str]:
+        """Return the names of all snapshots, the newest first."""
+        return sorted((file.name.removesuffix(_ENDING) for file in self.folder.glob(f"*{_ENDING}") if _is_name(file.name)), reverse=True)
+
+    def all(self) -> tuple[Snapshot, ...]:
+        """Return all snapshots, the newest first; one whose list is damaged has no files."""
+        return tuple(self._summary(name) for name in self.names())
+
+    def state(self) -> dict[str, Any]:
+        """Return where they are, how many, and when the last was taken, in ISO 8601."""
+        names = self.names()
+        return {"folder": str(self.folder), "count": len(names), "last": _moment(names[0]).isoformat() if names else None}
+
+    def is_due(self, now: dt.datetime | None = None) -> bool:
+        """Say whether none has been taken on this day."""
+        newest = next(iter(self.names()), None)
+        return newest is None or _moment(newest).date() < (now or dt.datetime.now().astimezone()).date()
+
+    # -- taking
+
+    def create(self, progress: Progress | None = None) -> Snapshot:
+        """
+        Keep the vault as it is now, and let go of snapshots that are no longer to be kept.
+
+        Raises StorageError if there is no room, VaultNotFound.
+        """
+        with self._alone():
+            taken = self._create(progress)
+            self._prune()
+            return taken
+
+    def _create(self, progress: Progress | None = None) -> Snapshot:
+        started_ns = time.time_ns()
+        found = tree(self._vault)
+        known = self._newest()
+        before = known.files if known else {}
+        faults = list(found.faults)
+        looked_ns = int(known.head.get("looked_ns", 0)) if known else 0
+        unread = [item for item in found.files if not self._is_same(item, before.get(item.path), looked_ns)]
+        self._room(sum(item.stamp.size for item in unread))
+        todo, trusted = set(unread), {kept.sha256 for kept in before.values()}
+        files: list[_Kept] = []
+        stored = 0
+        for number, item in enumerate(found.files, 1):
+            if item in todo:
+                try:
+                    sha256, size = self._blobs.keep(self._vault.pieces(item.path), trusted)
+                except MemoryNotFound:
+                    continue  # deleted a moment ago
+                except UnreadableNote as error:
+                    faults.append(Fault(item.path, 0, error.message.removeprefix(f"{item.path}: ").rstrip(".")))
+                    continue
+                stored += size
+            else:
+                sha256 = before[item.path].sha256
+            files.append(_Kept(item, sha256))
+            if progress:
+                progress("keeping", number, len(found.files))
+        return self._list(files, found.folders, faults, stored, started_ns)
+
+    def _is_same(self, item: Item, before: _Kept | None, looked_ns: int) -> bool:
+        """Say whether a file need not be read, by its stamp; one as young as the look before may have changed since without showing it."""
+        unchanged = before is not None and before.item.stamp == item.stamp and item.stamp.mtime_ns + SETTLED_NS <= looked_ns
+        return unchanged and before is not None and self._blobs.has(before.sha256)
+
+    def _room(self, needed: int) -> None:
+        free = shutil.disk_usage(self.folder).free
+        if needed > free - _RESERVE:
+            raise StorageError(
+                f"{self.folder}: a snapshot may need {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free.",
+                "Make room, or set SPELLBOOK_DATA to a folder on another disk; nothing was kept.",
+            )
+
+    def _list(self, files: list[_Kept], folders: Iterable[str], faults: list[Fault], stored: int, started_ns: int) -> Snapshot:
+        """Write the list; only now the snapshot is there."""
+        disk.sync_all()  # the contents before the list
+        seconds = time.time()
+        while (place := self.folder / f"{name_of(seconds)}{_ENDING}").exists():
+            seconds += 1
+        size = sum(kept.item.stamp.size for kept in files)
+        head = {
+            "format": "spellbook-snapshot",
+            "version": 1,
+            "vault": str(self._vault.root),
+            "looked_ns": started_ns,
+            "files": len(files),
+            "bytes": size,
+            "stored": stored,
+            "folders": list(folders),
+            "left_out": [fault.path for fault in faults],
+        }
+        try:
+            with disk.replacing(place) as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+                packed.write(json.dumps(head).encode() + b"\n")
+                packed.writelines(_record(kept) for kept in files)
+        except OSError as error:
+            raise disk.storage_error(str(place), error) from error
+        return Snapshot(name_of(seconds), len(files), size, stored, tuple(faults))
+
+    # -- reading lists
+
+    def _place(self, name: str) -> Path:
+        return self.folder / f"{name}{_ENDING}"
+
+    def _summary(self, name: str) -> Snapshot:
+        try:
+            with gzip.open(self._place(name), "rb") as file:
+                head = json.loads(file.readline())
+            return Snapshot(name, head["files"], head["bytes"], head["stored"])
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error):
+            return Snapshot(name, 0, 0, 0, (Fault(str(self._place(name)), 0, "the list is damaged"),))
+
+    def _manifest(self, name: str) -> _Manifest:
+        """Read a snapshot's list. Raises StorageError if it is damaged."""
+        try:
+            with gzip.open(self._place(name), "rb") as file:
+                head = json.loads(file.readline())
+                files = {kept.item.path: kept for kept in map(_kept, file)}
+            if len(files) != head["files"]:
+                raise ValueError(f"{len(files)} files of {head['files']}")
+            return _Manifest(head, files)
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+            raise StorageError(f"{self._place(name)}: the list is damaged ({error}).", "Restore another snapshot.") from error
+
+    def _newest(self) -> _Manifest | None:
+        for name in self.names():
+            with contextlib.suppress(StorageError):
+                return self._manifest(name)
+        return None
+
+    def find(self, name: str) -> str:
+        """Return the snapshot that is meant: `latest`, a name, or the newest that begins so, as a day does. Raises InvalidInput."""
+        found = next((each for each in self.names() if name == LATEST or each.startswith(name)), None)
+        if found is None:
+            raise InvalidInput(f"There is no snapshot {name[:80]!r}.", "`spellbook snapshot list` shows them.")
+        return found
+
+    # -- checking and letting go
+
+    def verify(self, progress: Progress | None = None) -> Verified:
+        """
+        Read everything that is kept and compare it with its hash.
+
+        A damaged content is deleted, so that the next snapshot keeps it anew
+        if the vault has it still.
+        """
+        with self._alone():
+            faults: list[Fault] = []
+            held: dict[str, tuple[str, str]] = {}
+            names = self.names()
+            for name in names:
+                try:
+                    for path, kept in self._manifest(name).files.items():
+                        held.setdefault(kept.sha256, (name, path))
+                except StorageError as error:
+                    faults.append(Fault(name, 0, error.message))
+            for number, (sha256, (name, path)) in enumerate(held.items(), 1):
+                if reason := self._blobs.check(sha256):
+                    faults.append(Fault(f"{name}: {path}", 0, f"its content is {reason}"))
+                if progress:
+                    progress("verifying", number, len(held))
+            return Verified(len(names), len(held), tuple(faults))
+
+    def prune(self) -> tuple[str, ...]:
+        """Let go of snapshots that are no longer to be kept, see `to_keep`, and of contents that no other has; return their names."""
+        with self._alone():
+            return self._prune(sweep=True)
+
+    def _prune(self, *, sweep: bool = False) -> tuple[str, ...]:
+        names = self.names()
+        kept = to_keep(names, dt.datetime.now().astimezone())
+        gone = tuple(name for name in names if name not in kept)
+        for name in gone:
+            self._place(name).unlink(missing_ok=True)
+        if gone or sweep:
+            with contextlib.suppress(StorageError):  # who cannot be read may need anything
+                self._blobs.sweep({each.sha256 for name in self.names() for each in self._manifest(name).files.values()})
+        return gone
+
+    # -- going back
+
+    def restore(self, name: str, into: Path | None = None, progress: Progress | None = None) -> Restored:
+        """
+        Bring back the vault as it was, into an empty folder, or over the vault, of which a snapshot is taken first.
+
+        Over the vault, files that were not there then go into the trash. A
+        restore that is killed goes on when it is asked for again. Raises
+        InvalidInput for a folder that holds anything else, StorageError, with
+        nothing changed, if anything of the snapshot is damaged.
+        """
+        name = self.find(name)
+        with self._alone():
+            manifest = self._manifest(name)
+            for kept in manifest.files.values():
+                for _ in self._blobs.pieces(kept.sha256, kept.item.path):  # nothing is touched before all of it is known to be whole
+                    pass
+            return self._over(name, manifest, progress) if into is None else self._into(name, manifest, into, progress)
+
+    @property
+    def interrupted(self) -> tuple[str, str] | None:
+        """Return which snapshot was being restored over the vault when that was cut short, and which was taken before; None if none was."""
+        try:
+            said = json.loads((self.folder / _RESTORING).read_bytes())
+            return str(said["name"]), str(said["before"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def _into(self, name: str, manifest: _Manifest, into: Path, progress: Progress | None) -> Restored:
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory() as scratch:
+                target = Vault(into.resolve(), Path(scratch))
+                there = {path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()}
+                other = next((path for path in sorted(there) if not _is_part(target, path, manifest)), None)
+                if other is not None:
+                    raise InvalidInput(f"{into} is not empty: it holds {other}.", "Name an empty folder, or one that does not exist.")
+                for number, (path, kept) in enumerate(manifest.files.items(), 1):
+                    if path not in there:
+                        place = target.locate(path, known=True)
+                        place.parent.mkdir(parents=True, exist_ok=True)
+                        temporary = disk.aside(place.parent)
+                        with temporary.open("xb") as file:
+                            file.writelines(self._blobs.pieces(kept.sha256, kept.item.path))
+                        os.chmod(temporary, kept.item.mode & 0o777 | 0o600)
+                        os.utime(temporary, ns=(kept.item.stamp.mtime_ns, kept.item.stamp.mtime_ns))
+                        os.replace(temporary, place)
+                    if progress:
+                        progress("restoring", number, len(manifest.files))
+                for path in there - manifest.files.keys():
+                    (into / path).unlink()  # ours, of a restore that was killed
+                for folder in manifest.head["folders"]:
+                    target.locate(folder, known=True).mkdir(parents=True, exist_ok=True)
+                disk.sync_all()
+        except OSError as error:
+            raise disk.storage_error(str(into), error) from error
+        return Restored(name, str(into), len(manifest.files.keys() - there), (), len(manifest.files.keys() & there), None)
+
+    def _over(self, name: str, manifest: _Manifest, progress: Progress | None) -> Restored:
+        interrupted = self.interrupted
+        before = self._create().name
+        first = interrupted[1] if interrupted and interrupted[0] == name else before
+        safe = {kept.sha256 for kept in self._manifest(before).files.values()}
+        with disk.replacing(self.folder / _RESTORING) as file:
+            file.write(json.dumps({"name": name, "before": first}).encode())
+        with self._vault.journal.entry("restore", f"snapshot {name}"):
+            removed = self._remove_others(manifest)
+            written = 0
+            for number, kept in enumerate(manifest.files.values(), 1):
+                written += self._put_back(kept, safe)
+                if progress:
+                    progress("restoring", number, len(manifest.files))
+        for folder in manifest.head["folders"]:
+            with contextlib.suppress(OSError, PathOutsideVault):
+                self._vault.locate(folder, known=True).mkdir(parents=True, exist_ok=True)
+        (self.folder / _RESTORING).unlink(missing_ok=True)
+        return Restored(name, str(self._vault.root), written, removed, len(manifest.files) - written, first)
+
+    def _remove_others(self, manifest: _Manifest) -> tuple[str, ...]:
+        """Move into the trash what was not there then, and take away folders that are empty now and were not."""
+        found = tree(self._vault)
+        ignored = self._ignored_then(manifest)
+        others = [
+            item.path
+            for item in found.files
+            if item.path not in manifest.files and item.path not in manifest.head["left_out"] and not ignored(item.path)
+        ]
+        for path in others:
+
+            def remove(path: str = path) -> None:
+                if (now := _hash_of(self._vault, path)) is not None:
+                    self._vault.remove(path, now)
+
+            self._trying(remove)
+        wanted = set(manifest.head["folders"])
+        for folder in sorted(tree(self._vault).folders, reverse=True):
+            while folder and folder not in wanted:
+                try:
+                    (self._vault.root / folder).rmdir()
+                except OSError:
+                    break
+                folder = folder.rpartition("/")[0]
+        return tuple(others)
+
+    def _ignored_then(self, manifest: _Manifest) -> Callable[[str], bool]:
+        """What was ignored when the snapshot was taken is not in it, and was there all the same."""
+        rules = manifest.files.get(IGNORE_FILE)
+        if rules is None:
+            return lambda path: False
+        with tempfile.TemporaryDirectory() as scratch:
+            (Path(scratch) / IGNORE_FILE).write_bytes(b"".join(self._blobs.pieces(rules.sha256, IGNORE_FILE)))
+            then = Vault(Path(scratch), Path(scratch))
+            listed = {item.path for item in tree(self._vault).files if then.ignores(item.path)}
+        return listed.__contains__
+
+    def _put_back(self, kept: _Kept, safe: set[str]) -> bool:
+        """Make a file what it was; say whether it was anything else."""
+        path, vault = kept.item.path, self._vault
+
+        def put() -> bool:
+            now = _hash_of(vault, path)
+            if now == kept.sha256:
+                return False
+            if now is not None and now not in safe:  # ignored now, or written a moment ago
+                vault.trash.copy(path, now)
+            vault.place(
+                path, self._blobs.pieces(kept.sha256, kept.item.path), mode=kept.item.mode, mtime_ns=kept.item.stamp.mtime_ns, expected=now
+            )
+            return True
+
+        return bool(self._trying(put))
+
+    @staticmethod
+    def _trying(change: Callable[[], object]) -> object:
+        for _ in range(_TRIES):
+            with contextlib.suppress(Conflict, MemoryNotFound):  # somebody saved or moved it in this very moment
+                return change()
+        raise Conflict("A file keeps changing.", "Close the editor that writes it, and ask for the same restore again.")
+
+    # -- places
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._blobs.make()
+        with disk.alone(
+            self.folder / "snapshots.lock", 10, StorageError("Another Spellbook is at the snapshots.", "Try again in a moment.")
+        ):
+            yield
+
+
+def to_keep(names: Iterable[str], now: dt.datetime) -> set[str]:
+    """Return which snapshots are kept: all of 24 hours, the last of each of 7 days, 4 weeks and 12 months that have one, and the newest."""
+    newest = sorted(names, reverse=True)
+    kept = {name for name in newest if now - _moment(name) < dt.timedelta(days=1)} | set(newest[:1])
+    for form, count in (("%Y-%m-%d", DAYS), ("%G-%V", WEEKS), ("%Y-%m", MONTHS)):
+        last: dict[str, str] = {}
+        for name in newest:
+            last.setdefault(_moment(name).strftime(form), name)
+        kept |= set([*last.values()][:count])
+    return kept
+
+
+def name_of(seconds: float | None = None) -> str:
+    """Return a moment, now unless it is given in seconds since 1970, as the name of what is taken then."""
+    seconds = time.time() if seconds is None else seconds
+    return dt.datetime.fromtimestamp(int(seconds), dt.UTC).strftime(_NAME)
+
+
+def _moment(name: str) -> dt.datetime:
+    return dt.datetime.strptime(name, _NAME).replace(tzinfo=dt.UTC).astimezone()
+
+
+def _is_name(file: str) -> bool:
+    return bool(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ", file.removesuffix(_ENDING)))
+
+
+def _record(kept: _Kept) -> bytes:
+    stamp = kept.item.stamp
+    said = {"path": kept.item.path, "sha256": kept.sha256, "mode": kept.item.mode}
+    return json.dumps({**said, "size": stamp.size, "mtime_ns": stamp.mtime_ns, "inode": stamp.inode}, ensure_ascii=False).encode() + b"\n"
+
+
+def _kept(line: bytes) -> _Kept:
+    said = json.loads(line)
+    return _Kept(Item(said["path"], Stamp(said["size"], said["mtime_ns"], said["inode"]), said["mode"]), said["sha256"])
+
+
+def _hash_of(vault: Vault, path: str) -> str | None:
+    try:
+        return vault.hash(path)
+    except (MemoryNotFound, PathOutsideVault):
+        return None
+
+
+def _is_part(target: Vault, path: str, manifest: _Manifest) -> bool:
+    """Say whether a file was put there by a restore of this snapshot that was cut short."""
+    if disk.TEMPORARY.fullmatch(path.rpartition("/")[2]):
+        return True
+    return path in manifest.files and _hash_of(target, path) == manifest.files[path].sha256

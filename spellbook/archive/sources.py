@@ -1,0 +1,245 @@
+"""
+Sources: what can be imported, each read as files with their paths, in any order, a piece at a time.
+
+A path that would leave the vault, or a damaged file, ends the reading; nothing
+here writes anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from spellbook.archive.conversations import convert, is_conversation
+from spellbook.archive.export import FORMAT, VERSION, time_of
+from spellbook.archive.streams import members
+from spellbook.archive.tree import belongs, tree
+from spellbook.errors import InvalidInput, PathOutsideVault
+from spellbook.notes import Fault
+from spellbook.vault import Vault
+
+_CHATS = re.compile(r"conversations(?:-\d+)?\.json")
+_READS = "It reads its own, conversations of ChatGPT and Claude, and Markdown in a folder or a zip."
+_PIECE = 1 << 20
+_MOST_GROWTH = 200
+"""What people write is not two hundred times as long as its zip; what is small may be anything."""
+_SMALL = 10_000_000
+
+
+@dataclass(slots=True)
+class Incoming:
+    """
+    A file as a source has it; its `pieces` are to be taken before the next file.
+
+    `id` names a note that may have been moved or renamed since it was imported before.
+    """
+
+    path: str
+    pieces: Iterator[bytes]
+    mode: int | None = None
+    mtime_ns: int | None = None
+    id: str = ""
+
+
+@dataclass(slots=True)
+class Source:
+    """What can be imported: files, and empty folders and what was left out, which are known when all files are read."""
+
+    files: Iterator[Incoming]
+    folders: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+@contextmanager
+def opened(place: Path, scratch: Path) -> Iterator[Source]:
+    """
+    Open a folder, a zip or a note, or an export of Spellbook's, ChatGPT's or Claude's; `scratch` is a folder for locks.
+
+    Raises InvalidInput for what is none of these, or damaged.
+    """
+    try:
+        if place.is_dir():
+            chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
+            if chats and not any(file.suffix == ".md" for file in place.iterdir()):
+                with ExitStack() as stack:
+                    yield _chats([(stack.enter_context(file.open("rb")), file.name) for file in chats])
+            else:
+                yield _folder(place, scratch)
+        elif place.suffix.lower() == ".md":
+            yield Source(iter([_note(place)]))
+        else:
+            with place.open("rb") as file:
+                yield _file(file, place.name)
+    except OSError as error:
+        raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", "Nothing was imported.") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InvalidInput(f"{place}: the zip is damaged, or encrypted ({error}).", "Nothing was imported.") from error
+
+
+def _file(file: IO[bytes], name: str) -> Source:
+    start = file.read(4)
+    file.seek(0)
+    if start.startswith(b"PK"):
+        return _zip(zipfile.ZipFile(file), name)
+    return _chats([(file, name)])
+
+
+# -- folders
+
+
+def _folder(place: Path, scratch: Path) -> Source:
+    vault = Vault(place.resolve(), scratch)
+    found = tree(vault)
+    files = (Incoming(item.path, vault.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
+    return Source(files, list(found.folders), list(found.faults))
+
+
+def _note(place: Path) -> Incoming:
+    status = place.stat()
+
+    def pieces() -> Iterator[bytes]:
+        with place.open("rb") as file:
+            while piece := file.read(_PIECE):
+                yield piece
+
+    return Incoming(place.name, pieces(), stat.S_IMODE(status.st_mode), status.st_mtime_ns)
+
+
+# -- zips
+
+
+def _zip(archive: zipfile.ZipFile, name: str) -> Source:
+    entries = archive.infolist()
+    # Entries may overlap, so what counts is the file.
+    packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
+    if size > _SMALL + packed * _MOST_GROWTH:
+        raise InvalidInput(f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", "Nothing was imported.")
+    chats = [entry.filename for entry in entries if _CHATS.fullmatch(entry.filename.rpartition("/")[2])]
+    if chats and not any(entry.filename.lower().endswith(".md") for entry in entries):
+        return _chats([(archive.open(each), each) for each in sorted(chats)])
+    root = _root([entry.filename for entry in entries])
+    source = Source(iter(()))
+    source.files = _entries(archive, entries, root, source)
+    return source
+
+
+def _root(names: list[str]) -> str:
+    """The folder in which a zip has the vault, with its `/`, "" for none: somebody zips `Notes/`, and means what is in it."""
+    folders = {name.partition("/")[0] + "/" for name in names if "/" in name and not name.startswith("__MACOSX/")}
+    [first] = folders if len(folders) == 1 else [""]
+    marks = (f"{first}.obsidian/", f"{first}.spellbook/")
+    is_vault = first and not first.startswith(".") and any(name.startswith(marks) for name in names)
+    return first if is_vault and all(name.startswith((first, "__MACOSX/")) for name in names) else ""
+
+
+def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, source: Source) -> Iterator[Incoming]:
+    filled = {entry.filename[: entry.filename.rstrip("/").rfind("/") + 1] for entry in entries}
+    for entry in entries:
+        path = _decent(entry.filename).removeprefix(root)
+        kind, mode = stat.S_IFMT(entry.external_attr >> 16), stat.S_IMODE(entry.external_attr >> 16)
+        if not path or not belongs(path):
+            continue
+        if entry.is_dir():
+            if entry.filename not in filled:
+                source.folders.append(path.rstrip("/"))
+        elif kind not in {0, stat.S_IFREG}:
+            source.faults.append(Fault(path, 0, "a link or a device, which is not imported"))
+        else:
+            yield Incoming(path, _unpacked(archive, entry), mode or None, time_of(entry))
+
+
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    with archive.open(entry) as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+# -- JSON: an export of Spellbook's, or conversations
+
+
+def _chats(opened: Sequence[tuple[IO[bytes], str]]) -> Source:
+    """One export, which newer ones of ChatGPT's divide among several files."""
+    source = Source(iter(()))
+    source.files = (each for file, name in opened for each in _records(members(file, name), source, name))
+    return source
+
+
+def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Iterator[Incoming]:
+    head: dict[str, Any] = {}
+    count = chats = 0
+    for key, value in found:
+        if key == "folders":
+            source.folders.append(_decent(str(value)))
+        elif is_conversation(value):
+            chats += 1
+            try:
+                note = convert(value)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:  # the others are taken all the same
+                source.faults.append(Fault(f"{name}: conversation {chats}", 0, f"not as ChatGPT or Claude write them ({error!r:.80})"))
+                continue
+            if note:
+                mtime_ns = None if note.updated is None else int(note.updated) * 1_000_000_000
+                yield Incoming(note.path, iter([note.text.encode("utf-8")]), None, mtime_ns, note.id)
+        elif key != "files":
+            head[key] = value
+        else:
+            if not count:
+                _check(head, name)
+            count += 1
+            if not isinstance(value, Mapping) or not isinstance(value.get("path"), str):
+                raise InvalidInput(f"{name}: file {count} has no path.", "Nothing was imported.")
+            path, mode, mtime_ns = _decent(value["path"]), value.get("mode"), value.get("mtime_ns")
+            pieces = _joined(path, value, found, name)
+            yield Incoming(path, pieces, mode if isinstance(mode, int) else None, mtime_ns if isinstance(mtime_ns, int) else None)
+    if chats:
+        return
+    _check(head, name)
+    if head.get("count") != count:
+        raise InvalidInput(f"{name}: it says that it holds {head.get('count')!r:.20} files, and holds {count}.", "Nothing was imported.")
+
+
+def _check(head: Mapping[str, Any], name: str) -> None:
+    if head.get("format") != FORMAT:
+        raise InvalidInput(
+            f"{name}: not an export that Spellbook knows.",
+            "It reads its own, conversations of ChatGPT and Claude, and Markdown in a folder or a zip.",
+        )
+    if head.get("version") != VERSION:
+        raise InvalidInput(f"{name}: written by a newer Spellbook (version {head.get('version')!r:.20}).", "Upgrade Spellbook.")
+
+
+def _joined(path: str, record: Any, found: Iterator[tuple[str, Any]], name: str) -> Iterator[bytes]:
+    """The bytes of a record, and of those that go on with it; checked against their hash."""
+    sha256 = hashlib.sha256()
+    while True:
+        try:
+            text = record.get("text")
+            piece = base64.b64decode(record["base64"], validate=True) if text is None else text.encode("utf-8")
+            goes_on = record.get("more")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"{name}: {path} has neither text nor base64 ({error!r:.80}).", "Nothing was imported.") from error
+        sha256.update(piece)
+        yield piece
+        if not goes_on:
+            break
+        _, record = next(found, ("", None))
+    if sha256.hexdigest() != record.get("sha256"):
+        raise InvalidInput(f"{name}: {path} is not what was exported: its bytes do not match their hash.", "Take another copy of the file.")
+
+
+def _decent(path: str) -> str:
+    """Return a path of a source that leads out of nothing. Raises PathOutsideVault for any other."""
+    path = path.removeprefix("./")
+    parts = path.removesuffix("/").split("/")
+    if "\0" in path or any(part in {"", ".", ".."} for part in parts) or ".." in path.split("\\"):
+        raise PathOutsideVault(f"{path[:200]!r} would lead out of the vault.", "That is no export of a vault; nothing was imported.")
+    return path

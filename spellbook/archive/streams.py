@@ -1,0 +1,120 @@
+"""
+JSON that is larger than memory: read member by member, item by item.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from typing import IO, Any
+
+from spellbook.errors import InvalidInput
+
+_FIRST_READ = 1 << 16
+_MOST_VALUE = 500_000_000
+_BLANK = " \t\r\n"
+_AFTER = {*_BLANK, *",:]}"}
+
+
+def members(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
+    """
+    Yield the members of the object in `file` as key and value, lists item by item; of a list its items, with the key "".
+
+    What is held at once is one item. Raises InvalidInput, in which `name` says
+    what file it is, for what is no JSON or breaks off.
+    """
+    text = _Text(file, name)
+    opening = text.sign("{[")
+    if opening == "[":
+        for item in text.items():
+            yield "", item
+    elif text.peek() == "}":
+        text.sign("}")
+    else:
+        while True:
+            key = text.value()
+            text.sign(":")
+            if text.peek() == "[":
+                text.sign("[")
+                for item in text.items():
+                    yield str(key), item
+            else:
+                yield str(key), text.value()
+            if text.sign(",}") == "}":
+                break
+    if text.peek():
+        raise text.wrong("there is more after its end")
+
+
+class _Text:
+    """The text of the file, of which as much is held as the value that is read needs."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file = file
+        self._name = name
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("strict")
+        self._json = json.JSONDecoder()
+        self._held = ""
+        self._at = 0
+        self._ended = False
+
+    def peek(self) -> str:
+        """Return the next sign that is no blank, "" at the end."""
+        while True:
+            while self._at < len(self._held):
+                if self._held[self._at] not in _BLANK:
+                    return self._held[self._at]
+                self._at += 1
+            if self._ended:
+                return ""
+            self._read_on()
+
+    def sign(self, expected: str) -> str:
+        """Take one of the `expected` signs."""
+        found = self.peek()
+        if not found or found not in expected:
+            raise self.wrong(f"{' or '.join(expected)} is missing" if found else "it breaks off")
+        self._at += 1
+        return found
+
+    def items(self) -> Iterator[Any]:
+        """Yield the items of a list, whose opening sign is taken."""
+        if self.peek() == "]":
+            self.sign("]")
+            return
+        while True:
+            yield self.value()
+            if self.sign(",]") == "]":
+                return
+
+    def value(self) -> Any:
+        """Take the next value."""
+        self.peek()
+        while True:
+            try:
+                value, end = self._json.raw_decode(self._held, self._at)
+                # A number may go on where what is held ends, or after its point.
+                if self._ended or self._held[end : end + 1] in _AFTER:
+                    self._at = end
+                    return value
+            except (ValueError, RecursionError) as error:
+                if self._ended or isinstance(error, RecursionError):
+                    raise self.wrong("it breaks off" if self._ended and self._at >= len(self._held) else str(error)) from error
+            self._read_on()
+
+    def _read_on(self) -> None:
+        self._held = self._held[self._at :]
+        self._at = 0
+        if len(self._held) > _MOST_VALUE:
+            raise self.wrong("one of its values is too large")
+        # Twice as much each time, so that a large value is not tried over and over.
+        piece = self._file.read(max(_FIRST_READ, len(self._held)))
+        try:
+            self._held += self._decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as error:
+            raise self.wrong("it is not UTF-8") from error
+        self._ended = not piece
+
+    def wrong(self, reason: str) -> InvalidInput:
+        return InvalidInput(f"{self._name}: not the JSON of an export ({reason}).", "Is the file whole? Nothing was imported.")

@@ -1,0 +1,114 @@
+"""
+The tree of a vault: every file that belongs to it, notes or not, and its empty folders.
+
+Dot-folders (`.git`, `.obsidian`, `.trash`), what `.spellbookignore` lists and
+what lies beyond links stay out; the vault's own settings belong to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spellbook.disk import TEMPORARY
+from spellbook.errors import PathOutsideVault, VaultNotFound
+from spellbook.folders import MARKER
+from spellbook.notes import Fault, Stamp
+from spellbook.vault import IGNORE_FILE, Vault
+from spellbook.vault.listing import shown, stamp_of
+
+_OF_SYSTEMS = {"__MACOSX", "Thumbs.db", "desktop.ini"}
+"""What macOS and Windows leave in archives and folders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A file by its path in the vault; `mode` are its permissions."""
+
+    path: str
+    stamp: Stamp
+    mode: int
+
+    @property
+    def is_note(self) -> bool:
+        """Say whether it is a note by its name."""
+        return is_note(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What a backup holds of a vault: files and empty folders in the order of their paths, and what could not be looked at."""
+
+    files: tuple[Item, ...]
+    folders: tuple[str, ...]
+    faults: tuple[Fault, ...]
+
+
+def tree(vault: Vault) -> Tree:
+    """Look at the whole vault. Raises VaultNotFound if its root cannot be listed."""
+    files: list[Item] = []
+    empty: list[str] = []
+    faults: list[Fault] = []
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(vault.root / folder) as listed:
+                entries = list(listed)
+        except OSError as error:
+            if not folder:
+                raise VaultNotFound(f"{vault.root}: the vault cannot be listed ({error.strerror}).", "Is its drive mounted?") from error
+            faults.append(Fault(shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
+            continue
+        if folder and not entries and not folder.startswith("."):
+            empty.append(folder)
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if belongs(path + "/") and not vault.ignores(path + "/"):
+                        folders.append(path)
+                elif belongs(path) and (path.startswith(".") or not vault.ignores(path)):
+                    files += _item(vault, entry, path, faults)
+            except OSError as error:
+                faults.append(Fault(shown(path), 0, f"cannot be looked at ({error.strerror})"))
+    return Tree(tuple(sorted(files, key=lambda item: item.path)), tuple(sorted(empty)), tuple(faults))
+
+
+def _item(vault: Vault, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Iterator[Item]:
+    try:
+        path.encode("utf-8")
+        vault.locate(path)
+        status = entry.stat()
+    except UnicodeEncodeError:
+        faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
+    except (PathOutsideVault, FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # a file that is gone again is no fault, a link that leads nowhere is
+            os.lstat(entry.path)
+            faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere"))
+    else:
+        if stat.S_ISREG(status.st_mode):
+            stamp = stamp_of(status)
+            yield Item(path, stamp, stat.S_IMODE(status.st_mode))
+
+
+def belongs(path: str) -> bool:
+    """Say whether a path names a part of a vault; a folder's ends in `/`."""
+    first, _, rest = path.rstrip("/").partition("/")
+    if first == MARKER:
+        return path.endswith("/") or (bool(rest) and not TEMPORARY.fullmatch(path.rpartition("/")[2]))
+    parts = path.rstrip("/").split("/")
+    return path == IGNORE_FILE or not any(part.startswith(".") or part in _OF_SYSTEMS for part in parts)
+
+
+def is_setting(path: str) -> bool:
+    """Say whether a file that belongs to a vault holds its settings."""
+    return path.startswith(".")
+
+
+def is_note(path: str) -> bool:
+    """Say whether a file that belongs to a vault is a note by its name."""
+    return path[-3:].lower() == ".md" and not is_setting(path)

@@ -1,0 +1,22 @@
+"""
+Lists in SQL: in batches, since SQLite bounds what one statement may hold, and as literals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+_T = TypeVar("_T")
+_BATCH = 500
+
+
+def batches(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yield `items` in pieces that a statement can hold."""
+    for start in range(0, len(items), _BATCH):
+        yield items[start : start + _BATCH]
+
+
+def quoted(texts: Sequence[str]) -> str:
+    """Return texts as SQL strings, to stand in a list."""
+    return ", ".join("'" + text.replace("'", "''") + "'" for text in texts)

@@ -1,0 +1,141 @@
+"""
+What every command shares: the group, errors in words, the vault, and options.
+
+Answers go to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from spellbook import __version__, printing
+from spellbook.printing import one_line, plain
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook
+    from spellbook.search import Answer
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT"}
+
+
+class Group(click.Group):
+    """Turns Spellbook's errors into a sentence, the next step and an exit code."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a console of another code page must not end the program
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="spellbook: %(message)s")
+        return super().main(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from spellbook.errors import Conflict, SpellbookError, UnreadableNote
+
+        try:
+            return super().invoke(ctx)
+        except SpellbookError as error:
+            click.echo(f"spellbook: {one_line(error.message)}", err=True)
+            if error.hint:
+                click.echo(f"  {one_line(error.hint)}", err=True)
+            if isinstance(error, Conflict) and error.difference:
+                click.echo(plain(error.difference), err=True)
+            ctx.exit(2 if error.code in _WRONG_USAGE and not isinstance(error, UnreadableNote) else 1)
+
+
+def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.ensure_object(dict)[option.name] = value
+
+
+vault_option = click.option(
+    "--vault",
+    metavar="DIR",
+    expose_value=False,
+    callback=_remember,
+    help="The vault. Else SPELLBOOK_VAULT, the nearest folder upwards with .spellbook/, or ~/spellbook.",
+)
+scope_option = click.option(
+    "--scope",
+    metavar="NAME",
+    expose_value=False,
+    callback=_remember,
+    help="See only this scope and what all share, and write into it; auto is the project of the working directory [SPELLBOOK_SCOPE].",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+limit_option = click.option("-n", "--limit", default=5, show_default=True, metavar="N", help="Most hits to print, up to 100.")
+filter_option = click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="K=V",
+    help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, or any frontmatter "
+    "key. K!=V for all others; repeat for more.",
+)
+min_score_option = click.option(
+    "--min-score", type=float, metavar="S", help="Leave out hits below this score, 0 to 1, instead of what is not related."
+)
+max_tokens_option = click.option("--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer.")
+
+
+def command(*options: Callable[[Any], Any], group: click.Group | None = None) -> Callable[[F], click.Command]:
+    """Make a function a command over an opened book, with `--vault` and `options`; of `group`, if it is not one of all."""
+
+    def decorate(function: F) -> click.Command:
+        @click.pass_context
+        def run(ctx: click.Context, /, *args: Any, **kwargs: Any) -> None:
+            with _opened(ctx) as book:
+                ctx.invoke(function, book, *args, **kwargs)
+
+        decorated: Any = update_wrapper(run, function)
+        for option in reversed((*options, vault_option)):
+            decorated = option(decorated)
+        return (group or main).command(name=function.__name__.strip("_"))(decorated)
+
+    return decorate
+
+
+@contextmanager
+def _opened(ctx: click.Context) -> Iterator[Spellbook]:
+    import spellbook
+
+    given = ctx.ensure_object(dict)
+    with spellbook.open(given.get("vault"), scope=given.get("scope")) as book:
+        yield book
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="spellbook")
+@vault_option
+def main() -> None:
+    """
+    Spellbook: a memory for you and your AI agents, in Markdown files you own.
+
+    \b
+    spellbook init ~/notes                  make a vault, or use the notes you have
+    spellbook --vault ~/notes reindex       index it
+    spellbook search "how do we rotate keys"
+
+    Notes are never changed unasked, and nothing leaves this machine.
+    """
+
+
+def filtered(pairs: Sequence[str]) -> dict[str, object] | None:
+    from spellbook.filters import from_pairs
+
+    return from_pairs(pairs) or None
+
+
+def answer(found: Answer, as_json: bool, *, by_words: bool = False) -> None:
+    if as_json:
+        printing.as_json(found.as_dict())
+    else:
+        printing.answer(found, by_words=by_words)

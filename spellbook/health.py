@@ -1,0 +1,113 @@
+"""
+Health: the state that a vault and its index are in, and what a person should mend. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from spellbook.errors import EmbeddingError, StorageError
+from spellbook.index import Index
+from spellbook.meter import Meter
+from spellbook.notes import Fault
+from spellbook.presence import processes
+
+if TYPE_CHECKING:
+    from spellbook.archive.snapshots import Snapshots
+
+_MOST_OPENED = 5
+
+
+def figures(index: Index, meter: Meter) -> dict[str, Any]:
+    """Return counts and sizes, the chunks of each category, how long verbs took, and what was opened most."""
+    catalog = index.catalog
+    with catalog.reading():  # one state: else a run in another process makes sums that are none
+        counts, topics, sizes = catalog.counts(), catalog.topics(), catalog.sizes()
+    categories: dict[str, int] = {}
+    for topic in topics:
+        categories[topic.category or "(none)"] = categories.get(topic.category or "(none)", 0) + topic.chunks
+    timings, counted = meter.read()
+    return {
+        **asdict(counts),
+        "categories": categories,
+        **sizes,
+        "timings": {verb: asdict(timing) for verb, timing in timings.items()},
+        "embedded": counted.get("embedded", 0),
+        "reused": counted.get("reused", 0),
+        "opened": {note: use.count for note, use in catalog.usage.most(_MOST_OPENED).items()},
+    }
+
+
+def places(index: Index, *, is_watched: bool) -> dict[str, Any]:
+    """Return where the vault and its index are, which embedder they have, and who watches or has them open."""
+    return {
+        "vault": str(index.config.vault),
+        "state": str(index.config.state),
+        "embedder": index.embedder.name,
+        **({"engine": told} if (told := index.embedder.describe()) else {}),
+        "fingerprint": index.embedder.fingerprint,
+        "watched": is_watched,
+        "processes": [asdict(each) for each in processes(index.config.state)],
+    }
+
+
+def faults(index: Index) -> tuple[Fault, ...]:
+    """Return what a person should mend in the vault's files."""
+    return (*index.catalog.notes.faults(), *index.catalog.notes.twins())
+
+
+def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple[str, list[str]]]:
+    """Check one thing after another; yield its name and what is wrong with it. `complaint` is what the last look at the vault met."""
+    yield "the vault can be read and the index is up to it", [complaint] if complaint else []
+    yield "every note can be read as it is written", [_fault(fault) for fault in index.catalog.notes.faults()]
+    yield "no two notes have one id", [_fault(fault) for fault in index.catalog.notes.twins()]
+    yield "no link was broken by a rename", _links(index)
+    yield "nothing was left half done", _unfinished(index, snapshots)
+    yield "the catalog is sound", _catalog(index)
+    yield "the embedder works", _embedder(index)
+    pending = index.catalog.counts().pending
+    yield "every text has its vector", [f"{pending} texts wait for theirs: run `spellbook reindex`"] if pending else []
+
+
+def _links(index: Index) -> list[str]:
+    from spellbook import broken
+
+    count = sum(guess.why in {broken.MOVED, broken.NAMED} for guess in broken.guesses(index))
+    return [f"{count} lead nowhere and can be mended: `spellbook doctor --fix links` shows how"] if count else []
+
+
+def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:
+    from spellbook.archive import intake
+
+    half = [intake.INTERRUPTED] if intake.is_interrupted(index.config.state) else []
+    restoring = snapshots.interrupted
+    if restoring:
+        name, before = restoring
+        half.append(f"restoring {name} was cut short: `spellbook snapshot restore {name}` goes on, `… restore {before}` goes back")
+    return half
+
+
+def _catalog(index: Index) -> list[str]:
+    try:
+        return index.catalog.verify()
+    except StorageError as error:
+        return [str(error)]
+
+
+def _embedder(index: Index) -> list[str]:
+    import numpy as np
+
+    try:
+        vector = index.embedder.embed_query("안녕, Spellbook")
+    except EmbeddingError as error:
+        return [str(error)]
+    length = float(np.linalg.norm(vector))
+    wrong = vector.ndim != 1 or not 0.99 < length < 1.01
+    return [f"{index.embedder.name} gave a vector of shape {vector.shape} and length {length:.3f}"] if wrong else []
+
+
+def _fault(fault: Fault) -> str:
+    place = f"{fault.path}, line {fault.line}" if fault.line else fault.path
+    return f"{place!r}: {fault.reason}" if "\n" in fault.path else f"{place}: {fault.reason}"

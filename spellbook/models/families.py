@@ -1,0 +1,46 @@
+"""
+Families of models: what their cards want before a question and before a passage, and how tokens become one vector.
+
+For models that do not say it themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_SENTENCE = "Represent this sentence for searching relevant passages: "
+_INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """`looks` is how the names of its models look, "" of none; `pooling` is `mean`, `cls` or `lasttoken`."""
+
+    looks: str = ""
+    query: str = ""
+    passage: str = ""
+    pooling: str = "mean"
+
+
+FAMILIES: Mapping[str, Family] = {
+    "nomic": Family(r"nomic-embed-text", "search_query: ", "search_document: "),
+    "gemma": Family(r"embedding-?gemma", "task: search result | query: ", "title: none | text: "),
+    "qwen3": Family(r"qwen3-embedding", _INSTRUCT, "", "lasttoken"),
+    "mxbai": Family(r"mxbai-embed", _SENTENCE, "", "cls"),
+    "arctic2": Family(r"arctic-embed(?:2|.*v2)", "query: ", "", "cls"),
+    "arctic": Family(r"arctic-embed", _SENTENCE, "", "cls"),
+    "bge-zh": Family(r"bge-(?:small|base|large)-zh", "为这个句子生成表示以用于检索相关文章：", "", "cls"),
+    "bge-m3": Family(r"bge-m3", pooling="cls"),
+    "bge": Family(r"bge-(?:small|base|large)", _SENTENCE, "", "cls"),
+    "gte": Family(r"gte-multilingual", pooling="cls"),
+    "e5-instruct": Family(r"(?<![a-z0-9])e5-.*(?:instruct|mistral)", f"{_INSTRUCT} "),
+    "e5": Family(r"(?<![a-z0-9])e5(?![a-z0-9])", "query: ", "passage: "),
+}
+"""The families there are; the first whose looks a name has is its own."""
+
+
+def family(model: str) -> Family:
+    """Return the family that a model of this name belongs to; one that wants nothing if none of these."""
+    return next((each for each in FAMILIES.values() if re.search(each.looks, model.lower())), Family())

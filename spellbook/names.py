@@ -1,0 +1,64 @@
+"""
+Names of files: what is a note by its name, and what every system accepts. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+MOST = 120
+"""Bytes that the name of a new file has at most, its ending included."""
+
+MOST_NUMBER = 10_000
+"""How many files of one name there may be, numbered."""
+
+DEVICES = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(?= *(\.|$))")
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
+_EDGES = " .-~"
+_JOINER = "\u200d"
+_COPY = re.compile(r"(?i)\.sync-conflict-\d|\([^)]*conflicted copy[^)]*\)|\(case conflict[^)]*\)|^~\$|^#.*#$|~$")
+
+
+def safe_name(text: str, most: int = MOST - 3) -> str:
+    """Return `text` as a file name that Windows, macOS, Linux and Obsidian accept, at most `most` bytes of UTF-8."""
+    name = _FORBIDDEN.sub("-", unicodedata.normalize("NFC", text))
+    name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode()).strip(_EDGES)
+    name = DEVICES.sub(r"\1-", name)
+    kept = name.encode()[:most].decode("utf-8", "ignore")
+    # A cut must not leave half of a letter that several code points make.
+    while kept and len(kept) < len(name) and (_joins(name[len(kept)]) or kept[-1] == _JOINER):
+        kept = kept[:-1]
+    return kept.strip(_EDGES if len(kept) < len(name) else " .") or "note"
+
+
+def forbidden(name: str) -> str:
+    """Return the first letters of a name that some system, Obsidian or its links cannot hold, "" if there are none."""
+    found = _FORBIDDEN.search(name)
+    return found[0] if found else ""
+
+
+def safe_parts(folder: str) -> list[str]:
+    """Return the folders of a path as names like that."""
+    return [safe_name(part) for part in folder.split("/") if part.strip(" .")]
+
+
+def numbered(path: str) -> Iterator[str]:
+    """Yield a file's name or path, then the same with `-2` and so on before its ending."""
+    folder, slash, name = path.rpartition("/")
+    stem, dot, suffix = name.rpartition(".") if "." in name else (name, "", "")
+    yield path
+    yield from (f"{folder}{slash}{stem}-{number}{dot}{suffix}" for number in range(2, MOST_NUMBER))
+
+
+def is_note(path: str) -> bool:
+    """Say whether a path is one of a note: Markdown, in no dot-folder, no conflict copy and no editor's temporary file."""
+    parts = path.split("/")
+    if any(part.startswith(".") for part in parts) or parts[-1][-3:].lower() != ".md":
+        return False
+    return not _COPY.search(parts[-1][:-3])
+
+
+def _joins(letter: str) -> bool:
+    return unicodedata.category(letter)[0] == "M" or letter == _JOINER or "\U0001f3fb" <= letter <= "\U0001f3ff"

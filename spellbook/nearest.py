@@ -1,0 +1,114 @@
+"""
+The chunks nearest to a vector: exactly, from a matrix in memory, as long as the vault is small enough; else from Chroma.
+
+Whatever answers, only chunks that are there and meet a filter count, and as
+many of them come back as there are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from spellbook.catalog.schema import Found
+from spellbook.filters import Condition
+from spellbook.index import Index
+from spellbook.vectors import Matrix, Row, Unavailable
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+
+Near = list[tuple[str, float]]
+"""Keys of vectors and their cosines, nearest first."""
+
+_OVERFETCH = (4, 20)
+"""How many times what is wanted is asked for, before the keys that meet a filter are listed and searched alone."""
+
+_BLOCK = 10_000
+
+
+class Nearest:
+    """Search by vectors in an index; keeps its vectors in memory, for any number of threads."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._matrix = Matrix()
+        self._guard = threading.Lock()
+
+    def chunks(
+        self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]
+    ) -> list[tuple[tuple[Found, ...], float]]:
+        """
+        Return the `wanted` texts nearest to a unit vector, each as the chunks that say it and meet `limits`, with its cosine.
+
+        What kept Chroma from answering is added to `reasons`: then it took longer.
+        """
+        met: list[tuple[tuple[Found, ...], float]] = []
+        is_small = self._refresh()
+        for times in _OVERFETCH:
+            # Most filters leave much, and most keys are in use: it is cheaper to look at what is near than to list all that may be.
+            asked = wanted * times
+            near = self._matrix.nearest(vector, asked) if is_small else self._approximately(vector, asked, reasons)
+            met = self._met(near, limits, wanted)
+            if len(met) >= wanted or (len(near) < asked and is_small):
+                return met
+        keys = self._index.catalog.keys(limits)
+        near = self._matrix.nearest(vector, wanted, keys) if is_small else self._streamed(vector, keys, wanted)
+        return self._met(near, limits, wanted)
+
+    def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
+        """Return the cosines of these keys' vectors to a unit vector; those without a vector are left out."""
+        import numpy as np
+
+        listed = list(keys)
+        found = self._matrix.cosines(vector, listed)
+        blobs = self._index.catalog.vectors.of([key for key in listed if key not in found])
+        return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
+
+    def _refresh(self) -> bool:
+        """Bring the matrix up to the catalog, and say whether it may hold all that is there."""
+        catalog = self._index.catalog
+        in_use = catalog.counts().chunks
+        with self._guard:
+            if in_use > self._index.config.exact_most:
+                self._matrix = Matrix()
+                return False
+            # A search that has begun goes on with the one it has.
+            matrix = self._matrix if len(self._matrix) <= 2 * in_use + 1_000 else Matrix()
+            matrix.add(catalog.vectors.since(matrix.seq))
+            self._matrix = matrix
+            return True
+
+    def _met(self, near: Near, limits: Sequence[Condition], wanted: int) -> list[tuple[tuple[Found, ...], float]]:
+        """Return the first `wanted` of `near` that have chunks, with these."""
+        met: list[tuple[tuple[Found, ...], float]] = []
+        for start in range(0, len(near), wanted):
+            some = near[start : start + wanted]
+            chunks: dict[str, tuple[Found, ...]] = {}
+            for found in self._index.catalog.by_key([key for key, _ in some], limits):
+                chunks[found.key] = (*chunks.get(found.key, ()), found)
+            met += [(chunks[key], cosine) for key, cosine in some if key in chunks]
+            if len(met) >= wanted:
+                break
+        return met[:wanted]
+
+    def _approximately(self, vector: Vectors, wanted: int, reasons: list[str]) -> Near:
+        """Ask Chroma, and search exactly what it has not seen yet; everything if it does not answer."""
+        try:
+            unseen = [key for key, _ in self._index.catalog.vectors.changes(self._index.chroma.seq)]
+            near = {**dict(self._index.chroma.nearest(vector, wanted)), **dict(self._streamed(vector, unseen, wanted))}
+        except Unavailable as error:
+            reasons.append(f"searched without Chroma, exactly and more slowly: {error}")
+            return self._streamed(vector, [key for key, _ in self._index.catalog.vectors.changes(0)], wanted)
+        return sorted(near.items(), key=lambda pair: -pair[1])
+
+    def _streamed(self, vector: Vectors, keys: Sequence[str], wanted: int) -> Near:
+        """Search stored vectors exactly, a block at a time, so that memory does not grow with the vault."""
+        best: Near = []
+        for start in range(0, len(keys), _BLOCK):
+            block = Matrix()
+            rows: list[Row] = [(key, blob, 0) for key, blob in self._index.catalog.vectors.of(keys[start : start + _BLOCK]).items()]
+            block.add(rows)
+            best = sorted([*best, *block.nearest(vector, wanted)], key=lambda pair: -pair[1])[:wanted]
+        return best

@@ -1,0 +1,92 @@
+"""
+Presence: which long-lived processes have a vault open.
+
+Each holds a lock of its own, which the kernel takes from it however it ends,
+so nobody is told of one that is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+READY = "watching.lock"
+"""Held by the process that watches, from its first look at everything on."""
+
+_FOLDER = "processes"
+_NAME = re.compile(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that has the vault open: what it is (mcp, watch …), its number, and since when, in seconds since 1970."""
+
+    kind: str
+    pid: int
+    since: int
+
+
+@contextlib.contextmanager
+def present(state: Path, kind: str) -> Iterator[None]:
+    """Let others know, while this lasts, that a process of this `kind` has the vault open."""
+    from filelock import FileLock
+
+    # What it says is its name: on Windows nobody else can read a locked file.
+    lock = FileLock(state / _FOLDER / f"{kind}-{os.getpid()}-{int(time.time())}.lock")
+    with contextlib.suppress(OSError):
+        (state / _FOLDER).mkdir(exist_ok=True)
+        lock.acquire(timeout=0)
+    try:
+        yield
+    finally:
+        lock.release()
+        with contextlib.suppress(OSError):
+            os.unlink(lock.lock_file)
+
+
+def processes(state: Path) -> tuple[Process, ...]:
+    """Return the processes that have the vault open, the longest first."""
+    found = []
+    for file in state.glob(f"{_FOLDER}/*.lock"):
+        name = _NAME.fullmatch(file.name)
+        if name is None:
+            continue
+        with contextlib.suppress(OSError):
+            if is_locked(file):
+                found.append(Process(name["kind"], int(name["pid"]), int(name["since"])))
+            else:
+                file.unlink()  # whoever held it was killed
+    return tuple(sorted(found, key=lambda each: (each.since, each.pid)))
+
+
+def is_watched(state: Path) -> bool:
+    """Say whether some process watches the vault."""
+    try:
+        return is_locked(state / READY)
+    except OSError:
+        return False
+
+
+def is_locked(file: Path) -> bool:
+    """Say whether a process holds the lock `file`, without being taken for its holder by others who ask."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(file, timeout=0.05, poll_interval=0.005):
+                return False
+        except Timeout:
+            return True
+    with file.open("rb") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False

@@ -1,0 +1,58 @@
+"""
+Two renames that systems have and Python's `os` has not: two files change places, and a name is taken only if it is free.
+
+Each is one step, which nobody sees half done. False where this system or this
+disk has none; whoever asks then goes the longer way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+_FREE, _EXCHANGE = 0, 1
+_FLAGS = {"linux": (1, 2), "darwin": (4, 2)}
+"""What stands for the two in `renameat2` of Linux and in `renamex_np` of macOS."""
+_HERE = -100
+"""Linux: paths count from the working folder."""
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two files, which are both there, change places. Raises FileNotFoundError."""
+    # Watchers are told of `one` that it went and came; in the other order some would take it for gone.
+    return _rename(one, other, _EXCHANGE)
+
+
+def rename(source: Path, target: Path) -> bool:
+    """Move a file to a name. Raises FileExistsError if that is taken, FileNotFoundError."""
+    return _rename(source, target, _FREE)
+
+
+def _rename(source: Path, target: Path, manner: int) -> bool:
+    call = _call()
+    sys.audit("os.rename", source, target, -1, -1)  # as Python's own
+    if call is None or call(os.fsencode(source), os.fsencode(target), _FLAGS[sys.platform][manner]) != 0:
+        code = ctypes.get_errno() if call else errno.ENOSYS
+        if code in {errno.EEXIST, errno.ENOENT}:
+            raise OSError(code, os.strerror(code), str(source), None, str(target))
+        return False
+    return True
+
+
+@cache
+def _call() -> Callable[[bytes, bytes, int], int] | None:
+    try:
+        if sys.platform == "darwin":
+            swap = ctypes.CDLL(None, use_errno=True).renamex_np
+            return lambda source, target, flags: int(swap(source, target, ctypes.c_uint(flags)))
+        if sys.platform == "linux":
+            rename2 = ctypes.CDLL(None, use_errno=True).renameat2
+            return lambda source, target, flags: int(rename2(_HERE, source, _HERE, target, ctypes.c_uint(flags)))
+    except (OSError, AttributeError):
+        pass
+    return None

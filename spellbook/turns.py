@@ -1,0 +1,49 @@
+"""
+Turns: one re-index at a time, for callers that nobody waits for.
+
+Git calls its hooks in bursts. One run is under way and one waits to begin;
+whoever comes then may leave, because the one that waits will see what it
+would have seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+LOG = "git-hooks.log"
+_MOST_LOGGED = 200_000
+_POLL_SECONDS = 0.25
+
+
+@contextlib.contextmanager
+def turn(state: Path) -> Iterator[Callable[[str], None] | None]:
+    """Wait for one's turn and yield what writes a line into the log; None if another waits already."""
+    from filelock import FileLock, Timeout
+
+    waiting, running = FileLock(state / "queue-next.lock"), FileLock(state / "queue.lock", poll_interval=_POLL_SECONDS)
+    try:
+        waiting.acquire(timeout=0)
+    except Timeout:
+        yield None
+        return
+    try:
+        running.acquire()
+    finally:
+        waiting.release()
+    try:
+        yield lambda text: _log(state / LOG, text)
+    finally:
+        running.release()
+
+
+def _log(file: Path, text: str) -> None:
+    """Add a line to the log; what goes beyond its bound becomes the log before, of which there is one."""
+    with contextlib.suppress(OSError):
+        if file.exists() and file.stat().st_size > _MOST_LOGGED:
+            os.replace(file, file.with_name(LOG + ".1"))
+        with file.open("a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write(f"{dt.datetime.now().astimezone():%Y-%m-%d %H:%M:%S%z} {text}\n")

@@ -1,0 +1,153 @@
+"""
+The folder of notes, as it is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from spellbook import names
+from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
+from spellbook.notes import MOST_BYTES, Stamp
+from spellbook.vault import listing
+from spellbook.vault.ignored import IGNORE_FILE, Ignored
+from spellbook.vault.listing import Listing, stamp_of
+
+_PIECE = 1 << 20
+
+
+class Folder:
+    """The files below `root`, an existing real path; nothing here changes one, but for litter."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._ignored = Ignored(root)
+
+    def walk(self) -> Listing:
+        """List every note file; see `listing.walk`. Raises VaultNotFound if the root itself cannot be listed."""
+        return listing.walk(self.root, self._ignored.patterns())
+
+    def files(self, folder: str = "") -> list[str]:
+        """List every file, note or not, `.spellbookignore` or not, except in dot-folders and beyond links to folders."""
+        found: list[str] = []
+        for place, folders, files in os.walk(self.root / folder):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            inside = Path(place).relative_to(self.root).as_posix()
+            found += [name if inside == "." else f"{inside}/{name}" for name in files if not name.startswith(".")]
+        return found
+
+    def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
+        """Delete Spellbook's own temporary files that nobody has touched for `age` seconds; whoever wrote them was killed."""
+        for path in litter:
+            with contextlib.suppress(OSError):
+                status = os.lstat(self.root / path)
+                # A file on its way may have the times of the one that it is to be, or was.
+                if time.time() - max(status.st_mtime, status.st_ctime) > age:
+                    os.unlink(self.root / path)
+
+    def is_note(self, path: str) -> bool:
+        """Say whether a file at `path` would be read as a note, by its name and `.spellbookignore` alone."""
+        return names.is_note(path) and not self.ignores(path)
+
+    def ignores(self, path: str) -> bool:
+        """Say whether `.spellbookignore` leaves out `path`, or a folder that it lies in; a folder's own path ends in `/`."""
+        return self._ignored.leaves_out(path)
+
+    def stamp(self, path: str) -> Stamp | None:
+        """Return the stamp of a file that `walk` would list, None if there is no such note."""
+        if not self.is_note(path):
+            return None
+        try:
+            place = self.locate(path)
+            status = os.stat(place)
+            folder = path.rpartition("/")[0]
+            # `walk` goes through no link to a folder.
+            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(self.root.joinpath(*folder.split("/"))):
+                return None
+        except (OSError, PathOutsideVault):
+            return None
+        return stamp_of(status)
+
+    def spelled(self, path: str) -> Stamp | None:
+        """Return what `stamp` does if the path is spelled just so, which macOS and Windows do not insist on."""
+        stamp = self.stamp(path)
+        if stamp and os.path.lexists(self.root / path.swapcase()):  # else case matters here
+            place = self.root
+            for part in path.split("/"):
+                with contextlib.suppress(OSError):
+                    if part not in os.listdir(place):
+                        return None
+                place = place / part
+        return stamp
+
+    def read(self, path: str) -> tuple[bytes, Stamp]:
+        """
+        Return a file's bytes and the stamp that they had.
+
+        Raises MemoryNotFound if it is gone, UnreadableNote if it is too large
+        or cannot be opened.
+        """
+        place = self.locate(path)
+        try:
+            with open(place, "rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_size > MOST_BYTES:
+                    raise UnreadableNote(
+                        f"{path}: {status.st_size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
+                        f"Split the note, or list it in {IGNORE_FILE}.",
+                    )
+                data = file.read(MOST_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.") from error
+        except OSError as error:
+            raise UnreadableNote(f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed.") from error
+        return data, stamp_of(status)
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """Yield the bytes of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
+        try:
+            with open(self.locate(path), "rb") as file:
+                while piece := file.read(_PIECE):
+                    yield piece
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.") from error
+        except OSError as error:
+            raise UnreadableNote(f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed.") from error
+
+    def hash(self, path: str) -> str:
+        """Return the `digest` of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
+        sha256 = hashlib.sha256()
+        for piece in self.pieces(path):
+            sha256.update(piece)
+        return sha256.hexdigest()
+
+    def locate(self, path: str, *, known: bool = False) -> Path:
+        """
+        Return where `path` lies. Raises PathOutsideVault for what would leave the vault.
+
+        Refused: absolute paths, drive letters, `..`, NUL, device names, and
+        links that lead out. A file that has such a name nevertheless, or had it
+        once (`known`), where the system gives it no meaning, is a note like any other.
+        """
+        parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
+        leaves = not path or "\0" in path or any(part in {"", ".", ".."} for part in parts)
+        elsewhere = path.startswith(("\\", "~")) or re.match(r"[A-Za-z]:", path) or any(map(names.DEVICES.match, parts))
+        if leaves or not self.holds(path) or (elsewhere and (os.name == "nt" or not (known or os.path.lexists(self.root / path)))):
+            raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
+        return self.root.joinpath(*parts)
+
+    def holds(self, path: str) -> bool:
+        """Say whether `path` leads, through whatever links, to a place inside the vault."""
+        return listing.is_inside(self.root, path)
+
+
+def digest(data: bytes) -> str:
+    """Return the sha256 of a file's bytes, in hexadecimal: the `expected_hash` of every write."""
+    return hashlib.sha256(data).hexdigest()

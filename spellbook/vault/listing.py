@@ -1,0 +1,122 @@
+"""
+Looking over the whole vault: which files there are, by their stamps, without opening one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spellbook import disk, names
+from spellbook.errors import VaultNotFound
+from spellbook.notes import Fault, Stamp
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """
+    One walk over the vault.
+
+    `files` by path; `faults` of what could not be looked at; `hidden` are
+    folders that could not be listed, whose files are therefore not gone;
+    `litter` are temporary files that a killed Spellbook left.
+    """
+
+    files: dict[str, Stamp]
+    faults: tuple[Fault, ...]
+    hidden: tuple[str, ...]
+    litter: tuple[str, ...] = ()
+
+
+def walk(root: Path, ignored: GitIgnoreSpec | None) -> Listing:
+    """
+    List every note file of the vault at `root` by its path there.
+
+    Dot-folders, links to folders, what is `ignored`, conflict
+    copies and editors' temporary files are left out. Raises VaultNotFound
+    if the root itself cannot be listed.
+    """
+    files: dict[str, Stamp] = {}
+    faults: list[Fault] = []
+    hidden: list[str] = []
+    litter: list[str] = []
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = list(os.scandir(root / folder if folder else root))
+        except OSError as error:
+            if not folder:
+                raise VaultNotFound(
+                    f"{root}: the vault cannot be listed ({error.strerror}).",
+                    "Is its drive mounted? Nothing was forgotten.",
+                ) from error
+            if error.errno != errno.ENOENT:
+                hidden.append(folder + "/")
+                faults.append(Fault(shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
+            continue
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            try:
+                if entry.name.startswith("."):
+                    litter += [path] * bool(disk.TEMPORARY.fullmatch(entry.name))
+                elif entry.is_dir(follow_symlinks=False):
+                    folders += [path] * (not (ignored and ignored.match_file(path + "/")))
+                elif names.is_note(entry.name) and not (ignored and ignored.match_file(path)):
+                    stamp = _look_at(root, entry, path, faults)
+                    if stamp:
+                        files[path] = stamp
+            except OSError as error:
+                if error.errno != errno.ENOENT:
+                    hidden.append(path)  # it is there, so it is not gone
+                    faults.append(Fault(shown(path), 0, f"cannot be looked at ({error.strerror})"))
+    return Listing(files, tuple(faults), tuple(hidden), tuple(litter))
+
+
+def is_inside(root: Path, path: str) -> bool:
+    """Say whether `path` leads, through whatever links, to a place inside `root`."""
+    try:
+        real = os.path.realpath(root / path)
+    except (OSError, ValueError):
+        return False
+    return real.startswith(os.path.join(root, ""))
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return what a file's status tells of it."""
+    # Some disks number files up to 2^64 and beyond; SQLite counts to 2^63.
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ino & 0x7FFF_FFFF_FFFF_FFFF)
+
+
+def _look_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Stamp | None:
+    """Return a note's stamp; None, and a fault where a person would wonder, for what is no file to be read."""
+    if entry.is_symlink() and not (is_inside(root, path) and os.path.exists(entry.path)):
+        faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere; not read"))
+        return None
+    status = entry.stat()
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    if not path.isascii() and not _is_utf8(path):
+        faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
+        return None
+    return stamp_of(status)
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def shown(path: str) -> str:
+    """Return a path as it can be told; a name that is not UTF-8 cannot even be printed."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

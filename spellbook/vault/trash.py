@@ -1,0 +1,75 @@
+"""
+The trash: where what is erased or replaced lies until a person takes it back.
+"""
+
+from __future__ import annotations
+
+from spellbook import disk, names
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from spellbook.vault.writer import Writer, changed, mode_of
+
+TRASH = ".trash"
+
+
+class Trash:
+    """The folder `.trash` in a vault."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def take(self, path: str, data: bytes | None) -> str:
+        """Move a note that holds `data` here and return its path; the caller is the one writer. Raises OSError."""
+        target = f"{TRASH}/{path}"
+        if not self._writer.holds(target):
+            raise PathOutsideVault(f"{TRASH} leads out of the vault.", "It is a link; put a folder in its place.")
+        place = self._writer.locate(path)
+        try:
+            return self._writer.moved_numbered(place, data, target)
+        except (FileExistsError, NotADirectoryError):  # a file lies here where its folder would be
+            return self._writer.moved_numbered(place, data, f"{TRASH}/{place.name}")
+
+    def copy(self, path: str, expected: str) -> str:
+        """
+        Leave a copy here of a file that hashes to `expected`, unless one is there, and return its path.
+
+        Raises Conflict, MemoryNotFound.
+        """
+        try:
+            status = self._writer.locate(path).stat()
+        except FileNotFoundError as error:
+            raise MemoryNotFound(f"{path}: it is gone.", "Somebody moved or deleted it in this moment.") from error
+        for name in names.numbered(f"{TRASH}/{path}"):
+            if not self._writer.holds(name):
+                break
+            try:
+                self._writer.place(name, self._writer.pieces(path), mode=status.st_mode, mtime_ns=status.st_mtime_ns)
+            except Conflict:
+                if self._writer.hash(name) != expected:
+                    continue
+            if self._writer.hash(name) != expected:
+                raise changed(path)
+            return name
+        raise PathOutsideVault(f"{TRASH} leads out of the vault, or is full.", "Put an empty folder in its place.")
+
+    def keep(self, path: str, name: str, data: bytes) -> str:
+        """Write `data` here, beside where the note `path` would go and with its mode, and return its path there."""
+        folder = path.rpartition("/")[0]
+        return self._writer.created([TRASH, *filter(None, folder.split("/"))], name, data, mode_of(self._writer.locate(path)))
+
+    def restore(self, path: str) -> str:
+        """Move a note from the trash to where it was; `path` as `Vault.remove` gave it. Returns its path, numbered if taken."""
+        if not path.startswith(TRASH + "/"):
+            raise InvalidInput(f"{path:.200}: not in the trash.", f"Give a path that begins with {TRASH}/.")
+        home = path.removeprefix(TRASH + "/")
+        if not names.is_note(home):
+            raise InvalidInput(f"{path:.200}: not a note.", "Move it back by hand.")
+        if ".." in path.split("/") or "\0" in path or not self._writer.holds(path) or not self._writer.holds(home):
+            raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
+        source = self._writer.root.joinpath(*path.split("/"))
+        with self._writer.alone():
+            try:
+                return self._writer.moved_numbered(source, self._writer.read(path)[0], home)
+            except (FileNotFoundError, MemoryNotFound) as error:
+                raise MemoryNotFound(f"{path}: not in the trash.", f"Look into {self._writer.root / TRASH}.") from error
+            except OSError as error:
+                raise disk.storage_error(path, error) from error

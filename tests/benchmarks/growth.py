@@ -1,0 +1,121 @@
+"""
+How everything grows with the vault.
+
+Every size is measured in a process of its own, with vectors made up by hashing, and told against the size before it: what a whole vault
+costs by the note, so that 1 is linear, one question and one edit as they are, so that 1 is constant. At the smallest size questions and
+edits follow each other, and memory is told after the first tenth of them, when caches are filled, and at the end.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from spellbook import sync
+from spellbook.book import Spellbook
+from spellbook.models import HashEmbedder
+from tests.benchmarks.children import apart
+from tests.benchmarks.generated import Writer, write
+from tests.benchmarks.queries import opened
+from tests.benchmarks.sizes import Sizes
+from tests.benchmarks.table import Figure, Ratio
+from tests.benchmarks.timing import resident, seconds, share
+
+_QUESTIONS, _EDITS, _WARM = 300, 60, 20
+_WHOLE = ("stage one", "stage two, vectors made up", "a look at everything, nothing changed", "index")
+_LINEAR, _CONSTANT = 1.25, 2.0
+"""The most that a whole vault may cost more by the note, and one question or edit in a vault ten times as large."""
+
+_BY_WORDS = "`find`"
+"""bm25 reads every chunk that holds a word, so this one grows with the vault by the nature of the index."""
+
+_HELD = 1.25
+
+
+def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
+    """Measure one size after another; the first is there for the others to be compared with."""
+    known: dict[str, float] = {}
+    for number, (notes, less) in enumerate(zip(sizes.growth, (0, *sizes.growth), strict=False)):
+        for figure in apart(measured, folder / str(notes), notes):
+            if number:
+                yield _against(figure, known[figure.name], notes, less)
+            known[figure.name] = figure.value
+    if sizes.rounds:
+        yield from apart(endured, folder / "endured", sizes.growth[0], sizes.rounds)
+
+
+def _against(figure: Figure, before: float, notes: int, less: int) -> Figure:
+    """Return a figure of a vault of so many notes with its ratio to what it was with `less` of them."""
+    whole = figure.name in _WHOLE
+    ratio = figure.value / before / (notes / less if whole else 1)
+    of = f"as with {less:,}{', by the note' if whole else ''}"
+    bound = Ratio(ratio, of) if figure.name == _BY_WORDS else Ratio(ratio, of, most=_LINEAR if whole else _CONSTANT)
+    return Figure(f"{notes:,} notes: {figure.name}", figure.value, figure.unit, ratio=bound, also=figure.also)
+
+
+def measured(folder: Path, notes: int) -> Iterator[Figure]:
+    """Build a vault of so many notes in `folder` and measure it."""
+    writer = Writer()
+    written = write(folder / "vault", range(notes), writer)
+    with opened(folder, HashEmbedder(dim=384)) as book:
+        for name, action in zip(_WHOLE, (sync.words, sync.embed, sync.words), strict=False):
+            yield Figure(name, seconds(lambda action=action: action(book.index)))  # type: ignore[misc]
+        also = f"{written / 1e6:,.0f} MB of notes, {book.index.catalog.counts().chunks:,} chunks; memory {resident():.0f} MB"
+        yield Figure(_WHOLE[3], book.index.catalog.sizes()["bytes"] / 1e6, "MB", also=also)
+        book.watching = True
+        yield from _asked(book, writer)
+        yield from _edited(book, writer, notes)
+
+
+def _asked(book: Spellbook, writer: Writer) -> Iterator[Figure]:
+    for name in ("find", "memorize", "search"):
+        taken = []
+        for number in range(-_WARM, _QUESTIONS):
+            query = writer.words(number) if name == "find" else f"{writer.question(number)}{' ' * (name == 'search')}"
+            taken.append(seconds(lambda name=name, query=query: getattr(book, name)(query)))  # type: ignore[misc]
+        half, most, all_but = (share(taken[_WARM:], part) for part in (0.5, 0.95, 0.99))
+        yield Figure(f"`{name}`", half, also=f"p95 {most * 1000:.1f} ms, p99 {all_but * 1000:.1f} ms")
+
+
+def _edited(book: Spellbook, writer: Writer, notes: int) -> Iterator[Figure]:
+    """One note changed at a time: until it is found by words, until it has its vectors, and until a question is answered."""
+    taken: dict[str, list[float]] = {}
+    for number in range(-_WARM, _EDITS):
+        path = edit(book, writer, number * 7 % notes, number)
+        steps: dict[str, Callable[[], object]] = {
+            "an edit, found by words": lambda path=path: sync.some(book.index, [path]),  # type: ignore[misc]
+            "an edit, its vectors": lambda: sync.embed(book.index),
+            "the first question after it": lambda: book.memorize("a harbor"),
+        }
+        for name, step in steps.items():
+            taken.setdefault(name, []).append(seconds(step))
+    for name, times in taken.items():
+        yield Figure(name, statistics.median(times[_WARM:]))
+
+
+def edit(book: Spellbook, writer: Writer, note: int, number: int) -> str:
+    """Change a note by a line and return its path."""
+    path, text = writer.note(note)
+    (book.config.vault / path).write_text(f"{text}\nedited {number} harbor{number}\n", "utf-8")
+    return path
+
+
+def endured(folder: Path, notes: int, rounds: int) -> Iterator[Figure]:
+    """Ask and edit so often, in a vault of so many notes."""
+    writer, held = Writer(), []
+    write(folder / "vault", range(notes), writer)
+    with opened(folder, HashEmbedder(dim=384)) as book:
+        book.reindex()
+        book.watching = True
+        for number in range(rounds):
+            path = edit(book, writer, number % notes, number)
+            sync.some(book.index, [path])
+            sync.embed(book.index)
+            book.search(writer.question(number))
+            if number + 1 in {max(1, rounds // 10), rounds}:
+                gc.collect()
+                held.append(resident())
+    ratio = Ratio(held[-1] / held[0], f"after {max(1, rounds // 10):,}", most=_HELD)
+    yield Figure(f"memory after {rounds:,} questions and {rounds:,} edits", held[-1], "MB", ratio=ratio)

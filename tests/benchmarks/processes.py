@@ -1,0 +1,189 @@
+"""
+Whole processes, as a person, a git hook and a client start them.
+
+A git repository of generated notes is indexed with the bundled embedder, whose vectors are made up so that only the ones that are
+measured must be computed. What is compared takes turns; figures are medians.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+import select
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import spellbook
+from spellbook.book import Spellbook
+from spellbook.watch import FULL_LOOK, QUIET, SETTLE_AFTER
+from tests.benchmarks.children import Server
+from tests.benchmarks.generated import Writer, write
+from tests.benchmarks.sizes import Sizes
+from tests.benchmarks.table import Figure, Ratio
+from tests.benchmarks.timing import medians, processor, seconds
+
+_ROUNDS = 15
+_SAVES = 7
+_SPAWNS = 6
+_PYTHON = [sys.executable, "-c"]
+_BARE = [*_PYTHON, "from mcp.server.mcpserver import MCPServer; MCPServer('bare').run('stdio')"]
+
+
+def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
+    """Build a vault in `folder` and measure one figure after another."""
+    bench = Bench(folder)
+    bench.build(sizes.notes)
+    for part in (commands, servers, watching):
+        yield from part(bench)
+
+
+class Bench:
+    """A vault under git in `folder`, indexed, and processes that work on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.vault, self._state = folder / "vault", folder / "state"
+        script = Path(sys.executable).with_name("spellbook")
+        self.spellbook = [str(script)] if script.exists() else [sys.executable, "-m", "spellbook"]
+        self.variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self.variables |= {"SPELLBOOK_STATE": str(self._state), "SPELLBOOK_VAULT": str(self.vault)}
+        self._numbers = itertools.count()
+
+    def build(self, notes: int) -> None:
+        """Write the notes, commit them and index them."""
+        write(self.vault, range(notes), Writer())
+        git = ["git", "-C", str(self.vault), "-c", "user.name=bench", "-c", "user.email=bench@example.org"]
+        for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "notes"]):
+            subprocess.run([*git, *arguments], check=True)
+        self.run("reindex", "--words-only", "--quiet")
+        with self.book() as book:
+            _make_vectors_up(book)
+        self.run("reindex", "--quiet")
+        time.sleep(SETTLE_AFTER + 0.5)
+        for _ in range(2):
+            self.run("reindex", "--quiet")
+
+    def book(self) -> Spellbook:
+        """Open the vault in this process."""
+        return spellbook.open(self.vault, state=self._state)
+
+    def run(self, *arguments: str, program: Sequence[str] | None = None) -> None:
+        """Run `spellbook` with these arguments, or another program, to its end."""
+        command = [*(self.spellbook if program is None else program), *arguments]
+        subprocess.run(command, check=True, cwd=self.vault, env=self.variables, stdout=subprocess.DEVNULL)
+
+    def edit(self) -> str:
+        """Save one note with a word in one of its sections that no note had before, and return that word."""
+        word = f"novelty{next(self._numbers)}x{random.randrange(10**9)}"
+        sections = "\n\n".join(f"## Part {i}\n\nThis part stays as it is." for i in range(3))
+        text = f"# Edited\n\n{sections}\n\n## News\n\nThe {word} was delivered on time.\n"
+        (self.vault / "edited.md").write_text(text, "utf-8")
+        return word
+
+
+def _make_vectors_up(book: Spellbook) -> None:
+    drawn = np.random.default_rng(1)
+    width = len(book.index.embedder.embed_query("how wide"))
+    while keys := book.index.catalog.waiting.in_order()[:2_000]:
+        block = drawn.standard_normal((len(keys), width)).astype("<f4")
+        block /= np.linalg.norm(block, axis=1, keepdims=True)
+        book.index.catalog.vectors.add([(key, row.tobytes()) for key, row in zip(keys, block, strict=True)])
+
+
+def commands(bench: Bench) -> Iterator[Figure]:
+    """Commands that end by themselves."""
+    took = medians(
+        {
+            "click": lambda _: bench.run("import click", program=_PYTHON),
+            "help": lambda _: bench.run("--help"),
+            "git": lambda _: bench.run("status", program=["git"]),
+            "no-op": lambda _: bench.run("reindex", "--quiet"),
+        },
+        _ROUNDS,
+    )
+    yield Figure("`spellbook --help`", took["help"], ratio=Ratio(took["help"] / took["click"], '`python -c "import click"`', most=2))
+    yield Figure(
+        "no-op `reindex`, whole process", took["no-op"], most=0.4, ratio=Ratio(took["no-op"] / took["git"], "`git status`", most=2.5)
+    )
+    edited = medians({"edit": lambda _: bench.run("reindex", "--quiet")}, 5, bench.edit)["edit"]
+    yield Figure("`reindex` after one edit, whole process, one chunk embedded", edited, most=1)
+
+
+def servers(bench: Bench) -> Iterator[Figure]:
+    """`spellbook mcp` from its start to its first answers, against a server of the bare SDK."""
+    ours = [*bench.spellbook, "mcp"]
+    calls: dict[str, dict[str, Any]] = {"find": {"keywords": ["invoice"]}, "memorize": {"query": "when was the invoice delivered?"}}
+    spawned: dict[str, list[float]] = {"bare": [], "ours": []}
+    first: dict[str, list[float]] = {tool: [] for tool in calls}
+    for number in range(-1, _SPAWNS):
+        with Server(_BARE, bench.variables, bench.vault) as bare:
+            started = {"bare": [bare.seconds], "ours": []}
+        for tool, given in calls.items():
+            with Server(ours, bench.variables, bench.vault) as server:
+                started["ours"].append(server.seconds)
+                answered = seconds(lambda server=server, tool=tool, given=given: server.call(tool, **given))  # type: ignore[misc]
+            if number >= 0:  # the first round fills the caches of the disk
+                first[tool].append(answered)
+        if number >= 0:
+            for name, times in started.items():
+                spawned[name] += times
+    took = {name: statistics.median(times) for name, times in (spawned | first).items()}
+    ratio = Ratio(took["ours"] / took["bare"], "a server of the bare SDK", most=1.25)
+    yield Figure("`spellbook mcp`, spawn to `initialize` answered", took["ours"], ratio=ratio)
+    yield Figure("first `find` after that", took["find"], most=0.2)
+    yield Figure("first `memorize` after that", took["memorize"], most=1.5)
+
+
+# -- watching
+
+
+def watching(bench: Bench) -> Iterator[Figure]:
+    """A watcher in a process of its own: how soon a saved file is findable, and what it costs while nothing happens."""
+    child = subprocess.Popen([*bench.spellbook, "watch"], env=bench.variables, stderr=subprocess.PIPE)
+    try:
+        with bench.book() as book:
+            _until(book.is_watched)
+            saved = [_save(bench, book.index.catalog.file) for _ in range(_SAVES + 1)][1:]  # the first one loads the model
+        words, vectors = (statistics.median(times) - QUIET for times in zip(*saved, strict=True))
+        yield Figure("saved file to findable by words, beyond 0.3 s of quiet, watched", words, most=0.05)
+        yield Figure("saved file to findable by meaning, beyond 0.3 s of quiet, watched", vectors, most=0.3)
+        time.sleep(6)  # Chroma and the cache follow
+        before, started = processor(child.pid), time.perf_counter()
+        time.sleep(2 * FULL_LOOK)
+        idle = (processor(child.pid) - before) / (time.perf_counter() - started)
+        yield Figure("idle processor, watched vault", idle * 100, "%", most=0.5)
+    finally:
+        child.terminate()
+        child.communicate(timeout=15)
+
+
+def _save(bench: Bench, catalog: Path) -> tuple[float, float]:
+    """Save a note and return the seconds until its new chunk is in the full-text index and has its vector."""
+    connection = sqlite3.connect(f"file:{catalog}?mode=ro", uri=True, isolation_level=None)
+    time.sleep(1.0)
+    with contextlib.closing(connection):
+        word = bench.edit()
+        start = time.perf_counter()
+        # What a search by words and one by meaning read, without what a search costs.
+        chunk = _until(lambda: connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (word,)).fetchone())
+        by_words = time.perf_counter() - start
+        _until(lambda: connection.execute("SELECT 1 FROM chunks JOIN vectors USING (key) WHERE chunk = ?", chunk).fetchone())
+        return by_words, time.perf_counter() - start
+
+
+def _until(happens: Callable[[], Any], within: float = 60.0) -> Any:
+    deadline = time.monotonic() + within
+    while not (found := happens()):
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        select.select([], [], [], 0.002)
+    return found

@@ -1,0 +1,69 @@
+"""
+Exact search in memory against a bare product, and against Chroma.
+
+Vectors are clustered as those of notes are, 384 wide. All that is compared takes turns in one run.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spellbook.vectors import Chroma, Matrix
+from tests.benchmarks.sizes import Sizes
+from tests.benchmarks.table import Figure, Ratio
+from tests.benchmarks.timing import medians, resident, seconds
+
+WIDTH, WANTED, ROUNDS = 384, 50, 100
+_CLUSTER = 40
+_REOPENED = 5
+
+
+def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
+    """Measure what finding the nearest of so many vectors costs: bare, exactly, and with Chroma."""
+    size, drawn = sizes.chunks, np.random.default_rng(1)
+    centres = drawn.standard_normal((max(1, size // _CLUSTER), WIDTH), dtype=np.float32)
+    block, queries = (
+        centres[drawn.integers(len(centres), size=count)] + 0.7 * drawn.standard_normal((count, WIDTH), dtype=np.float32)
+        for count in (size, ROUNDS)
+    )
+    block /= np.linalg.norm(block, axis=1, keepdims=True)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    matrix = Matrix()
+    matrix.add((f"{number:064x}", row.tobytes(), number) for number, row in enumerate(block, 1))
+    took = medians({"bare": lambda i: block @ queries[i], "exact": lambda i: matrix.nearest(queries[i], WANTED)}, ROUNDS)
+    ratio = Ratio(took["exact"] / took["bare"], "`matrix @ query`", most=1.5)
+    yield Figure(f"nearest {WANTED} of {size:,} vectors, exactly", took["exact"], ratio=ratio)
+    yield from _chroma(folder, block, queries, matrix)
+
+
+def _chroma(folder: Path, block: Any, queries: Any, matrix: Matrix) -> Iterator[Figure]:
+    changes = [(f"{number:064x}", number) for number in range(1, len(block) + 1)]
+    blobs = {key: block[number - 1].tobytes() for key, number in changes}
+    before = resident()
+    chroma, other = Chroma(folder, "f"), Chroma(folder, "f")
+
+    def caught_up(which: Chroma, last: int) -> float:
+        return seconds(lambda: which.catch_up(lambda seq: changes[seq:last], lambda keys: {key: blobs[key] for key in keys}, len(block)))
+
+    built = caught_up(chroma, len(block) - _REOPENED)
+    ways = {"chroma": lambda i: chroma.nearest(queries[i], WANTED), "exact": lambda i: matrix.nearest(queries[i], WANTED)}
+    took = medians(ways, ROUNDS)
+    held = resident() - before
+    reopened = []
+    for last in range(len(block) - _REOPENED + 1, len(block) + 1):
+        caught_up(other, last)
+        reopened.append(seconds(lambda: chroma.nearest(queries[0], WANTED)))
+    near = [({key for key, _ in chroma.nearest(query, WANTED)}, {key for key, _ in matrix.nearest(query, WANTED)}) for query in queries]
+    recall = sum(len(found & exact) for found, exact in near) / len(near) / WANTED
+    disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+    chroma.close()
+    other.close()
+    also = f"{held:.0f} MB, {disk:.0f} MB on disk, recall {recall:.2f}, built in {built:.0f} s"
+    yield Figure("the same from Chroma", took["chroma"], ratio=Ratio(took["chroma"] / took["exact"], "exactly"), also=also)
+    again = statistics.median(reopened)
+    yield Figure("the same from Chroma after another process wrote", again, ratio=Ratio(again / took["exact"], "exactly"))

@@ -1,0 +1,87 @@
+"""Long-lived processes: memory that does not grow with questions and edits, and work that does not grow with the vault."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from spellbook import book as books
+from spellbook import sync
+from spellbook.book import Spellbook
+from tests.benchmarks.generated import Writer, write
+from tests.benchmarks.growth import edit
+from tests.helpers import finished, python, rows
+
+ROUNDS = 150
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_questions_and_edits(vault: Path) -> None:
+    """After as many more questions and edits a process holds what it held before, but for a vector each, which a bounded cache keeps."""
+    # In a process of its own: what other tests left in caches would leave them unseen while this fills them.
+    [grown] = finished(python("import sys; from tests.test_growth import grown; print(grown(sys.argv[1]))", vault))
+    assert int(grown) < ROUNDS * 3_000
+
+
+def grown(vault: str) -> int:
+    """How many more bytes are held after as many questions and edits again."""
+    writer = Writer()
+    write(Path(vault), range(20), writer)
+    with books.open(vault, embedder="hash") as book:
+        book.reindex()
+        book.watching = True
+
+        def held(first: int) -> int:
+            for number in range(first, first + ROUNDS):
+                path = edit(book, writer, number % 20, number)
+                sync.some(book.index, [path])
+                sync.embed(book.index)
+                assert book.search(writer.question(number % 50), min_score=0).hits
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+
+        held(0)
+        tracemalloc.start()
+        before = held(ROUNDS)
+        return held(2 * ROUNDS) - before
+
+
+def steps(book: Spellbook, vault: Path, path: str, text: str) -> int:
+    """How many steps SQLite's machine takes for one edit, its vectors and a question after it."""
+    counted = 0
+
+    def count() -> int:
+        nonlocal counted
+        counted += 1
+        return 0
+
+    (vault / path).write_text(text, "utf-8")
+    connection = book.index.catalog._database.connection()
+    connection.set_progress_handler(count, 10)
+    try:
+        sync.some(book.index, [path])
+        sync.embed(book.index)
+        assert book.memorize("harbour", min_score=0).hits
+        book.state()
+    finally:
+        connection.set_progress_handler(None, 0)
+    return counted
+
+
+def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(book: Spellbook, vault: Path) -> None:
+    """In a vault ten times as large, what SQLite does for one edit and one question is nearly the same."""
+    writer = Writer()
+    taken = []
+    for notes in (40, 400):
+        write(vault, range(notes), writer)
+        book.reindex()
+        book.watching = True
+        path, text = writer.note(0)
+        counted = [steps(book, vault, path, f"{text}\n\nharbour {notes} {number}\n") for number in range(4)]
+        # The first one after a reindex brings what is in memory up to it, and now and then the full-text index merges its segments.
+        taken.append(min(counted))
+    assert taken[1] < 1.5 * taken[0]
+    assert rows(book.index.catalog, "SELECT count(*) FROM notes") == [(400,)]

@@ -1,0 +1,241 @@
+"""The seal: a reindex with nothing to do says so without opening the index, and only then."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from platformdirs import user_state_path
+
+from spellbook import config, folders, seal
+from spellbook.cli import main
+from tests.helpers import finished, python
+
+SENTENCE = "2 notes: nothing new. 2 chunks, 0.0 s."
+
+
+def reindex(vault, *options):
+    """Run the command as click does, without the shortcut, and return what it prints."""
+    result = CliRunner().invoke(main, ["--vault", str(vault), "reindex", *options])
+    assert result.exit_code == 0, result.output
+    return result.stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def _embedder(monkeypatch):
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+
+
+@pytest.fixture
+def sealed(vault, write_note):
+    """A vault of two notes that was indexed, and looked at again."""
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "config.toml").write_text("exact_most = 1\n")
+    write_note("a.md", "# A\n\nfirst", age=100)
+    write_note("deep/er/b.md", "# B\n\nsecond", age=100)
+    reindex(vault)
+    assert seal.said(str(vault)) is None, "a run that took in notes seals nothing"
+    reindex(vault)
+    assert seal.said(str(vault)) == SENTENCE
+    return vault
+
+
+def state(vault):
+    return config.load(vault).state
+
+
+CHANGES = {
+    "edited": lambda vault: (vault / "a.md").write_text("# A\n\nother"),
+    "added": lambda vault: (vault / "deep" / "c.md").write_text("c"),
+    "added, in capitals": lambda vault: (vault / "C.MD").write_text("c"),
+    "removed": lambda vault: (vault / "a.md").unlink(),
+    "renamed": lambda vault: (vault / "a.md").rename(vault / "z.md"),
+    "moved": lambda vault: (vault / "a.md").rename(vault / "deep" / "a.md"),
+    "replaced by one of the same size and time": lambda vault: replace_alike(vault / "a.md"),
+    "a folder renamed": lambda vault: (vault / "deep").rename(vault / "deeper"),
+    "a folder gone": lambda vault: shutil.rmtree(vault / "deep"),
+    "a note ignored": lambda vault: (vault / ".spellbookignore").write_text("a.md\n"),
+    "another setting": lambda vault: (vault / ".spellbook" / "config.toml").write_text("chunk_tokens = 128\n"),
+    "the settings gone": lambda vault: (vault / ".spellbook" / "config.toml").unlink(),
+    "the index gone": lambda vault: shutil.rmtree(state(vault)),
+    "the catalog gone": lambda vault: (state(vault) / "catalog.db").unlink(),
+    "the catalog damaged": lambda vault: (state(vault) / "catalog.db").write_bytes(b"no database"),
+    "Chroma gone": lambda vault: shutil.rmtree(state(vault) / "chroma-1"),
+    "the seal torn": lambda vault: os.truncate(state(vault) / seal.FILE, 100),
+    "the seal empty": lambda vault: os.truncate(state(vault) / seal.FILE, 0),
+}
+
+
+def replace_alike(file):
+    """What a tool that keeps times and sizes does, a restored backup say."""
+    status = file.stat()
+    new = file.with_suffix(".new")
+    new.write_bytes(file.read_bytes().upper())
+    os.utime(new, ns=(status.st_mtime_ns, status.st_mtime_ns))
+    new.replace(file)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_whatever_there_is_to_do_breaks_the_seal(sealed, change):
+    """After any change of notes, settings or index, the seal says nothing."""
+    change(sealed)
+    assert seal.said(str(sealed)) is None
+
+
+@pytest.mark.parametrize("name", ["SPELLBOOK_EMBEDDER", "SPELLBOOK_CHROMA_URL", "OLLAMA_HOST"])
+def test_another_embedder_breaks_the_seal(sealed, monkeypatch, name):
+    """What the environment says of the embedder and of Chroma belongs to what was looked at."""
+    monkeypatch.setenv(name, "http://localhost:1")
+    assert seal.said(str(sealed)) is None
+
+
+def test_a_change_of_the_index_by_another_process_breaks_the_seal(sealed):
+    """Whatever another process writes into the index is looked at once, by the next run."""
+    code = "import sys, spellbook; book = spellbook.open(sys.argv[1]); book.erase('a'); book.restore('.trash/a.md'); book.close()"
+    finished(python(code, sealed))
+    assert seal.said(str(sealed)) is None
+    reindex(sealed)
+
+
+def test_other_files_do_not_matter(sealed):
+    """What is no note leaves the seal whole: git's own files, pictures, a touched folder."""
+    (sealed / ".git").mkdir()
+    (sealed / ".git" / "note.md").write_text("x")
+    (sealed / "picture.png").write_bytes(b"x")
+    (sealed / "empty").mkdir()
+    assert seal.said(str(sealed)) is None, "a new folder may hold notes"
+    reindex(sealed)
+    (sealed / "picture.png").write_bytes(b"xyz")
+    (sealed / ".git" / "note.md").write_text("xyz")
+    assert seal.said(str(sealed)) == SENTENCE
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [("young.md", "text"), ("broken.md", "---\na: [\n---\ntext")], ids=["young", "not as it is written"]
+)
+def test_what_is_to_be_looked_at_again_is_never_sealed(sealed, write_note, path, text):
+    """A note that has just been saved may change again unseen; one with a fault is told each time."""
+    write_note(path, text, age=-3600 if path == "young.md" else 100)
+    for _ in range(3):
+        CliRunner().invoke(main, ["--vault", str(sealed), "reindex"])
+        assert seal.said(str(sealed)) is None
+
+
+def test_texts_that_wait_for_their_vectors_are_not_sealed(sealed, write_note):
+    """With words only, something is left to do."""
+    write_note("c.md", "third", age=100)
+    for _ in range(2):
+        reindex(sealed, "--words-only")
+        assert seal.said(str(sealed)) is None
+
+
+def run(*arguments, **environment):
+    """Run the program as a person does; return what it prints and the modules that it has imported."""
+    code = """
+import sys; sys.argv = ["spellbook", *sys.argv[1:]]
+from spellbook.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(*sys.modules)
+"""
+    *printed, modules = finished(python(code, *arguments, **environment))[0].splitlines()
+    return printed, set(modules.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["reindex", "--vault", "{}"], ["--vault", "{}", "reindex"], ["reindex", "--quiet", "--vault", "{}"], ["reindex"]]
+)
+def test_the_program_says_it_without_importing_anything(sealed, arguments):
+    """A sealed vault is answered for by a handful of small modules, in the words of the long way."""
+    printed, modules = run(*(each.format(sealed) for each in arguments), SPELLBOOK_VAULT=str(sealed))
+    assert printed == ([] if "--quiet" in arguments else [SENTENCE])
+    assert {name for name in modules if name.startswith("spellbook")} == {
+        "spellbook",
+        "spellbook.__main__",
+        "spellbook.seal",
+        "spellbook.folders",
+    }
+    assert not modules & {"click", "sqlite3", "typing", "dataclasses", "pathlib", "re", "json", "hashlib", "platformdirs"}
+
+
+def test_json_is_what_the_long_way_prints(sealed):
+    """But for the seconds that it took."""
+    printed, modules = run("--vault", sealed, "reindex", "--json")
+    assert "click" not in modules
+    longer = reindex(sealed, "--json")
+    assert printed[0].partition('"seconds"')[0] == longer.partition('"seconds"')[0]
+    assert printed[0].partition('"generation"')[2] == longer.partition('"generation"')[2]
+
+
+@pytest.mark.parametrize("options", [["--full"], ["--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]])
+def test_what_else_is_asked_goes_the_long_way(sealed, options):
+    """The shortcut reads three plain forms; click reads all others."""
+    from spellbook.__main__ import _nothing_to_do
+
+    assert _nothing_to_do(["--vault", str(sealed), "reindex"])
+    assert not _nothing_to_do(["--vault", str(sealed), "reindex", *options])
+    assert not _nothing_to_do([str(sealed), "--vault"])
+
+
+def test_a_reindex_with_nothing_to_do_writes_nothing(sealed):
+    """Neither way changes a byte of the index, nor even touches the catalog."""
+    catalog = state(sealed) / "catalog.db"
+    before = catalog.stat().st_mtime_ns, catalog.read_bytes()
+    seen = seal.look(str(sealed), str(state(sealed)))
+    run("--vault", sealed, "reindex")
+    for options in ([], ["--json"], ["--quiet"]):
+        reindex(sealed, *options)
+    assert (catalog.stat().st_mtime_ns, catalog.read_bytes()) == before
+    assert seal.look(str(sealed), str(state(sealed))) == seen
+
+
+def test_every_folder_is_listed_once(sealed, monkeypatch):
+    """One pass over the vault, whichever way it goes: no folder is listed twice, and no note is opened."""
+    from spellbook.vault import Vault
+
+    listed, scandir = [], os.scandir
+
+    def noted(place):
+        listed.append(os.readlink(f"/proc/self/fd/{place}") if isinstance(place, int) else str(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    monkeypatch.setattr(seal, "_BY_HANDLE", False)
+    expected = sorted(str(sealed / folder) for folder in ("", "deep", "deep/er"))
+    assert seal.said(str(sealed)) == SENTENCE
+    assert sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed))) == expected
+    listed.clear()
+    Vault(sealed, state(sealed)).walk()
+    assert sorted(place.rstrip("/") for place in listed) == expected
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=30))
+def test_the_folder_of_an_index_is_named_after_its_vault(name):
+    """Letters and digits of the name, and a hash of the whole path; the same ever since."""
+    import hashlib
+    import re
+
+    root = f"/home/somebody/{name}"
+    expected = re.sub(r"[^0-9A-Za-z_-]+", "-", os.path.basename(root)).strip("-") or "vault"
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:10]
+    assert folders.state(root, "/base") == f"/base/{expected}-{digest}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs is asked")
+@pytest.mark.parametrize("variables", [{}, {"XDG_STATE_HOME": "/elsewhere"}, {"XDG_STATE_HOME": ""}], ids=str)
+def test_without_a_setting_the_state_is_where_the_system_has_it(monkeypatch, variables):
+    """The same place as platformdirs says, asked or not."""
+    monkeypatch.delenv("SPELLBOOK_STATE")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert Path(folders.state("/home/x")).parent == user_state_path("spellbook", appauthor=False)

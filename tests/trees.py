@@ -1,0 +1,108 @@
+"""Vaults as plain trees of files: made, compared, and changed by processes that are killed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from spellbook.names import DEVICES
+from tests.helpers import python
+
+
+def grow(folder: Path, files: dict[str, bytes], folders: tuple[str, ...] = ()) -> Path:
+    """Write files and empty folders."""
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    for path in folders:
+        (folder / path).mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def state_of(folder: Path) -> dict[str, Any]:
+    """All that a folder holds but the trash: bytes, permissions, times (of 100 ns, as zips have them), and empty folders."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if name.startswith(".trash"):
+            continue
+        if path.is_file():
+            status = path.stat()
+            found[name] = (path.read_bytes(), stat.S_IMODE(status.st_mode), status.st_mtime_ns // 100)
+        elif not any(path.iterdir()):
+            found[name] = None
+    return found
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: held[0] for name, held in state_of(folder).items() if held}
+
+
+def run(*args: object, code: int = 0, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run(
+        [sys.executable, "-m", "spellbook", *map(str, args)],
+        env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
+        capture_output=True,
+        timeout=120,
+        **options,
+    )
+    assert done.returncode == code, done.stderr.decode()
+    return done
+
+
+def kept(vault: Path) -> dict[str, bytes]:
+    """What a vault holds beside temporary files, which the watcher sweeps away after an hour."""
+    return {path: data for path, data in contents(vault).items() if ".spellbook-" not in path}
+
+
+def name(part: str) -> bool:
+    return (
+        part not in {".", ".."}
+        and len(part.encode()) < 60
+        and not part.startswith((".", "~", "\\"))
+        and ":" not in part
+        and not DEVICES.match(part)
+    )
+
+
+NAMES = st.text(
+    st.characters(exclude_categories=("Cs",), exclude_characters="/\0"), min_size=1, max_size=12
+).filter(name)  # fmt: skip
+PATHS = st.builds(
+    lambda folders, file, end: "/".join([*folders, file + end]), st.lists(NAMES, max_size=2), NAMES, st.sampled_from([".md", ".png", ""])
+)
+CONTENTS = st.one_of(st.binary(max_size=200), st.text(st.characters(exclude_categories=("Cs",)), max_size=80).map(str.encode))
+TREES = st.dictionaries(PATHS, CONTENTS, max_size=6).filter(
+    lambda files: not any(a != b and b.startswith(a + "/") for a in files for b in files)
+)  # fmt: skip
+
+
+_KILLED = """
+import os, signal, sys
+import spellbook
+vault, place, verb, left = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+with spellbook.open(vault, embedder="hash") as book:
+    book.refresh()
+    def kill(event, args):
+        global left
+        if event in {"os.rename", "os.link", "os.remove", "os.mkdir", "os.utime", "os.rmdir"} or (event == "open" and ".spellbook" in str(args[0])):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(kill)
+    exec(verb)
+"""
+
+
+def is_killed(vault: Path, place: Path, verb: str, at: int) -> bool:
+    """Do `verb` with a `book` and a `place`, and kill -9 it at the `at`-th thing that it does to a disk; say whether it got so far."""
+    child = python(_KILLED, vault, place, verb, at)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode in {0, -9}, errors
+    return child.returncode == -9
