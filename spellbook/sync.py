@@ -56,6 +56,7 @@ MANY = 3
 _BATCH_TEXTS = 32
 _BATCH_AT_ONCE = 4
 _LOOKS = 5
+_GLANCES = 3
 _BEHIND = 500
 """Vectors that Chroma may be behind: to search so many exactly takes a moment, to load Chroma and its index a second."""
 _SPARING = 10.0
@@ -143,11 +144,14 @@ def words(index: Index, *, full: bool = False, progress: Progress | None = None)
     """First stage: read what changed anywhere in the vault; afterwards search by words is right."""
     index.catalog.notes.recut(_rules(index.config))
     adopt(index)
-    listing = index.vault.walk()
-    known = index.catalog.notes.known()
-    work = plan(listing.files, known, listing.hidden, full=full)
+    for _ in range(_GLANCES):
+        listing = index.vault.walk()
+        known = index.catalog.notes.known()
+        work = plan(listing.files, known, listing.hidden, full=full)
+        unlikely = not full and is_unlikely(work, known)
+        if not unlikely:  # else a folder may just have been moved from where the walk was not yet to where it had been
+            break
     report = Report(scanned=len(listing.files), unchanged=len(listing.files) - len(work.read))
-    unlikely = not full and is_unlikely(work, known)
     if unlikely:
         lost, work = len(work.gone), Plan(work.read)
     index.catalog.notes.set_walk_faults(listing.faults)

@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -208,6 +209,26 @@ def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path):
 
 
 # -- one bad note
+
+
+def test_a_folder_that_moves_while_one_looks_is_not_gone(vault, write_note, tmp_path, monkeypatch):
+    """A walk may miss a folder in both places, where it is not yet and where it was; one looks again before anybody is alarmed."""
+    for number in range(30):
+        write_note(f"later/{number}.md", f"text {number}")
+    with opened(vault) as index:
+        sync.run(index)
+        walk = index.vault.walk
+
+        def late():
+            monkeypatch.setattr(index.vault, "walk", walk)
+            listing = walk()
+            (vault / "later").rename(vault / "earlier")
+            return replace(listing, files={path: stamp for path, stamp in listing.files.items() if not path.startswith("later/")})
+
+        monkeypatch.setattr(index.vault, "walk", late)
+        report = sync.run(index)
+        assert (report.moved, report.removed, report.embedded) == (30, 0, 0)
+        assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
 
 def test_one_bad_note_is_reported_and_the_others_indexed(vault, write_note):
