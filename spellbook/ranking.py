@@ -23,11 +23,8 @@ Mode = Literal["semantic", "keyword", "both"]
 SEMANTIC, KEYWORD = 0.7, 0.3
 """Weights of the legs in `both`: best of nine question sets; see tests/benchmarks/README.md."""
 
-RELATED = 0.5
-"""What the best must reach in `Candidate.evidence` for there to be any hits, unless the question names a least score."""
-
 WEAK = 0.3
-"""What every further hit must reach then."""
+"""What every further hit must reach in `Candidate.evidence` once the best is sure."""
 
 HALF_LIVES: Mapping[str, float] = MappingProxyType(
     {"": 365.0, "project": 180.0, "system": math.inf, "preference": math.inf, "decision": math.inf}
@@ -53,7 +50,9 @@ _MOST_OPENED = 0.03
 _FORGOTTEN_DAYS = 90.0
 _CONFIRMING = 0.4
 _EXPECTED = 0.6
-_BY_WORDS_ALONE = 0.6
+_BY_WORDS_ALONE = 0.5 / 0.6
+_FEW, _FEW_TENFOLD = 0.28, 0.18
+_MANY, _MANY_TENFOLD = 0.46, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,8 @@ class Candidate:
     """
     A chunk on its way to a hit; `score` is the sum of `legs`' shares and `adjustments`.
 
-    `foreign` is how far it is written in other scripts than the question, 0..1:
-    so far it cannot hold the question's words, whatever it says.
+    `foreign` is how far it is in another script or language than the question,
+    0..1: so far it cannot hold the question's words, whatever it says.
     """
 
     found: Found
@@ -132,7 +131,7 @@ class Candidate:
 
     def evidence(self, expected: float | None) -> float:
         """
-        Return how sure it is that this has to do with the question at all, 0.5 being sure enough.
+        Return how sure it is that this has to do with the question at all; `least` says what is enough.
 
         That is its meaning, and whether its words confirm it: `expected` is the
         share of the question's words that the vault knows, 0..1, by their
@@ -146,7 +145,7 @@ class Candidate:
         if expected is None:
             return self.semantic.score
         missing = _EXPECTED * expected * (1 - self.foreign)
-        return max(self.semantic.score + _CONFIRMING * (words - missing), words * RELATED / _BY_WORDS_ALONE)
+        return max(self.semantic.score + _CONFIRMING * (words - missing), words * _BY_WORDS_ALONE)
 
     @property
     def order(self) -> tuple[float, float, str, str]:
@@ -194,9 +193,9 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
                 each.legs[name] = {"rank": leg.rank or None, "score": round(leg.score, 4), "share": share}
                 each.score = round(each.score + share, 4)
         if each.foreign and each.semantic and semantic and keyword:
-            # What a chunk that means as much would have of the words, were it in the question's script.
+            # What a chunk that means as much would have of the words, were it in the question's language.
             credit = each.foreign * _CREDITED * each.semantic.score - (each.keyword.score if each.keyword else 0.0)
-            each.add("in another script", max(0.0, keyword * credit))
+            each.add("in another language", max(0.0, keyword * credit))
         fused.append(each)
     return sorted(fused, key=lambda each: each.order)
 
@@ -247,12 +246,24 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
     return sorted(candidates, key=lambda each: each.order)
 
 
-def related(candidates: Sequence[Candidate], expected: float | None) -> list[Candidate]:
-    """Return those that have to do with the question: none, unless one of them surely does."""
+def least(chunks: int) -> float:
+    """
+    Return what the best of so many `chunks` must reach in evidence for there to be any hits.
+
+    The more there are, the nearer the nearest comes by chance: this lets
+    through about as many questions off topic whatever a vault's size.
+    """
+    tens = math.log10(max(1, chunks))
+    return min(_FEW + _FEW_TENFOLD * tens, _MANY + _MANY_TENFOLD * tens)
+
+
+def related(candidates: Sequence[Candidate], expected: float | None, chunks: int) -> list[Candidate]:
+    """Return those that have to do with the question: none, unless one of them surely does, which is one of so many `chunks`."""
+    enough = least(chunks)
     sure = [each.evidence(expected) for each in candidates]
-    if max(sure, default=0.0) < RELATED:
+    if max(sure, default=0.0) < enough:
         return []
-    return [each for each, evidence in zip(candidates, sure, strict=True) if evidence >= WEAK]
+    return [each for each, evidence in zip(candidates, sure, strict=True) if evidence >= min(WEAK, enough)]
 
 
 def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:

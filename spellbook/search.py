@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from spellbook import keywords, neighbours, packing, ranking, terms
+from spellbook import keywords, neighbours, packing, ranking, terms, tongues
 from spellbook.catalog.schema import Counts, Found
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.filters import Condition, Filter, conditions
@@ -42,6 +42,7 @@ _SAMPLED, _EACH = 800, 4
 _REMEMBERED = 4_000
 """Samples whose scripts are remembered: what was near once is near again."""
 _PRESENT = 3.0
+_ITS_WORDS = 0.5
 _RERANKED = 20
 _RERANK_SECONDS = 2.0
 _RERANK_LETTERS = 2_000
@@ -208,13 +209,11 @@ class Searcher:
             counts = catalog.counts()
             uses = catalog.usage.of(each.note for each in found.values()) if self._index.config.count_use else {}
         # Where one leg runs alone, it does not matter what the other could not have found.
-        written = terms.scripts(question.text) if by_words and vector is not None else {}
-        legs = [
-            Candidate(
-                chunk, semantic[number][1] if number in semantic else cosines.get(number), keyword.get(number), _foreign(written, chunk)
-            )
-            for number, chunk in found.items()
-        ]
+        written = _Written.of(question.text) if by_words and vector is not None else _Written({}, "")
+        legs = []
+        for number, chunk in found.items():
+            by_meaning, by_word = semantic[number][1] if number in semantic else cosines.get(number), keyword.get(number)
+            legs.append(Candidate(chunk, by_meaning, by_word, written.is_foreign(chunk, by_word.score if by_word else 0.0)))
         fused = ranking.fuse(legs, question.mode, by_words_only=vector is None)
         self._rerank(question, fused, reasons)
         ranked = ranking.adjust(fused, self._index.config.half_lives, uses, time.time())
@@ -299,12 +298,26 @@ def _idf(total: int, frequency: int) -> float:
     return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))
 
 
-def _foreign(written: Mapping[str, float], chunk: Found) -> float:
-    """Return how much of a question, by its `scripts`, is in scripts that hardly occur in `chunk`."""
-    if not written:
-        return 0.0
-    has = _scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH])
-    return 1 - sum(min(share, _PRESENT * has.get(script, 0.0)) for script, share in written.items())
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a question is written in: the shares of its scripts, and its language where a script is that of several."""
+
+    scripts: Mapping[str, float]
+    language: str
+
+    @classmethod
+    def of(cls, text: str) -> _Written:
+        return cls(terms.scripts(text), tongues.language(text))
+
+    def is_foreign(self, chunk: Found, words: float) -> float:
+        """Return how far, 0..1, `chunk` is in other scripts, or another language; `words` of the question in it speak against that."""
+        if not self.scripts:
+            return 0.0
+        has = _scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH])
+        foreign = 1 - sum(min(share, _PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items())
+        if self.language and foreign < 1 and words < _ITS_WORDS and tongues.language(chunk.text) not in {"", self.language}:
+            return 1.0
+        return foreign
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -324,7 +337,7 @@ def hits(question: Question, found: Ranked) -> list[Candidate]:
     # Who names a drawer wants to see what is in it, best first; and words alone cannot tell what has to do with a question.
     if question.filter or found.vector is None:
         return [each for each in candidates if each.score > 0]
-    return ranking.related(candidates, found.expected)
+    return ranking.related(candidates, found.expected, found.counts.chunks)
 
 
 def _weights(question: Question, found: Ranked) -> dict[str, float]:

@@ -89,7 +89,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         elif any(one is each for one in passed):
             verdict = f"beyond the limit of {question.limit}"
         else:
-            verdict = _refusal(question, found, each, ranking.WEAK if passed else ranking.RELATED)
+            verdict = _refusal(question, found, each, ranking.WEAK if passed else ranking.least(found.counts.chunks))
         rows.append(_row(index, found, each, verdict, places.get(number)))
     return Explanation(
         question.text, question.mode, found.words, found.expected, len(found.candidates), tuple(rows), state(found).as_dict()
@@ -126,7 +126,7 @@ def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -
         return "it does not hold what the question quotes"
     if question.min_score is not None:
         return f"its score is below {question.min_score:g}"
-    return f"too little to do with the question: {each.evidence(found.expected):.2f}, and {least:g} is the least{note}"
+    return f"too little to do with the question: {each.evidence(found.expected):.2f}, and {least:.2f} is the least{note}"
 
 
 def _refused_by(index: Index, question: Question, path: str) -> str:

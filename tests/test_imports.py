@@ -20,6 +20,7 @@ FLOORS = (
         "pieces",
         "dialogue",
         "terms",
+        "tongues",
         "keywords",
         "filters",
         "memory",

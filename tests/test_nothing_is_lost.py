@@ -24,6 +24,9 @@ from tests.scratch import assert_equal_to_scratch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
+UNMOUNTED = "notes are gone. Is a drive not mounted?"
+"""Going back to a snapshot may take away most notes at once; who looks in that moment is told, and nothing is forgotten."""
+
 SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "10"))
 
 
@@ -68,7 +71,8 @@ def test_every_sentence_is_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyP
         held = b"\n".join(everything(vault, state, home)).decode()
         for report in reports:
             print(report["done"], report["refused"])
-            assert report["refused"].keys() <= {"CONFLICT", "INVALID_INPUT", "MEMORY_NOT_FOUND"}
+            refused = {reason for reason in report["refused"] if not reason.endswith(UNMOUNTED)}
+            assert refused <= {"CONFLICT", "INVALID_INPUT", "MEMORY_NOT_FOUND"}
         said = [sentence for report in reports for sentence in report["said"]]
         assert len(said) > SECONDS
         assert not [sentence for sentence in said if sentence not in held]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from itertools import pairwise
 
 import pytest
 
 from spellbook.catalog.schema import Found
-from spellbook.ranking import Candidate, Leg, adjust, choose, fuse, related, reranked
+from spellbook.ranking import Candidate, Leg, adjust, choose, fuse, least, related, reranked
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
@@ -137,7 +138,7 @@ def test_a_reranker_moves_scores_and_says_so():
         pytest.param(0.55, None, None, 0.0, True, id="only meaning was asked for"),
         pytest.param(0.55, 0.0, 0.0, 1.0, False, id="the vault knows the words, this lacks them"),
         pytest.param(0.55, 0.0, 0.0, 0.0, True, id="nobody knows the words"),
-        pytest.param(0.55, 0.0, 1.0, 1.0, True, id="it cannot have the words in its script"),
+        pytest.param(0.55, 0.0, 1.0, 1.0, True, id="it cannot have the words in its language"),
         pytest.param(0.1, 0.9, 0.0, 1.0, True, id="an exact name"),
         pytest.param(0.45, 0.3, 0.0, 1.0, False, id="a little of both"),
         pytest.param(None, 0.6, 0.0, 1.0, True, id="not embedded yet"),
@@ -148,21 +149,31 @@ def test_what_has_to_do_with_a_question(semantic, keyword, foreign, expected, su
     each = candidate(semantic=semantic, keyword=keyword)
     each.foreign = foreign or 0.0
     fuse([each], "both")
-    assert bool(related([each], None if foreign is None else expected)) == sure
+    assert bool(related([each], None if foreign is None else expected, 100)) == sure
 
 
 def test_one_sure_hit_brings_its_lesser_neighbours():
     """If anything has to do with the question, what probably does follows; if nothing does, nothing comes."""
     sure, probable, other = candidate("a.md", 0.8, 0.0), candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)
-    assert [each.found.path for each in related(fuse([sure, probable, other], "both"), 0.0)] == ["a.md", "b.md"]
-    assert related(fuse([candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)], "both"), 0.0) == []
+    assert [each.found.path for each in related(fuse([sure, probable, other], "both"), 0.0, 100)] == ["a.md", "b.md"]
+    assert related(fuse([candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)], "both"), 0.0, 100) == []
 
 
-def test_a_chunk_in_another_script_is_credited_with_words():
-    """It ranks with one in the question's script that has some of the words, its share says so, and the sum holds."""
+def test_the_more_there_is_the_surer_one_must_be():
+    """Among few chunks hardly any comes near by chance, among many the nearest one does; it never jumps."""
+    needed = [least(count) for count in range(20_000)]
+    assert needed == sorted(needed)
+    assert max(b - a for a, b in pairwise(needed[1:])) < 0.06
+    assert (least(0), least(1), least(100)) == (0.28, 0.28, 0.5)
+    middling = candidate("a.md", 0.45, 0.0)
+    assert [bool(related(fuse([middling], "both"), 0.0, count)) for count in (1, 5, 50)] == [True, True, False]
+
+
+def test_a_chunk_in_another_language_is_credited_with_words():
+    """It ranks with one in the question's language that has some of the words, its share says so, and the sum holds."""
     own, foreign = candidate("own.md", 0.7, 0.2), candidate("foreign.md", 0.75)
     foreign.foreign = 1.0
     first, second = fuse([own, foreign], "both")
     assert (first.found.path, second.found.path) == ("foreign.md", "own.md")
-    assert (reasons(first), reasons(second), "keyword" in first.legs) == (["in another script"], [], False)
+    assert (reasons(first), reasons(second), "keyword" in first.legs) == (["in another language"], [], False)
     assert shares(first) == pytest.approx(first.score)
