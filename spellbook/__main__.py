@@ -7,15 +7,17 @@ imported: git hooks run it after every checkout.
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line."""
-    if not _nothing_to_do(sys.argv[1:]):
-        from spellbook.cli import main as run
+    if _nothing_to_do(sys.argv[1:]):
+        os._exit(0)  # nothing was begun that must be ended; to take the interpreter down takes as long as a look at 500 notes
+    from spellbook.cli import main as run
 
-        run()
+    run()
 
 
 def _nothing_to_do(arguments: list[str]) -> bool:
@@ -31,7 +33,10 @@ def _nothing_to_do(arguments: list[str]) -> bool:
 
     said = seal.said(vault, as_json="--json" in asked)
     if said and "--quiet" not in asked:
-        print(said)
+        try:
+            print(said, flush=True)
+        except BrokenPipeError:
+            os._exit(1)  # whoever read has gone, and click says so in this way
     return bool(said)
 
 

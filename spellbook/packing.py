@@ -123,6 +123,23 @@ def pointer(hit: Hit) -> str:
     return flat(f"[{hit.score:.2f}] {where} ({hit.why.get('tokens', 0)} tokens, left out for space) id: {hit.id}")
 
 
+def named(hit: Hit) -> str:
+    """Return the one line that names what is near and no hit."""
+    where = " > ".join(filter(None, (hit.title, hit.heading)))
+    return flat(f"[{hit.score:.2f}] {where} ({hit.path}:{hit.line}) id: {hit.id}")
+
+
+def names(hits: Sequence[Hit], max_tokens: int, count: Count) -> tuple[Hit, ...]:
+    """Return as many of `hits` as an answer of names alone has room for."""
+    room, fit = max_tokens - _AROUND, []
+    for hit in hits:
+        room -= count(named(hit))
+        if room < 0:
+            break
+        fit.append(hit)
+    return tuple(fit)
+
+
 def why(hit: Hit) -> str:
     """Return a hit's reasons in one line; the shares add up to its score."""
     names = {"semantic": "meaning", "keyword": "words"}

@@ -77,7 +77,9 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
     for hit in found.hits:
         _hit(hit)
     if not found.hits:
-        click.echo("Nothing found.", err=True)
+        click.echo("Nothing found." if not found.perhaps else "Nothing surely answers this. What comes nearest:", err=True)
+    for hit in found.perhaps:
+        click.echo(f"{hit.score:.2f}  {one_line(_titles(hit))}  {_place(hit)}", err=True)
     if found.index.pending and not by_words:
         click.echo(f"{found.index.pending} texts are not embedded yet: `spellbook reindex` does it.", err=True)
     if found.index.degraded:

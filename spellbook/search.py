@@ -45,6 +45,7 @@ _COUNTED = 2_000
 """Texts whose tokens are remembered: what was a hit once is one again."""
 _PRESENT = 3.0
 _ITS_WORDS = 0.5
+_PERHAPS = 3
 _RERANKED = 20
 _RERANK_SECONDS = 2.0
 _RERANK_LETTERS = 2_000
@@ -69,15 +70,25 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a search gives: hits, best first, and the state of the index that gave them."""
+    """
+    What a search gives: hits, best first, and the state of the index that gave them.
+
+    Where nothing is sure to have to do with the question there are no hits,
+    and `perhaps` names what comes nearest, if that is not far: who asks may know better.
+    """
 
     query: str
     hits: tuple[Hit, ...]
     index: State
+    perhaps: tuple[Hit, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer as the command line's JSON shows it."""
-        return {"query": self.query, "hits": [hit.as_dict() for hit in self.hits], "index": self.index.as_dict()}
+        shown = {"query": self.query, "hits": [hit.as_dict() for hit in self.hits], "index": self.index.as_dict()}
+        if self.perhaps:
+            named = ("id", "path", "line", "title", "heading", "score")
+            shown["perhaps"] = [{name: getattr(hit, name) for name in named} for hit in self.perhaps]
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +195,9 @@ class Searcher:
         linked = neighbours.counts(self._index, {each.found.path for each in chosen})
         shown = [replace(each.hit(), backlinks=linked[each.found.path]) for each in chosen]
         texts = packing.pack(shown, question.max_tokens, self._count, weigh)
-        return Answer(question.text, texts, state(found))
+        near = [] if shown else [each.hit() for each in nearly(question, found)]
+        perhaps = packing.names(near, question.max_tokens, self._count)
+        return Answer(question.text, texts, state(found), perhaps)
 
     def rank(self, question: Question, also: Sequence[int] = ()) -> Ranked:
         """Run the legs, fuse, rerank and adjust; best first, chunks `also` among them whatever they are worth."""
@@ -340,6 +353,14 @@ def hits(question: Question, found: Ranked) -> list[Candidate]:
     if question.filter or found.vector is None:
         return [each for each in candidates if each.score > 0]
     return ranking.related(candidates, found.expected, found.counts.chunks)
+
+
+def nearly(question: Question, found: Ranked) -> list[Candidate]:
+    """Return the few candidates that come nearest to being hits where the question itself asks for nothing but what has to do with it."""
+    if question.min_score is not None or question.mode == "keyword" or question.filter or found.quotes or found.vector is None:
+        return []
+    near = [each for each in found.candidates if each.evidence(found.expected) >= ranking.WEAK]
+    return ranking.choose(near, min(_PERHAPS, question.limit))
 
 
 def _weights(question: Question, found: Ranked) -> dict[str, float]:

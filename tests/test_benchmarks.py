@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from math import nan
 from pathlib import Path
 
@@ -75,3 +76,9 @@ def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
     assert len(files) == 40
     assert sum(file.stat().st_size for file in files) == size
     assert not any(parse(file.name, file.read_bytes()).faults for file in files)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (Path(__file__).parent / "benchmarks").glob("[!_]*.py")))
+def test_every_benchmark_fits_the_code(name: str) -> None:
+    """What it imports of the product is there still."""
+    import_module(f"tests.benchmarks.{name}")

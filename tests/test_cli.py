@@ -19,6 +19,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from spellbook import printing
+from spellbook.book import Spellbook
 from spellbook.cli import main
 from spellbook.config import Config, load
 
@@ -443,6 +445,19 @@ def test_hits_are_told_to_people(notes: Path) -> None:
     nothing = spellbook("--vault", notes, "find", "zzz")
     assert nothing.stdout == ""
     assert nothing.stderr == "Nothing found.\n"
+
+
+def test_what_is_near_and_not_sure_is_told_on_stderr(
+    book: Spellbook, write_note: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing on stdout, for who reads hits from there; what comes nearest is named."""
+    write_note("ops/lamp.md", "# Lamp\n\nThe lamp is in the harbour.\n")
+    near = book.search("lamp", min_score=0.0).hits
+    printing.answer(dataclasses.replace(book.search("zzz"), perhaps=near))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Nothing surely answers this.")
+    assert "Lamp  ops/lamp.md:1\n" in err
 
 
 def test_show_and_topics(notes: Path) -> None:

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from mcp import Client, StdioServerParameters
 
 from spellbook import book as books
-from spellbook import terms
+from spellbook import ranking, terms
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.guides import chunking, packaged
@@ -451,6 +451,21 @@ def test_an_answer_as_it_is_sent_is_within_its_budget(book: Spellbook, write_not
         sent = render.answer(book.search("crane copper", limit=limit, max_tokens=most))
         assert "id: a" in sent
         assert terms.estimate_tokens(sent) <= most
+
+
+def test_what_is_near_and_not_sure_is_named(book: Spellbook, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that finds nothing is told what to look at, if anything is near, by an id that show takes."""
+    write_note("harbour.md", "# Harbour\n\nThe crane lifts the copper over the quay.\n")
+    monkeypatch.setattr(ranking, "least", lambda chunks: 1.1)
+
+    async def conversation(agent: Agent) -> tuple[str, str]:
+        told = await agent.call("search", query="crane lifts copper")
+        return told, await agent.call("show", id=told.split("id: ")[1].split()[0])
+
+    told, shown = talk(book, conversation)
+    assert told.startswith("Nothing surely answers this.")
+    assert "over the quay" not in told
+    assert "over the quay" in shown
 
 
 def test_sessions_survive_a_restart(vault: Path) -> None:

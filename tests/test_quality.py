@@ -25,15 +25,15 @@ ALL: Mapping[str, Any] = {"min_score": 0.0}
 # Which questions, of which verb, how, and what it reached when this was written; `all` leaves the threshold out.
 MEASURED = {
     "same language": ("same", "search", {}, {"R@1": 0.800, "R@5": 0.850, "MRR": 0.825}),
-    "same language, all hits": ("same", "search", ALL, {"R@1": 0.850, "R@5": 0.950, "MRR": 0.894}),
+    "same language, all hits": ("same", "search", ALL, {"R@1": 0.850, "R@5": 0.950, "MRR": 0.890}),
     "same language, by words": ("same", "find", {}, {"R@1": 0.650, "R@5": 0.825, "MRR": 0.720}),
-    "other language": ("other", "search", {}, {"R@1": 0.800, "R@5": 0.825, "MRR": 0.812}),
-    "other language, all hits": ("other", "search", ALL, {"R@1": 0.900, "R@5": 1.000, "MRR": 0.946}),
+    "other language": ("other", "search", {}, {"R@1": 0.800, "R@5": 0.850, "MRR": 0.825}),
+    "other language, all hits": ("other", "search", ALL, {"R@1": 0.925, "R@5": 1.000, "MRR": 0.958}),
     "other language, by meaning, all hits": ("other", "memorize", ALL, {"R@1": 0.850, "R@5": 1.000, "MRR": 0.919}),
     "words": ("words", "search", {}, {"R@1": 1.000, "R@5": 1.000, "MRR": 1.000}),
     "words, by words": ("words", "find", {}, {"R@1": 1.000, "R@5": 1.000, "MRR": 1.000}),
 }
-OFF_TOPIC = 0.089
+OFF_TOPIC = 0.107
 """Share of the questions about what no note knows that found something all the same."""
 
 

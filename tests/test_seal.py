@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -136,18 +138,12 @@ def test_texts_that_wait_for_their_vectors_are_not_sealed(sealed, write_note):
 
 
 def run(*arguments, **environment):
-    """Run the program as a person does; return what it prints and the modules that it has imported."""
-    code = """
-import sys; sys.argv = ["spellbook", *sys.argv[1:]]
-from spellbook.__main__ import main
-try:
-    main()
-except SystemExit as end:
-    assert not end.code, end.code
-print(*sys.modules)
-"""
-    *printed, modules = finished(python(code, *arguments, **environment))[0].splitlines()
-    return printed, set(modules.split())
+    """Run the program as a person does; return what it prints and the modules that it imports from its first line to its last."""
+    code = "import sys; sys.argv[0] = 'spellbook'; from spellbook.__main__ import main; main()"
+    environment = {**os.environ, **environment, "PYTHONPROFILEIMPORTTIME": "1"}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=True)
+    return done.stdout.splitlines(), set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
 
 
 @pytest.mark.parametrize(
@@ -185,6 +181,17 @@ def test_what_else_is_asked_goes_the_long_way(sealed, options):
     assert not _nothing_to_do([str(sealed), "--vault"])
 
 
+def test_whoever_reads_may_have_gone(sealed):
+    """With nobody at the other end of the pipe the program ends as the long way does: exit 1, and no word of its insides."""
+    program = [sys.executable, "-c", "import sys; sys.argv[0] = 'spellbook'; from spellbook.__main__ import main; main()"]
+    for asked in (["reindex"], ["reindex", "--words-only"]):
+        ours, theirs = os.pipe()
+        os.close(ours)
+        done = subprocess.run([*program, "--vault", str(sealed), *asked], stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=60)
+        os.close(theirs)
+        assert (done.returncode, done.stderr) == (1, "")
+
+
 def test_a_reindex_with_nothing_to_do_writes_nothing(sealed):
     """Neither way changes a byte of the index, nor even touches the catalog."""
     catalog = state(sealed) / "catalog.db"
@@ -215,6 +222,15 @@ def test_every_folder_is_listed_once(sealed, monkeypatch):
     listed.clear()
     Vault(sealed, state(sealed)).walk()
     assert sorted(place.rstrip("/") for place in listed) == expected
+
+
+def test_what_looks_alike_is_alike_byte_for_byte():
+    """Text that Python keeps once and text that was put together a moment ago, short and long numbers: equal lists are equal bytes."""
+    kept, made = sys.intern("note.md"), "".join(["note", ".md"])
+    first, second = [kept, kept, 2**62, 7, "한.md", "\udc80.md"], [made, "".join(made), 2**31 * 2**31, 14 // 2, "한.md"[:], "\udc80.md"[:]]
+    assert kept is not made
+    assert seal._piece(first) == seal._piece(second)
+    assert seal._piece(first) != seal._piece([*second[:3], 8, *second[4:]])
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook import sync
+from spellbook import ranking, sync
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.search import Question, Searcher
 from tests.helpers import Counting, Failing, note_writer, opened
@@ -256,6 +256,18 @@ def test_a_question_that_nothing_has_to_do_with_finds_nothing(index):
         assert ask(index, "quantum chromodynamics lattice", mode).hits == ()
         assert ask(index, "quantum chromodynamics lattice", mode, min_score=0.0).hits != ()
     assert found(ask(index, "keys of chromodynamics", filter={"category": "decision"})) == ["infra/keys.md"]
+
+
+def test_what_is_near_and_not_sure_is_named(index, monkeypatch):
+    """Where nothing is sure enough, up to three chunks that are near are named without their text, within the budget."""
+    monkeypatch.setattr(ranking, "least", lambda chunks: 1.1)
+    answer = ask(index, "where is the lighthouse server?")
+    assert (answer.hits, len(answer.perhaps)) == ((), 3)
+    assert [hit["path"] for hit in answer.as_dict()["perhaps"]] == [hit.path for hit in answer.perhaps]
+    assert "text" not in answer.as_dict()["perhaps"][0]
+    for asked in ({"min_score": 0.9}, {"filter": {"category": "server"}}, {"mode": "keyword"}, {"max_tokens": 50}):
+        assert ask(index, "where is the lighthouse server?", **asked).perhaps == ()
+    assert "perhaps" not in ask(index, "quantum chromodynamics lattice").as_dict()
 
 
 def test_a_part_of_a_table_is_shown_with_its_header_and_one_of_code_with_its_fence(vault, write_note):

@@ -42,12 +42,19 @@ def answer(found: Answer) -> str:
     """Return a search's answer."""
     state = indexline(found.index)
     if not found.hits:
-        return f"Nothing found. Try other words, a wider filter, or get_index() for what there is.\n{state}"
+        return f"{_nothing(found)}\n{state}"
     shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(found.hits)} found, best first.", *(_hit(number, hit) for number, hit in enumerate(shown, 1))]
     if len(shown) < len(found.hits):
         parts.append(f"{len(found.hits) - len(shown)} more: ask with a larger max_tokens.")
     return "\n\n".join([*parts, state])
+
+
+def _nothing(found: Answer) -> str:
+    if not found.perhaps:
+        return "Nothing found. Try other words, a wider filter, or get_index() for what there is."
+    lines = [f"- {packing.named(hit)}" for hit in found.perhaps]
+    return "\n".join(["Nothing surely answers this. What comes nearest, to be read with show if it might:", *lines])
 
 
 def indexline(state: State) -> str:

@@ -26,7 +26,7 @@ from platformdirs import user_cache_path
 from spellbook import differences
 from spellbook.models import score
 from spellbook.ranking import Hit
-from spellbook.sync import folded
+from spellbook.reading import folded
 from spellbook.write import DUPLICATE
 from tests.benchmarks.corpora import (
     LANGUAGES,
