@@ -138,6 +138,8 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
 def _leading_to(index: Index, paths: Collection[str]) -> list[tuple[Linked, str]]:
     """The links that lead to one of `paths`, with the path."""
     wanted = set(paths)
+    if not wanted:
+        return []
     names = {*map(key, paths), *index.catalog.links.aliases_of(paths)}
     found = index.catalog.links.to(names)
     files = _files(index, names if found else ())
