@@ -216,6 +216,7 @@ def _apart(run: str) -> str:
     return f" u{ord(run):x} " if _IS_EMOJI.match(run) else f" {run} "
 
 
+@lru_cache(maxsize=8_192)  # most of what is written is written again
 def _paired(run: str) -> str:
     if len(run) == 1:
         return _apart(run)
