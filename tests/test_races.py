@@ -326,3 +326,31 @@ def test_a_journal_that_is_deleted_meanwhile(book: Spellbook, vault: Path, write
     assert [entry.verb for entry in book.log()] == ["erase", "first"]
     book.undo()
     assert contents(vault) == {"a.md": b"text", "one.md": b"one", "two.md": b"two"}
+
+
+# -- folders that come and go
+
+
+def test_a_folder_that_was_to_take_a_note_in_is_made_again(
+    notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who clears away an empty folder in the moment before a move into it does not stop the move."""
+    write_note("a.md", "text")
+    rename, left = renames.rename, [2]
+
+    def late(source: Path, target: Path) -> bool:
+        if left[0]:
+            left[0] -= 1
+            target.parent.rmdir()
+        return rename(source, target)
+
+    monkeypatch.setattr(renames, "rename", late)
+    notes.relocate("a.md", "b/a.md")
+    assert contents(vault) == {"b/a.md": b"text"}
+
+
+def test_a_folder_that_is_gone_in_the_last_moment_is_not_found(notes: Vault, vault: Path) -> None:
+    """What nobody finds any more is not called a fault of the disk."""
+    with pytest.raises(MemoryNotFound, match="it is gone"):
+        notes.relocate("folder", "other/folder")
+    assert contents(vault) == {}

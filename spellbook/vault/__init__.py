@@ -27,6 +27,8 @@ __all__ = ["IGNORE_FILE", "TRASH", "UNDER_WAY", "Listing", "Vault", "digest"]
 UNDER_WAY = "moving.json"
 """In the state folder: which move has begun and is not done; see `moves`."""
 
+_TRIES = 5
+
 _log = logging.getLogger(__name__)
 
 
@@ -116,11 +118,12 @@ class Vault(Writer):
                         data = self.read(each)[0]
                         changes += [Change(each, data, None, mode_of(self.locate(each))), Change(to + each[len(path) :], None, data)]
             try:
-                target.parent.mkdir(parents=True, exist_ok=True)
                 with self.noted(*changes):
                     _rename(source, target)
             except FileExistsError as error:
                 raise taken(to) from error
+            except FileNotFoundError as error:
+                raise MemoryNotFound(f"{path}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved.") from error
             except OSError as error:
                 raise disk.storage_error(to, error) from error
 
@@ -163,6 +166,18 @@ class Vault(Writer):
 
 
 def _rename(source: Path, target: Path) -> None:
+    """Rename a file or a folder, whatever becomes of empty folders meanwhile. Raises what `_renamed` raises."""
+    for left in reversed(range(_TRIES)):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _renamed(source, target)
+            return
+        except FileNotFoundError:  # somebody may have cleared away the folder that was to take it in
+            if not left or not os.path.lexists(source):
+                raise
+
+
+def _renamed(source: Path, target: Path) -> None:
     """Rename a file or a folder. Raises FileExistsError if the name is taken by anything but itself in other letters."""
     is_there = os.path.lexists(target)
     if is_there and not disk.is_same_name(source, target):
