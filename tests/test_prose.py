@@ -16,7 +16,30 @@ QUICK = MarkdownIt("commonmark").enable("table").disable(["inline"])
 QUICK.block.ruler.before("table", "prose", prose)
 
 STARTS = st.sampled_from(
-    ["", "", "", " ", "  ", "   ", "    ", "\t", "\xa0", "- ", "* ", "+ ", "-", "1. ", "7) ", "12. ", "> ", ">", "- - ", "  - ", "    - ", "> - "]
+    [
+        "",
+        "",
+        "",
+        " ",
+        "  ",
+        "   ",
+        "    ",
+        "\t",
+        "\xa0",
+        "- ",
+        "* ",
+        "+ ",
+        "-",
+        "1. ",
+        "7) ",
+        "12. ",
+        "> ",
+        ">",
+        "- - ",
+        "  - ",
+        "    - ",
+        "> - ",
+    ]
 )
 TEXTS = st.sampled_from(
     ["word", "word more", "낱말 둘", "é", "", "", "#", "# head", "## head ##", "####### no", "#tag", "---", "===", "- - -", "***", "|a|b|", "|--|--|", ":-:|", "a | b",
