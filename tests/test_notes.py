@@ -355,3 +355,9 @@ def test_compose(meta, body):
     assert note.meta == meta
     assert list(note.meta) == list(meta)
     assert note.body.strip("\n") == body.strip("\n")
+
+
+@pytest.mark.parametrize("text", ["\t--|--\n       <div>\n-1. -->\n\xa0####### no\n12. 1. :-:|\n> - <!-- c\n>", "> - <!-- c\n>"])
+def test_what_the_parser_trips_over_is_a_note_all_the_same(text: str) -> None:
+    """An HTML block in a list in a quote, and no line end after it."""
+    assert parse("a.md", text.encode()).blocks

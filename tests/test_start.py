@@ -76,6 +76,42 @@ def test_the_server_answers_before_it_imports_what_only_a_tool_needs(vault, writ
     assert not found & (MODELS | {"markdown_it", "yaml", "pathspec", "watchdog", "ulid"})
 
 
+def test_a_first_answer_imports_nothing_of_other_tools():
+    """What renders an answer knows nothing of moves, links that lead nowhere and tables of contents until they are asked for."""
+    others = sorted(f"spellbook.{name}" for name in ("broken", "contents", "differences", "mending", "moves"))
+    code = f"import sys, spellbook.search, spellbook.tools.render; print(*sorted(set({others}) & set(sys.modules)))"
+    assert finished(python(code)) == [""]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_server_is_built_of_is_never_looked_through_for_garbage(fails):
+    """Not while it is built, and not afterwards; everything else is, whether or not the building succeeded."""
+    code = """
+import contextlib, gc, sys
+from spellbook.heap import growing
+before = sum(each["collections"] for each in gc.get_stats())
+with contextlib.suppress(ValueError), growing():
+    built = [[number] for number in range(100_000)]
+    if sys.argv[1] == "True":
+        raise ValueError
+print(sum(each["collections"] for each in gc.get_stats()) - before, gc.get_freeze_count() > 100_000, gc.isenabled())
+"""
+    assert finished(python(code, fails))[0].split() == ["0", "True", "True"]
+
+
+def test_a_server_answers_with_its_heap_settled(vault, write_note):
+    """`spellbook mcp` has frozen what it is built of before it answers anything."""
+    write_note("a.md", "text")
+    code = """
+import gc, sys
+from spellbook import tools
+tools.run_stdio = lambda server: print(gc.get_freeze_count() > 10_000, gc.isenabled())
+from spellbook.cli import main
+main(["--vault", sys.argv[1], "mcp"])
+"""
+    assert finished(python(code, vault, SPELLBOOK_EMBEDDER="hash")) == ["True True"]
+
+
 def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path):
     """While one process holds the lock under which a catalog is made, others open the finished one at once."""
     from filelock import FileLock

@@ -23,7 +23,7 @@ from spellbook.errors import (
     UnreadableNote,
     VaultNotFound,
 )
-from spellbook.names import safe_name
+from spellbook.names import _COPY, is_note, safe_name
 from spellbook.vault import Vault, digest
 from spellbook.vault.listing import stamp_of
 from tests.helpers import finished, python
@@ -57,6 +57,21 @@ def test_walk_lists_notes_and_nothing_else(notes, vault, write_note):
     assert set(listing.files) == {"a.md", "b.MD", "deep/er/c.md", "한글 노트.md"}
     assert (listing.faults, listing.hidden) == ((), ())
     assert all(notes.stamp(path) == stamp for path, stamp in listing.files.items())
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [".", "/", "(", ")", "~", "~$", "#", "case conflict", "conflicted copy", ".sync-conflict-1", "a", "한", ".md", "\n"]
+        )
+    )
+)
+def test_a_name_that_is_no_notes_is_told_by_all_of_it(parts):
+    """The quick look at a path leaves out no part of the slow one: Markdown, no dot-folder, no conflict copy, no temporary file."""
+    path = "".join(parts) + ".md"
+    hidden = any(part.startswith(".") for part in path.split("/"))
+    assert is_note(path) == (not hidden and not _COPY.search(path.rpartition("/")[2][:-3]))
+    assert is_note("".join(parts)) == (path[:-3].lower().endswith(".md") and is_note(path[:-3]))
 
 
 @pytest.mark.parametrize(

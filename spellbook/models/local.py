@@ -14,14 +14,16 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spellbook.errors import EmbeddingError
 from spellbook.models.base import clean, is_unhurried
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
-    from spellbook.models.engine import Engine
+    from spellbook.models.engine import Counter, Engine
+
+E = TypeVar("E", bound="Counter", covariant=True)
 
 _NICE = 10
 
@@ -39,17 +41,17 @@ if sys.platform != "win32":
 
 
 @dataclass(slots=True)
-class _Loaded:
+class _Loaded(Generic[E]):
     """An engine, what to say of it, how many are at it, and when the last one was done."""
 
-    engine: Engine
+    engine: E
     told: str
     users: int = 0
     used: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class Local:
+class Local(Generic[E]):
     """
     The engine that `load` returns, with what to say of it; `name` and `hint` are for whoever reads that it failed.
 
@@ -58,11 +60,11 @@ class Local:
     """
 
     name: str
-    load: Callable[[], tuple[Engine, str]]
+    load: Callable[[], tuple[E, str]]
     hint: str
     threads: int = 2
     # By process: after a fork nothing of the parent's is used, since another thread may have been in the midst of it.
-    _engines: dict[int, _Loaded] = field(default_factory=dict, repr=False)
+    _engines: dict[int, _Loaded[E]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         with _counting:
@@ -79,7 +81,7 @@ class Local:
         """Whether the engine is in memory."""
         return os.getpid() in self._engines
 
-    def engine(self) -> Engine:
+    def engine(self) -> E:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
         with self._used() as engine:
             return engine
@@ -98,12 +100,12 @@ class Local:
         with self._used() as engine:
             return engine.token_count(text)
 
-    def query(self, text: str) -> Vectors:
+    def query(self: Local[Engine], text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,). Raises EmbeddingError."""
         with self._used() as engine, self._translated("failed"):
             return engine.query(clean(text))
 
-    def passages(self, texts: Sequence[str]) -> list[Vectors]:
+    def passages(self: Local[Engine], texts: Sequence[str]) -> list[Vectors]:
         """Return the unit vector of each text, shape (width,). Raises EmbeddingError."""
         from concurrent.futures import ThreadPoolExecutor
 
@@ -118,7 +120,7 @@ class Local:
             return [found[i] for i in range(len(texts))]
 
     @contextlib.contextmanager
-    def _used(self) -> Iterator[Engine]:
+    def _used(self) -> Iterator[E]:
         """Give the engine, which stays while this lasts."""
         found = self._taken()
         if found is None:
@@ -131,7 +133,7 @@ class Local:
                 found.users -= 1
                 found.used = time.monotonic()
 
-    def _taken(self) -> _Loaded | None:
+    def _taken(self) -> _Loaded[E] | None:
         """Return the engine with one user more; None if it is not loaded."""
         with _counting:
             found = self._engines.get(os.getpid())
@@ -139,7 +141,7 @@ class Local:
                 found.users += 1
             return found
 
-    def _load(self) -> _Loaded:
+    def _load(self) -> _Loaded[E]:
         with self._translated("cannot be loaded"):
             found = self._engines[os.getpid()] = _Loaded(*self.load(), users=1)
         return found
@@ -152,7 +154,7 @@ class Local:
             raise EmbeddingError(f"The embedder {self.name} {what} ({error}).", self.hint) from error
 
 
-_all: weakref.WeakSet[Local] = weakref.WeakSet()
+_all: weakref.WeakSet[Local[Any]] = weakref.WeakSet()
 
 
 def let_go(before: float) -> bool:

@@ -134,9 +134,9 @@ class Background:
         settle()
 
 
-def run_stdio(book: Spellbook, toolsets: Sequence[str]) -> None:
+def run_stdio(mcp: MCPServer) -> None:
     """Serve on stdin and stdout until the client closes them, or until SIGINT or SIGTERM; ends within two seconds of that."""
-    anyio.run(_serve, build(book, toolsets))
+    anyio.run(_serve, mcp)
     deadline = time.monotonic() + 0.5
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and (not thread.daemon or thread.name.startswith("spellbook-")):

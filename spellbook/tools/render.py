@@ -10,18 +10,21 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from spellbook import packing
-from spellbook.broken import Offer
 from spellbook.catalog.schema import Found, Topic
-from spellbook.contents import About, Category
 from spellbook.filters import fold
-from spellbook.moves import Changed, Left, Moved
 from spellbook.neighbours import Around, Backlink, Related
 from spellbook.packing import flat
 from spellbook.ranking import Hit
 from spellbook.search import Answer, State
 from spellbook.terms import estimate_tokens
+
+if TYPE_CHECKING:
+    from spellbook.broken import Offer
+    from spellbook.contents import About, Category
+    from spellbook.moves import Changed, Left, Moved
 
 _MORE_TOKENS = 30
 """Room kept for the line that says what was left out."""

@@ -63,13 +63,14 @@ def walk(root: Path, ignored: GitIgnoreSpec | None) -> Listing:
                 faults.append(Fault(shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
             continue
         for entry in entries:
-            path = f"{folder}/{entry.name}" if folder else entry.name
+            name = entry.name
+            path = f"{folder}/{name}" if folder else name
             try:
-                if entry.name.startswith("."):
-                    litter += [path] * bool(disk.TEMPORARY.fullmatch(entry.name))
+                if name[0] == ".":
+                    litter += [path] * bool(disk.TEMPORARY.fullmatch(name))
                 elif entry.is_dir(follow_symlinks=False):
                     folders += [path] * (not (ignored and ignored.match_file(path + "/")))
-                elif names.is_note(entry.name) and not (ignored and ignored.match_file(path)):
+                elif names.is_note(name) and not (ignored and ignored.match_file(path)):
                     stamp = _look_at(root, entry, path, faults)
                     if stamp:
                         files[path] = stamp

@@ -1,0 +1,69 @@
+"""prose: what it parses at once is parsed as the parser's own rules do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from spellbook.prose import prose
+
+PLAIN = MarkdownIt("commonmark").enable("table").disable(["inline"])
+QUICK = MarkdownIt("commonmark").enable("table").disable(["inline"])
+QUICK.block.ruler.before("table", "prose", prose)
+
+STARTS = st.sampled_from(
+    [
+        "",
+        "",
+        "",
+        " ",
+        "  ",
+        "   ",
+        "    ",
+        "\t",
+        "\xa0",
+        "- ",
+        "* ",
+        "+ ",
+        "-",
+        "1. ",
+        "7) ",
+        "12. ",
+        "> ",
+        ">",
+        "- - ",
+        "  - ",
+        "    - ",
+        "> - ",
+    ]
+)
+TEXTS = st.sampled_from(
+    ["word", "word more", "낱말 둘", "é", "", "", "#", "# head", "## head ##", "####### no", "#tag", "---", "===", "- - -", "***", "|a|b|", "|--|--|", ":-:|", "a | b",
+     "--|--", "```", "~~~ x", "<div>", "</div>", "<!-- c", "-->", "[a]: /b", "[a]:", "'title'", "-", "-\t", "1.", "\\# x", "_x_", "word  ", "\x0cword", "ª", "٣. x"]
+)  # fmt: skip
+LINES = st.builds(lambda starts, text: "".join(starts) + text, st.lists(STARTS, max_size=3), TEXTS)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(LINES, max_size=12).map("\n".join))
+@example("a\n===")
+@example("a | b\n--|--\n1 | 2")
+@example("# a | b\n--|--")
+@example("- a\n- b\n\n  c\n-\n- d")
+@example("- a\n - b\n  - c\n   - d\n    - e")
+@example("> a\nlazy\n- b")
+@example("1. a\n   b\n2. c")
+def test_tokens_are_the_parsers_own(text: str) -> None:
+    """Every field of every token is the same, whatever is mixed."""
+    assert [token.as_dict() for token in QUICK.parse(text)] == [token.as_dict() for token in PLAIN.parse(text)]
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "vault").rglob("*.md")), ids=lambda path: path.stem)
+def test_real_notes_too(path: Path) -> None:
+    """So it is with notes as people write them."""
+    text = path.read_text("utf-8")
+    assert [token.as_dict() for token in QUICK.parse(text)] == [token.as_dict() for token in PLAIN.parse(text)]
