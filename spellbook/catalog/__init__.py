@@ -126,10 +126,11 @@ class Catalog:
         where, values = in_sql(self._database, conditions)
         join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if conditions else ""
         # One look at all that matches, since that is what takes time: so many rows hold both.
+        first = "words.rowid IN (SELECT value FROM json_each(:also)) DESC," if also else ""
         rows = self._rows(
             f"""
             SELECT words.rowid, -{_BM25} AS score FROM words {join} WHERE words MATCH :expression AND {where}
-            ORDER BY words.rowid IN (SELECT value FROM json_each(:also)) DESC, score DESC, words.rowid LIMIT :limit
+            ORDER BY {first} score DESC, words.rowid LIMIT :limit
             """,
             {**values, "expression": expression, "limit": limit + len(also), "also": json.dumps(also)},
         )
