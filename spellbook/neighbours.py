@@ -138,17 +138,20 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
 def _leading_to(index: Index, paths: Collection[str]) -> list[tuple[Linked, str]]:
     """The links that lead to one of `paths`, with the path."""
     wanted = set(paths)
+    if not wanted:
+        return []
     names = {*map(key, paths), *index.catalog.links.aliases_of(paths)}
-    files = _files(index, names)
-    reached = (
-        (linked, files.follow(linked.source, linked.link.target, linked.link.is_markdown)) for linked in index.catalog.links.to(names)
-    )
+    found = index.catalog.links.to(names)
+    files = _files(index, names if found else ())
+    reached = ((linked, files.follow(linked.source, linked.link.target, linked.link.is_markdown)) for linked in found)
     return [(linked, each.path) for linked, each in reached if each and each.path in wanted]
 
 
 def _files(index: Index, names: Iterable[str]) -> Files:
     """The notes that links with these names may mean."""
     named = list(names)
+    if not named:
+        return Files((), {})
     return Files(index.catalog.links.named(named), index.catalog.links.aliases(named))
 
 

@@ -8,6 +8,7 @@ pointer has the id to read it by, and its size. Pure.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -30,6 +31,9 @@ _FIRST = 120
 
 _POINTERS = 0.3
 """Largest share of the budget that is kept for pointers."""
+
+_MOST_A_LETTER, _MOST_BESIDES = 1.2, 2
+"""No `count` says more of a text than this: see `models.Embedder.count_tokens`."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 _GAP = "…"
@@ -55,11 +59,11 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
     pointer: no text, but an id to read it by. `why["text"]` says which, and
     "unnamed" of those for which there was not even room to be named.
     """
-    frames = [count(head(hit)) + _BETWEEN for hit in hits]
     wholes = [_framed(hit, hit.text.strip(_BLANK_LINES)) if hit.lead or hit.tail else hit.text.strip() for hit in hits]
     sizes = list(map(count, wholes))
     packed: list[Hit] = []
     left = max_tokens - min(_AROUND, max_tokens // 4)
+    frames = _frames(hits, left - sum(sizes), count)
     # Only an answer that is too long has pointers.
     pointers = [count(pointer(hit)) + _BETWEEN for hit in hits] if sum(frames + sizes) > left else [0] * len(hits)
     for i, (hit, whole, size) in enumerate(zip(hits, wholes, sizes, strict=True)):
@@ -82,6 +86,26 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
         left -= spent
         packed.append(replace(hit, text=text, why={**hit.why, "text": form, "tokens": size}))
     return tuple(packed)
+
+
+def _frames(hits: Sequence[Hit], room: int, count: Count) -> list[int]:
+    """
+    Return what the heads of `hits` take, or, where all of it is within `room` anyway, no less than that.
+
+    Most of a head's words were never counted before, which takes as long as the text under it.
+    """
+    heads = list(map(head, hits))
+    sizes = [_most(each, count) + _BETWEEN for each in heads]
+    for i in sorted(range(len(heads)), key=lambda i: -sizes[i]):
+        if sum(sizes) <= room:
+            break
+        sizes[i] = count(heads[i]) + _BETWEEN
+    return sizes
+
+
+def _most(text: str, count: Count) -> int:
+    """Return no less than `count` does, at once where no letter of `text` is several to a tokeniser."""
+    return int(_MOST_A_LETTER * len(text)) + _MOST_BESIDES if unicodedata.is_normalized("NFKC", text) else count(text)
 
 
 def head(hit: Hit) -> str:

@@ -238,7 +238,7 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
             each.add(f"{days:.0f} days old", -_FADED * base * (1 - 0.5 ** (days / life)))
     for each in candidates:
-        successor = successors.get(each.found.note) or successors.get(each.found.path)
+        successor = (successors.get(each.found.note) or successors.get(each.found.path)) if successors else None
         if successor is not None and successor.found.path != each.found.path:
             each.add(f"superseded by {successor.found.path}", min(-_SUPERSEDED * each.score, successor.score - each.score - 0.0001))
         elif each.found.meta.get("superseded_by") or each.found.meta.get("status") == "superseded":

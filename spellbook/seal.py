@@ -10,6 +10,7 @@ ever a reason to look properly.
 from __future__ import annotations
 
 import os
+import sys
 from marshal import dumps
 
 from spellbook import folders
@@ -24,14 +25,16 @@ FILE = "seal"
 
 _VARIABLES = ("SPELLBOOK_EMBEDDER", "SPELLBOOK_RERANKER", "SPELLBOOK_CHROMA_URL", "SPELLBOOK_CACHE", "OLLAMA_HOST")
 _SETTINGS = (f"{folders.MARKER}/config.toml", ".spellbookignore")
-_CODE = frozenset({".py"})
-_NOTES = frozenset({".md", ".mD", ".Md", ".MD"})
+_ENDINGS = {"code": frozenset({".py"}), "notes": frozenset({".md", ".mD", ".Md", ".MD"})}
 _BY_HANDLE = os.scandir in os.supports_fd
 _PASSING = (".lock", ".log", ".log.1", "-shm", FILE)
 """Files in the folder of the index that say nothing of what is in it."""
 
 _PLAIN = 2
 """The last form of `marshal` in which equal lists are always equal bytes; it is in C, there already, and faster than any text."""
+
+_MUCH = 100_000
+"""Bytes of a seal from which on two processes look sooner than one, some 2,000 notes."""
 
 
 def look(root: str, state: str) -> bytes:
@@ -43,9 +46,13 @@ def look(root: str, state: str) -> bytes:
     changes the index.
     """
     try:
-        return b"".join(_pieces(root, state))
+        pieces = [("around", "", _around(root, state)), *_tree("code", os.path.dirname(__file__)), *_tree("notes", root)]
     except OSError:
         return b""
+    seen = b"".join(
+        [b"%b %d %d\n%b%b" % (kind.encode(), len(path := os.fsencode(folder)), len(held), path, held) for kind, folder, held in pieces]
+    )
+    return b"%d\n%b" % (len(seen), seen)
 
 
 def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None:
@@ -65,29 +72,67 @@ def said(named: str, *, as_json: bool = False) -> str | None:
         root = os.path.realpath(folders.vault(named))
         state = folders.state(root)
         with open(os.path.join(state, FILE), "rb") as file:
-            sentence, text, seen = file.readline(), file.readline(), file.read()
-        at = 0
-        for piece in _pieces(root, state):  # compared as they come, so that the first that differs ends it
-            if not seen.startswith(piece, at):
-                return None
-            at += len(piece)
+            sentence, text, size, seen = file.readline(), file.readline(), file.readline(), file.read()
+        if len(seen) != int(size):
+            return None
+        (_, _, around), *pieces = _taken_apart(seen)
+        is_whole = around == _around(root, state) and (_both if len(seen) > _MUCH and _has_help() else _is_whole)(pieces)
     except (OSError, ValueError):
         return None
-    return (text if as_json else sentence).decode().rstrip("\n") if at == len(seen) else None
+    return (text if as_json else sentence).decode().rstrip("\n") if is_whole else None
 
 
-def _pieces(root: str, state: str) -> Iterator[bytes]:
-    """Yield piece by piece what `look` returns. Raises OSError for what cannot be looked at."""
+def _taken_apart(seen: bytes) -> list[tuple[str, str, bytes]]:
+    """Return the kinds, folders and contents that `look` put together. Raises ValueError for anything else."""
+    pieces, at = [], 0
+    while at < len(seen):
+        line = seen.index(b"\n", at) + 1
+        kind, path, held = seen[at:line].decode().split(" ")
+        end = line + int(path)
+        at = end + int(held)
+        if not line <= end <= at:
+            raise ValueError(kind)
+        pieces.append((kind, os.fsdecode(seen[line:end]), seen[end:at]))
+    return pieces
+
+
+def _is_whole(pieces: list[tuple[str, str, bytes]]) -> bool:
+    """Say whether all these folders are as they were; where each has the same folders in it, there are no others."""
+    try:
+        return all(_folder(kind, folder)[0] == held for kind, folder, held in pieces)
+    except (OSError, KeyError):  # gone, closed to us, or of no kind that there is
+        return False
+
+
+def _has_help(load: str = "/proc/loadavg") -> bool:
+    """Say whether a processor is idle at this moment; where none is, or nobody says so, a second process is in the way of this one."""
+    try:
+        with open(load, "rb") as file:  # 0.42 0.38 0.30 1/234 5678: of 234 threads one runs, this one
+            running = int(file.read().split()[3].partition(b"/")[0])
+        return sys.platform == "linux" and running < len(os.sched_getaffinity(0))
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def _both(pieces: list[tuple[str, str, bytes]]) -> bool:
+    """Say what `_is_whole` does, with a second process for every other folder; threads would wait for each other at each file."""
+    child = os.fork()
+    if not child:
+        is_whole = False
+        try:
+            is_whole = _is_whole(pieces[1::2])
+        finally:
+            os._exit(not is_whole)
+    is_whole = _is_whole(pieces[::2])
+    return os.waitpid(child, 0)[1] == 0 and is_whole
+
+
+def _around(root: str, state: str) -> bytes:
+    """Return what is not in a folder of code or notes: which these are, variables, settings, the index, and what is installed beside."""
     package = os.path.dirname(__file__)
-    beside = os.path.dirname(package)  # what is installed beside it: an embedder, say
-    settings = (_stamp(os.path.join(root, name)) for name in _SETTINGS)
-    yield _piece([root, *(os.environ.get(name, "") for name in _VARIABLES), _stamp(beside), *settings, *_index(state)])
-    yield from _files(package, _CODE)
-    yield from _files(root, _NOTES)
-
-
-def _piece(seen: list[str | int]) -> bytes:
-    return dumps(seen, _PLAIN)
+    variables = [os.environ.get(name, "") for name in _VARIABLES]
+    stamps = [_stamp(place) for place in (os.path.dirname(package), *(os.path.join(root, name) for name in _SETTINGS))]
+    return dumps([root, package, *variables, *stamps, *_index(state)], _PLAIN)
 
 
 def _index(state: str) -> Iterator[str]:
@@ -98,29 +143,38 @@ def _index(state: str) -> Iterator[str]:
             yield f"{entry.name} {_stamp(entry.path)}"
 
 
-def _files(root: str, endings: frozenset[str]) -> Iterator[bytes]:
-    """Yield folder by folder the names and stamps of all files below `root` with one of these `endings`, dot-folders left out."""
+def _tree(kind: str, root: str) -> Iterator[tuple[str, str, bytes]]:
+    """Yield what is in the folder `root` and in all below it, dot-folders left out."""
     todo = [root]
     while todo:
         folder = todo.pop()
-        seen: list[str | int] = [folder]
-        # What is looked at from its folder is found sooner than by its whole path.
-        handle = os.open(folder, os.O_RDONLY) if _BY_HANDLE else None
-        try:
-            with os.scandir(folder if handle is None else handle) as entries:
-                for entry in entries:
-                    name = entry.name
-                    if name[0] == ".":
-                        continue
-                    if name[-3:] in endings and not entry.is_dir():
-                        status = entry.stat()
-                        seen += name, status.st_size, status.st_mtime_ns, status.st_ino
-                    elif entry.is_dir(follow_symlinks=False):
-                        todo.append(f"{folder}/{name}")
-        finally:
-            if handle is not None:
-                os.close(handle)
-        yield _piece(seen)
+        held, inside = _folder(kind, folder)
+        yield kind, folder, held
+        todo += [f"{folder}/{name}" for name in inside]
+
+
+def _folder(kind: str, folder: str) -> tuple[bytes, list[str]]:
+    """Return the names and stamps of the files of this kind in a folder, with the names of its folders, and these."""
+    endings = _ENDINGS[kind]
+    seen: list[str | int] = []
+    inside: list[str] = []
+    # What is looked at from its folder is found sooner than by its whole path.
+    handle = os.open(folder, os.O_RDONLY) if _BY_HANDLE else None
+    try:
+        with os.scandir(folder if handle is None else handle) as entries:
+            for entry in entries:
+                name = entry.name
+                if name[0] == ".":
+                    continue
+                if name[-3:] in endings and not entry.is_dir():
+                    status = entry.stat()
+                    seen += name, status.st_size, status.st_mtime_ns, status.st_ino
+                elif entry.is_dir(follow_symlinks=False):
+                    inside.append(name)
+    finally:
+        if handle is not None:
+            os.close(handle)
+    return dumps([seen, inside], _PLAIN), inside
 
 
 def _stamp(path: str) -> str:

@@ -41,6 +41,8 @@ _NEXT = 20
 _SAMPLED, _EACH = 800, 4
 _REMEMBERED = 4_000
 """Samples whose scripts are remembered: what was near once is near again."""
+_COUNTED = 2_000
+"""Texts whose tokens are remembered: what was a hit once is one again."""
 _PRESENT = 3.0
 _ITS_WORDS = 0.5
 _PERHAPS = 3
@@ -179,6 +181,7 @@ class Searcher:
         self._nearest = Nearest(index)
         self._guard = threading.Lock()
         self._asked: OrderedDict[str, Vectors] = OrderedDict()
+        self._count = lru_cache(maxsize=_COUNTED)(index.embedder.count_tokens)
         self.used = time.monotonic()
         """When it was last asked, by the monotonic clock."""
 
@@ -191,9 +194,9 @@ class Searcher:
         weigh = packing.by_words(_weights(question, found))
         linked = neighbours.counts(self._index, {each.found.path for each in chosen})
         shown = [replace(each.hit(), backlinks=linked[each.found.path]) for each in chosen]
-        texts = packing.pack(shown, question.max_tokens, self._index.embedder.count_tokens, weigh)
+        texts = packing.pack(shown, question.max_tokens, self._count, weigh)
         near = [] if shown else [each.hit() for each in nearly(question, found)]
-        perhaps = packing.names(near, question.max_tokens, self._index.embedder.count_tokens)
+        perhaps = packing.names(near, question.max_tokens, self._count)
         return Answer(question.text, texts, state(found), perhaps)
 
     def rank(self, question: Question, also: Sequence[int] = ()) -> Ranked:
@@ -209,17 +212,17 @@ class Searcher:
                 reasons.append(f"searched by words only: {error}")
         catalog = self._index.catalog
         with catalog.reading():
+            counts = catalog.counts()
             if vector is not None and catalog.fingerprint != self._index.embedder.fingerprint:
                 vector = None
                 reasons.append("searched by words only: another process indexes this vault with another embedder")
             semantic = self._semantic(vector, limits, question, reasons) if vector is not None else {}
             by_words = question.mode != "semantic" or vector is None
-            words = self._keyword(question, limits, [*semantic], also) if by_words else _Words({}, ())
+            words = self._keyword(question, limits, counts, [*semantic], also) if by_words else _Words({}, ())
             keyword = words.legs
             found = {number: chunk for number, (chunk, _) in semantic.items()}
             found |= {chunk.chunk: chunk for chunk in catalog.by_number([n for n in (*keyword, *also) if n not in found])}
             cosines = self._scores_of(vector, [c for n, c in found.items() if n not in semantic]) if vector is not None else {}
-            counts = catalog.counts()
             uses = catalog.usage.of(each.note for each in found.values()) if self._index.config.count_use else {}
         # Where one leg runs alone, it does not matter what the other could not have found.
         written = _Written.of(question.text) if by_words and vector is not None else _Written({}, "")
@@ -285,15 +288,14 @@ class Searcher:
         scale = self._index.embedder.scale
         return {chunk.chunk: Leg(0, score(cosines[chunk.key], scale)) for chunk in listed if chunk.key in cosines}
 
-    def _keyword(self, question: Question, limits: Sequence[Condition], near: Sequence[int], also: Sequence[int]) -> _Words:
+    def _keyword(self, question: Question, limits: Sequence[Condition], counts: Counts, near: Sequence[int], also: Sequence[int]) -> _Words:
         """Chunks by bm25 over the sum of the terms' idf, in 0..1; those `near`, and `also` others, get their score whatever their rank."""
         catalog = self._index.catalog
         phrases = keywords.phrases(question.keywords, all=question.match_all)
         form = keywords.unprompted if question.unprompted else str
         query = phrases if question.keywords else keywords.parse(question.text)
         chosen = query.chosen(lambda part: catalog.frequency(form(part)))
-        total = catalog.counts().chunks
-        asked = [Word(part, count, _idf(total, count)) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)]
+        asked = [Word(part, count, _idf(counts.chunks, count)) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)]
         expression = form(chosen.expression) if chosen.expression else ""
         wanted = max(_POOL, question.limit * 4)
         rows = catalog.match(expression, limits, wanted, near) if expression else []
@@ -327,7 +329,7 @@ class _Written:
         if not self.scripts:
             return 0.0
         has = _scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH])
-        foreign = 1 - sum(min(share, _PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items())
+        foreign = 1 - sum([min(share, _PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items()])
         if self.language and foreign < 1 and words < _ITS_WORDS and tongues.language(chunk.text) not in {"", self.language}:
             return 1.0
         return foreign

@@ -69,6 +69,7 @@ _WHITE = b" \t\r\n\f\v"
 _PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" + _WHITE
 _DIGITS = b"0123456789"
 _ASCII = bytes(range(128))
+_MOST_SCRIPTS = 20_000
 _MOST_TERMS = 64
 _MOST_LETTERS = 64
 
@@ -138,16 +139,25 @@ def scripts(text: str) -> dict[str, float]:
     """Return the shares, adding up to 1, that scripts have of the letters in `text`; {} if it has none."""
     if text.isascii():
         return {"latin": 1.0} if _LATIN.search(text) else {}
-    counts: dict[str, int] = {}
-    for letter, count in Counter(text).items():
-        name = _script(letter)
-        counts[name] = counts.get(name, 0) + count
+    counts = Counter(map(_SCRIPTS.__getitem__, text))
     counts.pop("", None)
     total = sum(counts.values())
     return {name: count / total for name, count in counts.items()}
 
 
-@lru_cache(maxsize=20_000)
+class _Scripts(dict[str, str]):
+    """The scripts of the letters that were met."""
+
+    def __missing__(self, letter: str) -> str:
+        if len(self) >= _MOST_SCRIPTS:
+            self.clear()
+        name = self[letter] = _script(letter)
+        return name
+
+
+_SCRIPTS = _Scripts()
+
+
 def _script(letter: str) -> str:
     """The script of a letter, "" of what is none."""
     if not letter.isalpha():

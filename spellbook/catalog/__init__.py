@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -158,7 +159,11 @@ class Catalog:
     def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[Found]:
         """Return the chunks that carry one of `keys` and meet `conditions`."""
         where, values = in_sql(self._database, conditions)
-        return [found for batch in batches(list(keys)) for found in self._found(f"key IN ({quoted(batch)}) AND {where}", values)]
+        if not keys:
+            return []
+        # As one value: the statement is the same then whatever the keys, and SQLite has it at hand.
+        where = f"key IN (SELECT value FROM json_each(:keys)) AND {where}"
+        return self._found(where, {**values, "keys": json.dumps(list(keys))}, "chunks CROSS JOIN notes")
 
     def by_number(self, numbers: Sequence[int]) -> list[Found]:
         """Return chunks by their numbers, in no order."""
@@ -257,18 +262,21 @@ class Catalog:
                 problems.append(f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault")
         return problems
 
-    def _found(self, where: str, values: Mapping[str, object]) -> list[Found]:
+    def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[Found]:
+        """Return chunks. With CROSS in `tables` SQLite begins with them, not with the notes that meet a condition: these may be many."""
         rows = self._rows(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category, importance,
                    created, updated, mtime_ns, ordinal, keywords, tags, meta, lead, tail
-            FROM chunks JOIN notes USING (note) WHERE {where} ORDER BY path, ordinal
+            FROM {tables} USING (note) WHERE {where}
             """,
             values,
         )
+        rows.sort(key=_in_vault)  # SQLite would take the texts along
         return [Found._make((*row[:16], _list(row[16]), _list(row[17]), _mapping(row[18]), *row[19:])) for row in rows]
 
 
+_in_vault = itemgetter(2, 15)  # path, ordinal
 _BM25 = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 
 

@@ -54,7 +54,11 @@ class Embedder(Protocol):
         """Return unit vectors, shape (len(texts), width). Raises EmbeddingError."""
 
     def count_tokens(self, text: str) -> int:
-        """Return how many tokens the model's own tokeniser makes of `text`; an estimate where it cannot be asked."""
+        """
+        Return how many tokens the model's own tokeniser makes of `text`; an estimate where it cannot be asked.
+
+        At most six for five letters, and two more, where `text` is in NFKC: each token is at least one letter of it.
+        """
 
     def describe(self) -> str:
         """Say what runs the model here, and why or why nothing does; "" if the name says it all. Loads nothing."""

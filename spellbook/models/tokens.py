@@ -28,7 +28,10 @@ _MOST_LETTERS = 64
 """Longer words are rarely met again."""
 
 _MOST_WORDS = 20_000
-_NEW: tuple[tuple[int, ...], float, float] = ((), -1.0, 0.0)
+"""Words that are remembered, and as many that came before them: what is not met again while so many others come is forgotten."""
+
+_Cut = tuple[tuple[int, ...], float, float]
+_NEW: _Cut = ((), -1.0, 0.0)
 _NONE: dict[str, int] = {}
 _LONGER = -1
 """Stands for a piece where only longer ones begin so."""
@@ -60,7 +63,8 @@ class Tokens:
         # Pieces by their first two letters. Most begin as nobody's notes do, so a group is read when it is wanted.
         pairs = map("".join, zip(begins[::2], begins[1::2], strict=True))
         self._begins: dict[str, int | dict[str, int]] = dict(zip(pairs, range(1, len(self._groups)), strict=True))
-        self._known: dict[str, tuple[tuple[int, ...], float, float]] = {}
+        self._known: dict[str, _Cut] = {}
+        self._older: dict[str, _Cut] = {}
 
     def __call__(self, text: str) -> list[int]:
         """Return the ids of `text`, without those that begin and end it; all of them, however long it is."""
@@ -71,30 +75,31 @@ class Tokens:
         for word in re.sub(" {2,}", " ", text.translate(self._replaced)).removeprefix(" ").split(" "):
             found, valid, worth = known.get(word, _NEW)
             if valid < 0:
-                found, valid, worth = self._cut(_BLANK + word, -below)
+                found, valid, worth = self._older.get(word) or self._cut(_BLANK + word)
                 if valid > 0 and len(word) <= _MOST_LETTERS:
                     if len(known) >= _MOST_WORDS:
-                        known.clear()
+                        self._older = known
+                        self._known = known = {}
                     known[word] = (found, valid, worth)
             if below > valid:
                 for piece in ids[summed:]:
                     total[0] += self._scores[piece]
                 summed = len(ids)
-                found, _, worth = self._cut(_BLANK + word, total[0])
+                found, _, worth = self._cut(_BLANK + word, total)
             ids += found
             below += worth
         return ids
 
-    def _cut(self, word: str, total: float) -> tuple[tuple[int, ...], float, float]:
+    def _cut(self, word: str, total: array[float] | None = None) -> _Cut:
         """
-        Return the ids of `word` where what precedes it adds up to `total`, up to which total, negated, they are the same,
-        and how much they take from it at most.
+        Return the ids of `word` where what precedes it adds up to `total`, in single precision if that is given.
 
-        Viterbi over the ends of pieces. `behind` is how far the second best way to an end is.
+        Else, in double precision, up to which total, negated, they are the same in single; and in either how much they take from
+        it at most. Viterbi over the ends of pieces. `behind` is how far the second best way to an end is.
         """
         size = len(word)
-        rounded = array("f", [total])
-        best = [rounded[0]] + [-1e30] * size
+        rounded = array("f", [0.0]) if total else None
+        best = [total[0] if total else 0.0] + [-1e30] * size
         behind = [1e30] * (size + 1)
         last, begin = [0] * (size + 1), [0] * (size + 1)
         begins, letters, scores, unknown = self._begins, self._letters, self._scores, self._unknown
@@ -108,8 +113,10 @@ class Tokens:
                 pieces = begins[pair] = self._group(pieces)
             while found is not None:
                 if found != _LONGER:
-                    rounded[0] = so_far + scores[found]
-                    value = rounded[0]
+                    value = so_far + scores[found]
+                    if rounded:
+                        rounded[0] = value
+                        value = rounded[0]
                     ahead = value - best[end]
                     if ahead > 0:
                         best[end], last[end], begin[end], behind[end] = value, found, start, ahead
@@ -124,9 +131,10 @@ class Tokens:
             path.append(last[end])
             nearest = min(nearest, behind[end])
             end = begin[end]
-        # Two ways of at most `size` pieces each are rounded as often, here and after another total.
-        valid = nearest / (2 * size * _HALF_STEP) + best[size] - abs(best[size] - best[0])
-        return tuple(path[::-1]), valid, -_SURELY * sum(scores[piece] for piece in path)
+        worth = sum(scores[piece] for piece in path)
+        # Two ways of at most `size` pieces each are rounded as often, the worse one from a sum that is larger by as much as it is worse.
+        valid = nearest * (1 / (2 * size * _HALF_STEP) - 1) + worth
+        return tuple(path[::-1]), valid, -_SURELY * worth
 
     def _group(self, number: int) -> dict[str, int]:
         """Return pieces that begin alike with their ids, and what longer ones of them begin with."""

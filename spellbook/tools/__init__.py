@@ -8,7 +8,6 @@ it is asked for.
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -28,6 +27,7 @@ from pydantic import ValidationError
 from spellbook import __version__
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
+from spellbook.heap import settle
 
 TOOLSETS = {"core": "spellbook.tools.core", "desk": "spellbook.tools.desk", "backup": "spellbook.tools.backup"}
 """Toolsets by name, with the module that registers each."""
@@ -131,8 +131,7 @@ class Background:
             self._book.warm_up()
         except Exception as error:  # the first search says it again, to somebody who listens
             _log.warning("Warming up failed: %s", error)
-        gc.collect()
-        gc.freeze()  # what was imported and loaded stays; a collection that walks it all would hold an answer up by 50 ms
+        settle()
 
 
 def run_stdio(mcp: MCPServer) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from spellbook import config, sync
 from spellbook.book import Spellbook
+from spellbook.heap import settle
 from spellbook.models import E5, HashEmbedder
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
@@ -77,6 +78,8 @@ def opened(folder: Path, embedder: Any) -> Spellbook:
 
 def verbs(book: Spellbook, embedder: MadeUp, writer: Writer) -> Iterator[Figure]:
     """Ask questions in each of the three ways, which take turns; what the model took of them is told apart."""
+    book.warm_up()
+    settle()  # as a server does, and then
     ways: dict[str, Callable[[int], object]] = {
         "find": lambda number: book.find(writer.words(number)),
         "memorize": lambda number: book.memorize(writer.question(number)),
