@@ -7,10 +7,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from spellbook import book as books
 from spellbook.book import Spellbook
 from tests.helpers import note_writer
+
+# A busy machine is no fault, and what fails once must fail again: new examples are looked for with --hypothesis-profile=explore.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
+settings.load_profile("same")
 
 _OF_THE_RUN = {"SPELLBOOK_CACHE", "SPELLBOOK_CRASHES", "SPELLBOOK_STRESS_SECONDS"}
 """Variables that say how the tests run; no setting of Spellbook's for a vault."""

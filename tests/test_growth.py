@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from spellbook import book as books
 from spellbook import sync
 from spellbook.book import Spellbook
+from spellbook.filters import conditions
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.growth import edit
 from tests.helpers import finished, python, rows
@@ -49,8 +52,8 @@ def grown(vault: str) -> int:
         return held(2 * ROUNDS) - before
 
 
-def steps(book: Spellbook, vault: Path, path: str, text: str) -> int:
-    """How many steps SQLite's machine takes for one edit, its vectors and a question after it."""
+def steps(book: Spellbook, action: Callable[[], object]) -> int:
+    """How many steps SQLite's machine takes for something, in tens."""
     counted = 0
 
     def count() -> int:
@@ -58,17 +61,22 @@ def steps(book: Spellbook, vault: Path, path: str, text: str) -> int:
         counted += 1
         return 0
 
-    (vault / path).write_text(text, "utf-8")
     connection = book.index.catalog._database.connection()
     connection.set_progress_handler(count, 10)
     try:
-        sync.some(book.index, [path])
-        sync.embed(book.index)
-        assert book.memorize("harbour", min_score=0).hits
-        book.state()
+        action()
     finally:
         connection.set_progress_handler(None, 0)
     return counted
+
+
+def edit_and_ask(book: Spellbook, vault: Path, path: str, text: str) -> None:
+    """Edit a note, make its vectors, and ask a question."""
+    (vault / path).write_text(text, "utf-8")
+    sync.some(book.index, [path])
+    sync.embed(book.index)
+    assert book.memorize("harbour", min_score=0).hits
+    book.state()
 
 
 def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(book: Spellbook, vault: Path) -> None:
@@ -80,8 +88,21 @@ def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(book: Spellboo
         book.reindex()
         book.watching = True
         path, text = writer.note(0)
-        counted = [steps(book, vault, path, f"{text}\n\nharbour {notes} {number}\n") for number in range(4)]
+        edits = [partial(edit_and_ask, book, vault, path, f"{text}\n\nharbour {notes} {number}\n") for number in range(4)]
+        counted = [steps(book, each) for each in edits]
         # The first one after a reindex brings what is in memory up to it, and now and then the full-text index merges its segments.
         taken.append(min(counted))
     assert taken[1] < 1.5 * taken[0]
     assert rows(book.index.catalog, "SELECT count(*) FROM notes") == [(400,)]
+
+
+def test_what_is_near_is_looked_up_without_a_look_at_all_that_a_filter_leaves(book: Spellbook, vault: Path) -> None:
+    """For the chunks of some vectors SQLite does not go through every chunk of the notes that meet a condition."""
+    write(vault, range(200), Writer())
+    book.reindex()
+    [(chunks,)] = rows(book.index.catalog, "SELECT count(*) FROM chunks")
+    keys = [key for (key,) in rows(book.index.catalog, "SELECT key FROM chunks LIMIT 5")]
+    limits = conditions({"category": ["knowledge", "project", "decision", "preference", "article", "reference", "journal"]})
+    taken = steps(book, lambda: book.index.catalog.by_key(keys, limits))
+    assert len(book.index.catalog.by_key(keys, limits)) == 5
+    assert taken * 10 < 3 * chunks

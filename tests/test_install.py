@@ -421,7 +421,7 @@ def texts(draw: st.DrawFn, data: Any) -> str:
     return draw(st.sampled_from(["", "\ufeff"])) + between() + written(data) + between()
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_text_is_edited_and_nothing_else(data: st.DataObject) -> None:
     """In any JSON with comments, what is put in is there, everything else says what it said and keeps its comments, and goes again."""
@@ -441,7 +441,7 @@ def test_any_text_is_edited_and_nothing_else(data: st.DataObject) -> None:
     assert left == before == jsonc.parse(text).data
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_beside_other_servers_taking_out_undoes_putting_in(data: st.DataObject) -> None:
     """Where other servers are, the text alone tells how it was: every blank and every comment is where it stood."""
@@ -450,7 +450,6 @@ def test_beside_other_servers_taking_out_undoes_putting_in(data: st.DataObject) 
     assert jsonc.remove(jsonc.put(text, AT, OURS), AT) == text
 
 
-@settings(deadline=None)
 @given(st.text(alphabet='{}[]",:/*\\ \n1-aetrufls.', max_size=40))
 def test_no_text_ends_the_reader(text: str) -> None:
     """What Python reads as JSON is read as the same, and anything else is Malformed, on a line of it."""

@@ -74,7 +74,7 @@ ACTIONS = {
 }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.sampled_from(sorted(ACTIONS)), min_size=1, max_size=6))
 def test_undo_restores_every_byte(actions):
     """After any changes, undoing them one after another gives back each state of every file, trash and modes included; redoing too."""
@@ -251,7 +251,7 @@ def test_a_file_moves_to_a_free_place_in_the_vault(book, vault, write_note, to, 
     assert (vault / "deep/c.md").read_text() == "one"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(*[st.lists(st.sampled_from(["a\n", "b\r\n", "c\r", "\n", "가\n", "z"]), max_size=6).map("".join) for _ in range(3)])
 def test_a_three_way_merge_is_right_or_refused(base, ours, theirs):
     """What only one side changed is that side's; the order of the sides is nothing to it."""

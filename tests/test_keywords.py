@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook import keywords, sync
@@ -122,7 +122,6 @@ def test_stem(word, expected):
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-@settings(deadline=None)
 def test_every_text_finds_itself(text):
     """Whatever is written, asking for it finds it, if it asks for anything at all."""
     query = keywords.parse(text)

@@ -91,7 +91,7 @@ def flat(text):
     return " ".join(text.split())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(BODY, BODY, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "both"]))
 def test_no_sentence_is_lost(first, other, end_of_line, take):
     """Every line of both, in whatever block it stood, is in the union, and not a letter is taken out of the first."""
@@ -110,7 +110,7 @@ def test_no_sentence_is_lost(first, other, end_of_line, take):
     assert "\r\n" not in text if end_of_line == "\n" else text.count("\n") == text.count("\r\n")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(BODY)
 def test_a_union_with_itself_is_itself(body):
     """What says the same adds nothing."""

@@ -33,7 +33,7 @@ def test_hash_is_the_same_in_every_process():
 
 
 @given(st.lists(st.text(max_size=60), max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_hash_gives_unit_vectors(texts):
     """Any texts give float32 rows of length one, the same alone and together."""
     embedder = models.HashEmbedder()

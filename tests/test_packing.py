@@ -27,7 +27,7 @@ def words(*given):
 TEXT = st.text(alphabet="abc 도커。\n.,0", max_size=3000)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(TEXT, max_size=30), st.integers(50, 4000))
 def test_an_answer_is_within_its_budget(texts, most):
     """Whatever was found, names and texts together are within `max_tokens`, and each hit says what became of it."""

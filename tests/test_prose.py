@@ -48,7 +48,7 @@ TEXTS = st.sampled_from(
 LINES = st.builds(lambda starts, text: "".join(starts) + text, st.lists(STARTS, max_size=3), TEXTS)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.lists(LINES, max_size=12).map("\n".join))
 @example("a\n===")
 @example("a | b\n--|--\n1 | 2")

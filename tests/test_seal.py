@@ -320,7 +320,7 @@ def test_two_processes_see_what_one_sees(sealed, write_note):
     assert said() == "None 1"
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=30))
 def test_the_folder_of_an_index_is_named_after_its_vault(name):
     """Letters and digits of the name, and a hash of the whole path; the same ever since."""

@@ -63,7 +63,7 @@ def test_the_shares_of_a_hit_add_up_to_its_score(index, mode, text):
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(alphabet="도커를설정 lighthouse the cat keys 0123456789\"'()*:^-", min_size=1, max_size=40), st.sampled_from(MODES))
 def test_shares_add_up_whatever_is_asked(index, text, mode):
     """The sum holds for any question."""

@@ -44,7 +44,7 @@ def clear(vault: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(history=st.lists(TREES, min_size=1, max_size=3))
 def test_every_snapshot_comes_back(history: list[dict[str, bytes]]) -> None:
     """Each of several states of a vault comes back byte for byte, into an empty folder and over the vault, deletions and empty folders too."""

@@ -142,7 +142,7 @@ def test_every_part_of_a_run_is_found(run, start, length):
 @given(anything)
 @example("0:\u0dcf:0 0:\u0dd2:0 0:\u0301:0 0:\ufe0f:0 0:\u064b:0 0:\u0941:0 0:\u20dd:0 0:\u3099:0")
 # The same texts each time: of signs that came into Unicode lately, SQLite's table and Python's do not say the same.
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_every_word_of_a_text_finds_it(text):
     """What stands between blanks in a text finds it, in any script and in any normal form, unless it holds no word at all."""
     for word in text.split():
@@ -152,7 +152,6 @@ def test_every_word_of_a_text_finds_it(text):
 
 
 @given(st.from_regex(r"[a-zA-Z0-9_.+#/:@-]{1,12}( [a-zA-Z0-9_.+#/:@-]{1,12})?", fullmatch=True))
-@settings(deadline=None)
 def test_every_identifier_finds_itself(text):
     """Letters, digits and marks in any order are found as they were written, in either case."""
     for word in text.split():

@@ -362,7 +362,7 @@ def test_safe_name(text, name):
 
 
 @given(st.text(max_size=200), st.integers(5, 117))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_safe_name_is_always_safe(text, most):
     """Whatever the text, the name is within its bytes, stable, not hidden and no device."""
     name = safe_name(text, most)

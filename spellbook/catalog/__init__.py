@@ -126,10 +126,11 @@ class Catalog:
         where, values = in_sql(self._database, conditions)
         join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if conditions else ""
         # One look at all that matches, since that is what takes time: so many rows hold both.
+        first = "words.rowid IN (SELECT value FROM json_each(:also)) DESC," if also else ""
         rows = self._rows(
             f"""
             SELECT words.rowid, -{_BM25} AS score FROM words {join} WHERE words MATCH :expression AND {where}
-            ORDER BY words.rowid IN (SELECT value FROM json_each(:also)) DESC, score DESC, words.rowid LIMIT :limit
+            ORDER BY {first} score DESC, words.rowid LIMIT :limit
             """,
             {**values, "expression": expression, "limit": limit + len(also), "also": json.dumps(also)},
         )
@@ -162,7 +163,8 @@ class Catalog:
         if not keys:
             return []
         # As one value: the statement is the same then whatever the keys, and SQLite has it at hand.
-        return self._found(f"key IN (SELECT value FROM json_each(:keys)) AND {where}", {**values, "keys": json.dumps(list(keys))})
+        where = f"key IN (SELECT value FROM json_each(:keys)) AND {where}"
+        return self._found(where, {**values, "keys": json.dumps(list(keys))}, "chunks CROSS JOIN notes")
 
     def by_number(self, numbers: Sequence[int]) -> list[Found]:
         """Return chunks by their numbers, in no order."""
@@ -261,12 +263,13 @@ class Catalog:
                 problems.append(f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault")
         return problems
 
-    def _found(self, where: str, values: Mapping[str, object]) -> list[Found]:
+    def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[Found]:
+        """Return chunks. With CROSS in `tables` SQLite begins with them, not with the notes that meet a condition: these may be many."""
         rows = self._rows(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category, importance,
                    created, updated, mtime_ns, ordinal, keywords, tags, meta, lead, tail
-            FROM chunks JOIN notes USING (note) WHERE {where}
+            FROM {tables} USING (note) WHERE {where}
             """,
             values,
         )

@@ -7,6 +7,7 @@ costs nothing but what it says.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -47,9 +48,9 @@ class Usage:
 
     def of(self, notes: Iterable[str]) -> dict[str, Use]:
         """Return the use of these notes, of those that were ever opened."""
-        listed = list(dict.fromkeys(notes))
-        marks = ",".join("?" * len(listed))
-        return {note: Use(count, last) for note, count, last in self._database.rows(f"SELECT * FROM uses WHERE note IN ({marks})", listed)}
+        listed = json.dumps(list(dict.fromkeys(notes)))
+        rows = self._database.rows("SELECT * FROM uses WHERE note IN (SELECT value FROM json_each(?))", (listed,))
+        return {note: Use(count, last) for note, count, last in rows}
 
     def most(self, limit: int) -> dict[str, Use]:
         """Return the notes that are opened most."""
