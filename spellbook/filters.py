@@ -79,6 +79,7 @@ def fold(value: object) -> str:
     return unicodedata.normalize("NFC", str(value)).casefold().strip()
 
 
+@lru_cache(maxsize=4_000)  # a search asks for the dates of all its candidates
 def instant(text: str | None) -> float | None:
     """Return an ISO date or time as seconds since 1970 (local time where it names no zone), None if it is none."""
     if not text:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from spellbook import sync
+from spellbook import sync, vectors
 from spellbook.models import HashEmbedder
 from spellbook.search import Question, Searcher
 from spellbook.vectors import Chroma, Matrix, Unavailable
@@ -46,6 +46,39 @@ def test_matrix_is_exact(limit):
     assert [key for key, _ in near] == expected
     np.testing.assert_allclose([cosine for _, cosine in near], np.sort(cosines)[::-1][:limit], atol=1e-6)
     assert (len(matrix), matrix.seq) == (300, 300)
+
+
+class Absent:
+    """A helper that never comes."""
+
+    def submit(self, *_):
+        pass
+
+
+class Ending:
+    """A helper whose Python is ending."""
+
+    def submit(self, *_):
+        raise RuntimeError("cannot schedule new futures after shutdown")
+
+
+class Slow:
+    """A helper that takes a share and is not done with it before it is too late."""
+
+    def submit(self, _, take):
+        take()
+
+
+@pytest.mark.parametrize("helper", [None, Absent(), Ending(), Slow()], ids=["there", "absent", "ending", "slow"])
+@pytest.mark.parametrize("rows", [1, vectors._SHARE, vectors._SHARE + 1, 5 * vectors._SHARE + 7])
+def test_whoever_helps_every_row_is_multiplied(monkeypatch, helper, rows):
+    """What two threads do together is what one does alone, bit by bit, also if the other leaves its share."""
+    if helper:
+        monkeypatch.setattr(vectors, "_helper", lambda: helper)
+    dice = np.random.default_rng(rows)
+    matrix, query = dice.standard_normal((rows, 8), dtype=np.float32), dice.standard_normal(8, dtype=np.float32)
+    for _ in range(20):
+        assert (vectors._product(matrix, query) == np.vecdot(matrix, query)).all()
 
 
 def test_matrix_among_keys_is_exact_among_them():
