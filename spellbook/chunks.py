@@ -17,7 +17,7 @@ from itertools import accumulate, pairwise
 
 from spellbook.dialogue import Turn, date_of, turns
 from spellbook.links import without_folders
-from spellbook.notes import Block, Note, lines
+from spellbook.notes import Block, Note, height, lines
 from spellbook.pieces import BLOCK, ITEM, NEVER, SECTION, SENTENCE, WORD, Frame, Piece, beginning, ending, line_costs, prose
 from spellbook.terms import token_weight
 
@@ -83,15 +83,15 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
             text = note.text[part.start : part.end]
             first = note.body_line + bisect_right(offsets, part.start) - 1
             written = text.strip()
-            blank = len(lines(text[: text.index(written)] + "|")) - 1 if written else 0
-            height = len(lines(text.rstrip())) or 1
+            blank = height(text[: text.index(written)] + "|") - 1 if written else 0
+            tall = height(text.rstrip()) or 1
             name = suffix if number == 1 else f"{suffix}~{number}"
             path = _path(tuple(dict.fromkeys(filter(None, (title, *heading, label)))))
             # Overlap helps a text that nothing else introduces, and blurs one that has a heading or keywords (tests/benchmarks/chunks.py).
             follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
             shown = _squeezed(f"{part.lead}{text}{part.tail}")
             embedded = without_folders("\n".join(filter(None, ("" if day in path else day, path, words, follows, shown))))
-            line, end_line = first + blank, first + height - 1
+            line, end_line = first + blank, first + tall - 1
             chunks.append(Chunk(name, len(chunks), heading, line, end_line, part.start, part.end, text, embedded, part.lead, part.tail))
     return tuple(chunks)
 
@@ -162,10 +162,15 @@ def _paths(section: _Section, offsets: list[int], starts: list[int]) -> Iterator
 
 def _path(names: tuple[str, ...]) -> str:
     """The title and the headings, those in the middle left out first."""
-    while len(names) > 2 and token_weight(" > ".join(names)) > _MOST_PATH:
+    while len(names) > 2 and len(path := " > ".join(names)) > _MOST_PATH and token_weight(path) > _MOST_PATH:
         names = (names[0], *names[2:])
     path = " > ".join(names)
-    return path if token_weight(path) <= _MOST_PATH else " > ".join(beginning(name, _MOST_PATH // 2) for name in names)
+    # No letter weighs more than a token.
+    return (
+        path
+        if len(path) <= _MOST_PATH or token_weight(path) <= _MOST_PATH
+        else " > ".join(beginning(name, _MOST_PATH // 2) for name in names)
+    )
 
 
 def _keywords(words: Sequence[str]) -> str:

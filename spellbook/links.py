@@ -145,18 +145,7 @@ def _in_body(note: Note) -> Iterator[_Place]:
     source = lines(body)
     offsets = [*accumulate(map(len, source), initial=0)]
     prose = {span for block in note.blocks for span in block.prose}
-    taken = {line for span in prose for line in range(*span)}
-    for block in note.blocks:
-        spans = [*block.code, *([(block.start, block.end)] if block.kind in {"fence", "code_block", "html_block"} else [])]
-        taken.update(line for span in spans for line in range(*span))
-    found: list[_Place] = []
-    for number, line in enumerate(source):
-        if number in taken or "]:" not in line:
-            continue
-        if _FOOTNOTE.match(line):  # a single word behind it makes it a definition, for Markdown
-            prose.add((number, number + 1))
-        elif definition := _DEFINITION.match(body, offsets[number]):
-            found += _markdown(definition)
+    found = [*_defined(note, body, source, offsets, prose)] if "]:" in body else []
     comments: list[int] = []
     for first, last in sorted(prose):
         found += _in_prose(body, offsets[first], offsets[last], comments)
@@ -165,6 +154,21 @@ def _in_body(note: Note) -> Iterator[_Place]:
         at = bisect_right(hidden, (start, len(body))) - 1
         if at < 0 or start > hidden[at][1]:
             yield target, fragment, style, note.body_at + start, note.body_at + end
+
+
+def _defined(note: Note, body: str, source: Sequence[str], offsets: Sequence[int], prose: set[tuple[int, int]]) -> Iterator[_Place]:
+    """Yield the links of definitions, which are neither prose nor code, and add the lines of footnotes to `prose`."""
+    taken = {line for span in prose for line in range(*span)}
+    for block in note.blocks:
+        spans = [*block.code, *([(block.start, block.end)] if block.kind in {"fence", "code_block", "html_block"} else [])]
+        taken.update(line for span in spans for line in range(*span))
+    for number, line in enumerate(source):
+        if number in taken or "]:" not in line:
+            continue
+        if _FOOTNOTE.match(line):  # a single word behind it makes it a definition, for Markdown
+            prose.add((number, number + 1))
+        elif definition := _DEFINITION.match(body, offsets[number]):
+            yield from _markdown(definition)
 
 
 def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator[_Place]:

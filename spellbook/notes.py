@@ -12,7 +12,7 @@ import datetime as dt
 import math
 import re
 import unicodedata
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -208,8 +208,10 @@ class Note:
         if "#" not in self.body:
             return
         source = lines(self.body)
+        marked = [number for number, line in enumerate(source) if "#" in line]
         for block in self.blocks:
-            if block.kind in {"fence", "code_block", "html_block"}:
+            first = bisect_left(marked, block.start)
+            if first == len(marked) or marked[first] >= block.end or block.kind in {"fence", "code_block", "html_block"}:
                 continue
             bounds = [block.start, *(line for span in block.code for line in span), block.end]
             prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
@@ -285,6 +287,11 @@ def lines(text: str) -> list[str]:
     *found, last = text.split("\n")
     found = [f"{line}\n" for line in found]
     return [*found, last] if last else found
+
+
+def height(text: str) -> int:
+    """Return how many lines `lines` makes of a text."""
+    return len(lines(text)) if "\r" in text else text.count("\n") + (not text.endswith("\n") and text != "")
 
 
 def newline(text: str) -> str:

@@ -3,15 +3,15 @@ A rule of markdown-it that takes what most of a note is, plain paragraphs and he
 
 The parser asks ten rules about each block, and seven about each further line
 of a paragraph. A line that begins with a letter is for none of them, so where
-lines do that there is nothing to ask. The tokens are the same to the last
-field; anything else is left to the parser's own rules.
+lines do that there is nothing to ask. Such a paragraph is one token that says
+where it stands, instead of three with its text, which nobody asks for either;
+anything else is left to the parser's own rules.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from markdown_it.common.utils import mdTrim
 from markdown_it.rules_block import heading
 
 if TYPE_CHECKING:
@@ -36,12 +36,7 @@ def prose(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     if not stop:
         return False
     state.line = stop
-    state.push("paragraph_open", "p", 1).map = [start, stop]
-    inline = state.push("inline", "", 0)
-    inline.content = mdTrim(state.getLines(start, stop, state.blkIndent, False))
-    inline.map = [start, stop]
-    inline.children = []
-    state.push("paragraph_close", "p", -1)
+    state.push("inline" if state.level else "paragraph_open", "p", 0).map = [start, stop]
     return True
 
 
