@@ -17,14 +17,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Executor
 
     import numpy as np
     import numpy.typing as npt
@@ -35,6 +34,9 @@ Row = tuple[str, bytes, int]
 _log = logging.getLogger(__name__)
 _BATCH = 1_000
 _PATIENCE = 0.1
+_ALONE = 12_000
+"""Rows up to which one thread is as quick as two."""
+
 _SHARE = 1_024
 """Rows that one thread takes at a time, some 1.5 MB."""
 
@@ -57,6 +59,7 @@ class Matrix:
         self._rows: dict[str, int] = {}
         self._keys: list[str] = []
         self._data: npt.NDArray[np.float32] | None = None
+        self._helper: Executor | None = None
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -97,12 +100,19 @@ class Matrix:
         count = len(self._keys)  # first: there are never fewer rows
         if self._data is None or not count:
             return []
-        cosines = _product(self._data[:count], query)
+        cosines = np.vecdot(self._data[:count], query) if count <= _ALONE else _product(self._data[:count], query, self._help())
         # Of as many blocks as are wanted each has one this near: few others are, and only they need to be sorted.
         blocks = cosines[: count - count % limit].reshape(-1, limit)
         top = np.flatnonzero(cosines >= np.fmax.reduce(blocks).min()) if count > limit else np.arange(count)
         top = top[np.argsort(-cosines[top], kind="stable")][:limit]
         return [(self._keys[row], cosine) for row, cosine in zip(top.tolist(), cosines[top].tolist(), strict=True)]
+
+    def _help(self) -> Executor:
+        if self._helper is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._helper = ThreadPoolExecutor(1, thread_name_prefix="cosines")  # which ends with the matrix
+        return self._helper
 
     def cosines(self, query: npt.NDArray[np.float32], keys: Sequence[str]) -> dict[str, float]:
         """Return the cosines to the unit vector `query` of those of `keys` that are here."""
@@ -114,16 +124,9 @@ class Matrix:
         return dict(zip(rows, np.vecdot(self._data[list(rows.values())], query).tolist(), strict=True))
 
 
-@cache
-def _helper() -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(1, thread_name_prefix="spellbook-cosines")
-
-
-def _product(rows: npt.NDArray[np.float32], query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _product(rows: npt.NDArray[np.float32], query: npt.NDArray[np.float32], helper: Executor) -> npt.NDArray[np.float32]:
     """
-    Return the product of each of `rows`, shape (n, width), with `query`, (width,); where a processor is idle it does half of them.
+    Return the product of each of `rows`, shape (n, width), with `query`, (width,); where a processor is idle `helper` does half of them.
 
     What takes the time is to read the rows. A product as a whole begins threads
     that wait for each other, long where a processor is busy. Here one thread
@@ -142,9 +145,8 @@ def _product(rows: npt.NDArray[np.float32], query: npt.NDArray[np.float32]) -> n
                 np.vecdot(rows[start : start + _SHARE], query, out=products[start : start + _SHARE])
                 left.discard(start)
 
-    if len(todo) > 1:
-        with contextlib.suppress(RuntimeError):  # Python is ending, and begins no more threads
-            _helper().submit(work, todo.pop)
+    with contextlib.suppress(RuntimeError):  # Python is ending, and begins no more threads
+        helper.submit(work, todo.pop)
     work(todo.popleft)
     for start in tuple(left):
         np.vecdot(rows[start : start + _SHARE], query, out=products[start : start + _SHARE])

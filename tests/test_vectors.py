@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -48,6 +51,13 @@ def test_matrix_is_exact(limit):
     assert (len(matrix), matrix.seq) == (300, 300)
 
 
+class Quick:
+    """A helper that does everything before anybody else begins."""
+
+    def submit(self, work, take):
+        work(take)
+
+
 class Absent:
     """A helper that never comes."""
 
@@ -69,16 +79,30 @@ class Slow:
         take()
 
 
-@pytest.mark.parametrize("helper", [None, Absent(), Ending(), Slow()], ids=["there", "absent", "ending", "slow"])
+@pytest.mark.parametrize("helper", [ThreadPoolExecutor(1), Quick(), Absent(), Ending(), Slow()], ids=lambda helper: type(helper).__name__)
 @pytest.mark.parametrize("rows", [1, vectors._SHARE, vectors._SHARE + 1, 5 * vectors._SHARE + 7])
-def test_whoever_helps_every_row_is_multiplied(monkeypatch, helper, rows):
+def test_whoever_helps_every_row_is_multiplied(helper, rows):
     """What two threads do together is what one does alone, bit by bit, also if the other leaves its share."""
-    if helper:
-        monkeypatch.setattr(vectors, "_helper", lambda: helper)
     dice = np.random.default_rng(rows)
     matrix, query = dice.standard_normal((rows, 8), dtype=np.float32), dice.standard_normal(8, dtype=np.float32)
     for _ in range(20):
-        assert (vectors._product(matrix, query) == np.vecdot(matrix, query)).all()
+        assert (vectors._product(matrix, query, helper) == np.vecdot(matrix, query)).all()
+
+
+def test_a_large_matrix_has_help_as_long_as_it_is_there():
+    """It finds what a small one finds, and its thread ends with it."""
+    block = units(vectors._ALONE + 500, dim=4)
+    matrix = Matrix()
+    matrix.add(as_rows(block))
+    best = np.argsort(-np.vecdot(block, block[7]), kind="stable")[:5]
+    assert [key for key, _ in matrix.nearest(block[7], 5)] == [f"k{row}" for row in best]
+    helping = [thread for thread in threading.enumerate() if thread.name.startswith("cosines")]
+    assert helping
+    del matrix
+    gc.collect()
+    for thread in helping:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_matrix_among_keys_is_exact_among_them():
