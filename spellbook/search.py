@@ -229,7 +229,7 @@ class Searcher:
         legs = []
         for number, chunk in found.items():
             by_meaning, by_word = semantic[number][1] if number in semantic else cosines.get(number), keyword.get(number)
-            legs.append(Candidate(chunk, by_meaning, by_word, written.is_foreign(chunk, by_word.score if by_word else 0.0)))
+            legs.append(Candidate(chunk, by_meaning, by_word, written.foreign(chunk, by_word.score if by_word else 0.0)))
         fused = ranking.fuse(legs, question.mode, by_words_only=vector is None)
         self._rerank(question, fused, reasons)
         ranked = ranking.adjust(fused, self._index.config.half_lives, uses, time.time())
@@ -322,9 +322,10 @@ class _Written:
 
     @classmethod
     def of(cls, text: str) -> _Written:
+        """Tell it of a question."""
         return cls(terms.scripts(text), tongues.language(text))
 
-    def is_foreign(self, chunk: Found, words: float) -> float:
+    def foreign(self, chunk: Found, words: float) -> float:
         """Return how far, 0..1, `chunk` is in other scripts, or another language; `words` of the question in it speak against that."""
         if not self.scripts:
             return 0.0
@@ -356,10 +357,11 @@ def hits(question: Question, found: Ranked) -> list[Candidate]:
 
 
 def nearly(question: Question, found: Ranked) -> list[Candidate]:
-    """Return the few candidates that come nearest to being hits where the question itself asks for nothing but what has to do with it."""
-    if question.min_score is not None or question.mode == "keyword" or question.filter or found.quotes or found.vector is None:
+    """Return the few candidates that come nearest to being hits, of a question that itself says neither how near nor in which words."""
+    if question.min_score is not None or found.quotes:
         return []
-    near = [each for each in found.candidates if each.evidence(found.expected) >= ranking.WEAK]
+    # By its words alone a text that is not embedded yet seems surer than its score says.
+    near = [each for each in found.candidates if min(each.score, each.evidence(found.expected)) >= ranking.WEAK]
     return ranking.choose(near, min(_PERHAPS, question.limit))
 
 

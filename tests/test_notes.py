@@ -173,6 +173,7 @@ def test_nul_is_told_and_read_as_blank():
     ("text", "tags"),
     [
         pytest.param("#one and #two/three, (#four) [#five]", "one two/three four five", id="where a tag may stand"),
+        pytest.param("# b\n\none\ntwo #a\nthree", "a", id="further down in a block"),
         pytest.param("#한글 #태그/하위 #2026년", "한글 태그/하위 2026년", id="Korean"),
         pytest.param("#한글", "한글", id="NFD"),
         pytest.param("#1984 #1/2 #y1984 #a1", "y1984 a1", id="a number alone is none"),

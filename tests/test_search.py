@@ -284,7 +284,18 @@ def test_what_is_near_and_not_sure_is_named(index, monkeypatch):
     assert "text" not in answer.as_dict()["perhaps"][0]
     for asked in ({"min_score": 0.9}, {"filter": {"category": "server"}}, {"mode": "keyword"}, {"max_tokens": 50}):
         assert ask(index, "where is the lighthouse server?", **asked).perhaps == ()
+    assert ask(index, 'where is the "lighthouse tower server"?').perhaps == ()
     assert "perhaps" not in ask(index, "quantum chromodynamics lattice").as_dict()
+
+
+def test_a_word_in_common_is_not_near(vault, write_note):
+    """Texts that wait for their vectors and share a common word with the question are not named as what comes nearest."""
+    for number in range(30):
+        write_note(f"{number}.md", f"The train {'goes' if number < 3 else 'stays'} here, number {number}.")
+    with opened(vault) as index:
+        sync.words(index)
+        answer = ask(index, "which ferry goes there?")
+    assert (answer.hits, answer.perhaps) == ((), ())
 
 
 def test_a_part_of_a_table_is_shown_with_its_header_and_one_of_code_with_its_fence(vault, write_note):
