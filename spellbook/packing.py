@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from spellbook import terms
+from spellbook.catalog.schema import framed, whole
 from spellbook.ranking import Hit
 
 Count = Callable[[str], int]
@@ -37,7 +38,6 @@ _MOST_A_LETTER, _MOST_BESIDES = 1.2, 2
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 _GAP = "…"
-_BLANK_LINES = "\r\n"
 _NUMBERED = 4
 """Tokens of the number of a line, or of a gap."""
 
@@ -54,19 +54,21 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
     """
     Return `hits` with texts that together, names and reasons included, are within `max_tokens` by `count`.
 
+    What is counted already, by the same tokeniser, says so itself: `Hit.tokens`.
+
     The best are whole, a long one is its best excerpt by `weigh` (what each of
     some sentences is worth to the question), and what no longer fits is a
     pointer: no text, but an id to read it by. `why["text"]` says which, and
     "unnamed" of those for which there was not even room to be named.
     """
-    wholes = [_framed(hit, hit.text.strip(_BLANK_LINES)) if hit.lead or hit.tail else hit.text.strip() for hit in hits]
-    sizes = list(map(count, wholes))
+    wholes = [whole(hit.text, hit.lead, hit.tail) for hit in hits]
+    sizes = [count(text) if hit.tokens is None else hit.tokens for hit, text in zip(hits, wholes, strict=True)]
     packed: list[Hit] = []
     left = max_tokens - min(_AROUND, max_tokens // 4)
     frames = _frames(hits, left - sum(sizes), count)
     # Only an answer that is too long has pointers.
     pointers = [count(pointer(hit)) + _BETWEEN for hit in hits] if sum(frames + sizes) > left else [0] * len(hits)
-    for i, (hit, whole, size) in enumerate(zip(hits, wholes, sizes, strict=True)):
+    for i, (hit, uncut, size) in enumerate(zip(hits, wholes, sizes, strict=True)):
         # However many follow, there is something better to do with most of the budget than to name them: above all to show the first.
         after = min(sum(pointers[i + 1 :]), int(max_tokens * _POINTERS))
         if i == 0:
@@ -74,9 +76,9 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
         room = left - after - frames[i]
         around = count(f"{hit.lead}\n{hit.tail}") if hit.lead or hit.tail else 0
         if size <= room:
-            text, form, used = whole, "whole", size
+            text, form, used = uncut, "whole", size
         elif room - around >= _LEAST_EXCERPT and (best := excerpt(hit.text, hit.line, room - around, count, weigh)):
-            text, form = _framed(hit, best), "excerpt"
+            text, form = framed(best, hit.lead, hit.tail), "excerpt"
             used = count(text)
         else:
             text, form, used = "", "pointer", 0
@@ -218,11 +220,6 @@ def by_words(words: Mapping[str, float]) -> Weigh:
         return [sum(weight for word, weight in words.items() if word in form) for form in forms]
 
     return weigh
-
-
-def _framed(hit: Hit, text: str) -> str:
-    """Put the header or the fence that a text was cut from around it."""
-    return f"{hit.lead}{text}" + (f"\n{hit.tail.strip(_BLANK_LINES)}" if hit.tail else "")
 
 
 def _short(sentence: Sentence, most: int, count: Count) -> list[Sentence]:

@@ -62,7 +62,8 @@ class Hit:
 
     `hash` is of its whole text, for who wants to change it; `backlinks` counts
     the notes that link to its note. `lead` and `tail` are the header or fence
-    that its text was cut from, and part of `text` once it is packed.
+    that its text was cut from, and part of `text` once it is packed. `tokens`
+    are those of its whole text with them, None if they were not counted yet.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Hit:
     source: str | None = field(default=None, compare=False)
     lead: str = field(default="", compare=False)
     tail: str = field(default="", compare=False)
+    tokens: int | None = field(default=None, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the hit as the command line's JSON shows it."""

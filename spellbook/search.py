@@ -193,7 +193,8 @@ class Searcher:
         chosen = ranking.choose(hits(question, found), question.limit)
         weigh = packing.by_words(_weights(question, found))
         linked = neighbours.counts(self._index, {each.found.path for each in chosen})
-        shown = [replace(each.hit(), backlinks=linked[each.found.path]) for each in chosen]
+        tokens = self._index.catalog.counted.of([each.found.chunk for each in chosen], self._index.embedder.tokeniser)
+        shown = [replace(each.hit(), backlinks=linked[each.found.path], tokens=tokens.get(each.found.chunk)) for each in chosen]
         texts = packing.pack(shown, question.max_tokens, self._count, weigh)
         near = [] if shown else [each.hit() for each in nearly(question, found)]
         perhaps = packing.names(near, question.max_tokens, self._count)

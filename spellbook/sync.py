@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from spellbook.catalog.schema import Known
+from spellbook.catalog.schema import Known, whole
 from spellbook.config import Config
 from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index import Index
@@ -55,6 +55,9 @@ MANY = 3
 
 _BATCH_TEXTS = 32
 _BATCH_AT_ONCE = 4
+_COUNTED = 200
+"""Most chunks that are counted after a batch: what of a longer note has no size is counted whenever it is a hit."""
+
 _LOOKS = 5
 _GLANCES = 3
 _BEHIND = 500
@@ -327,13 +330,28 @@ def embed(
                 if stop():
                     return stored
                 rows = index.catalog.waiting.claim(batch, owner) if attempt == 0 else index.catalog.waiting.texts(batch)
-                stored += index.catalog.vectors.add(patiently(index, rows, refused)) if rows else 0
+                if rows:
+                    stored += index.catalog.vectors.add(patiently(index, rows, refused))
+                    count(index, [key for key, _ in rows])
                 done += len(batch)
                 if progress:
                     progress("embedding", done, max(done, len(keys)))
             if not keys or most is not None:
                 break
     return stored
+
+
+def count(index: Index, keys: Sequence[str]) -> None:
+    """
+    Keep how many tokens the chunks are, as an answer shows them, of the notes that have something under `keys`.
+
+    All of these, since a note that was edited is of new chunks; a question then counts none of them.
+    """
+    tokeniser = index.embedder.tokeniser
+    if tokeniser:
+        missing = index.catalog.counted.missing(keys, tokeniser, _COUNTED)
+        sizes = [index.embedder.count_tokens(whole(text, lead, tail)) for _, _, text, lead, tail in missing]
+        index.catalog.counted.add([(chunk, key, size) for (chunk, key, *_), size in zip(missing, sizes, strict=True)], tokeniser)
 
 
 def _in_turn(keys: Sequence[str], asked_for: Callable[[], Sequence[str]], size: int) -> Iterator[list[str]]:

@@ -145,6 +145,7 @@ def write(
     for draft in drafts:
         index.catalog.vectors.add(draft.vectors.items())
     sync.some(index, paths)
+    sync.count(index, [key for draft in drafts for key in draft.vectors])
     return [_written(index, path, draft) for path, draft in zip(paths, drafts, strict=True)], repeats
 
 
@@ -382,6 +383,7 @@ def with_vectors(index: Index, path: str) -> None:
     with contextlib.suppress(EmbeddingError):
         # A long note that nobody embedded yet is left to the next run.
         index.catalog.vectors.add(sync.vectors(index, rows[:_EMBED_AT_ONCE]))
+        sync.count(index, [key for key, _ in rows])
 
 
 def _erase_section(index: Index, found: Found, hard: bool) -> str | None:

@@ -40,6 +40,7 @@ class Model:
 
     name = "model"
     fingerprint = "model:1"
+    tokeniser = ""
     scale = ((0.0, 0.0), (1.0, 1.0))
 
     def __init__(self, knows=LANGUAGES):

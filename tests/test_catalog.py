@@ -105,6 +105,24 @@ def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, writ
             assert [hit.path for hit in searcher.ask(Question(word, "keyword")).hits] == [path]
 
 
+def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_anew(vault, write_note):
+    """What was there is found as before, counted for each answer; a note that is edited is counted with its vectors."""
+    write_note("a.md", "# Hooks\n\nthe useState hook")
+    write_note("b.md", "# Doors\n\nthe other door")
+    with opened(vault) as index:
+        sync.run(index)
+        hits = Searcher(index).ask(Question("hook")).hits
+    first_schema(index.catalog.file)
+    with opened(vault, Counting(tokeniser="exact")) as index:
+        sync.run(index)
+        assert rows(index.catalog, "SELECT * FROM counted") == []
+        assert Searcher(index).ask(Question("hook")).hits == hits
+        write_note("b.md", "# Doors\n\nno door at all")
+        sync.run(index)
+        [counted] = rows(index.catalog, "SELECT path, tokeniser, tokens FROM counted JOIN chunks USING (chunk) JOIN notes USING (note)")
+        assert counted == ("b.md", "exact", index.embedder.count_tokens("# Doors\n\nno door at all"))
+
+
 def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vault, write_note):
     """After writing, embedding, editing, repeating, moving, removing and a new embedder, the counts are those of the tables."""
 

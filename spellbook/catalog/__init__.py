@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spellbook.catalog.conditions import in_sql
+from spellbook.catalog.counted import Counted
 from spellbook.catalog.links import Links
 from spellbook.catalog.meta import Meta
 from spellbook.catalog.notes import Notes
@@ -53,6 +54,7 @@ class Catalog:
         self.vectors = Vectors(self._database, self._meta)
         self.spared = Spared(self._database, self._meta)
         self.waiting = Waiting(self._database)
+        self.counted = Counted(self._database)
 
     @classmethod
     def open(cls, state: Path) -> Catalog:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from spellbook.database import Migration
 from spellbook.notes import Fault, Stamp
 
+_BLANK_LINES = "\r\n"
+
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
 """What a word counts for in title (aliases too), heading, keywords (entities and tags too), questions, body and parts of identifiers."""
 
@@ -123,6 +125,13 @@ MIGRATIONS = (
         CREATE INDEX pending_asked ON pending (asked) WHERE asked > 0;
         """
     ),
+    # How long a chunk is, as an answer shows it; one fingerprint may go with two ways to count, so a row says whose count it is.
+    Migration(
+        """
+        CREATE TABLE counted (chunk INTEGER PRIMARY KEY, tokeniser TEXT NOT NULL, tokens INTEGER NOT NULL);
+        CREATE TRIGGER chunk_uncounted AFTER DELETE ON chunks BEGIN DELETE FROM counted WHERE chunk = old.chunk; END;
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -217,6 +226,16 @@ class Found(NamedTuple):
     def hash(self) -> str:
         """The hash by which a caller says which text it has seen."""
         return hash_of(self.text)
+
+
+def whole(text: str, lead: str, tail: str) -> str:
+    """Return a chunk's text as it is shown where nothing is left out."""
+    return framed(text.strip(_BLANK_LINES), lead, tail) if lead or tail else text.strip()
+
+
+def framed(text: str, lead: str, tail: str) -> str:
+    """Return `text` with the header or the fence around it that it was cut from."""
+    return f"{lead}{text}" + (f"\n{tail.strip(_BLANK_LINES)}" if tail else "")
 
 
 def hash_of(text: str) -> str:

@@ -23,6 +23,7 @@ class Absent:
     message: str
     hint: str
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
+    tokeniser: str = ""
 
     def embed_query(self, text: str) -> Vectors:
         """Raise EmbeddingError."""

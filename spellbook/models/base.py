@@ -47,6 +47,14 @@ class Embedder(Protocol):
     def scale(self) -> Scale:
         """What its cosines mean."""
 
+    @property
+    def tokeniser(self) -> str:
+        """
+        What `count_tokens` counts by: two that name the same one count alike, whatever their fingerprints.
+
+        "" where it only estimates, which takes no time and may be done otherwise tomorrow: no such count is kept.
+        """
+
     def embed_query(self, text: str) -> Vectors:
         """Return one unit vector, shape (width,). Raises EmbeddingError."""
 

@@ -49,6 +49,11 @@ class Calibrated:
         """What its cosines mean. Raises EmbeddingError before it could be learnt."""
         return self._learnt().scale
 
+    @property
+    def tokeniser(self) -> str:
+        """The embedder's own."""
+        return self.raw.tokeniser
+
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,)."""
         vector = self.raw.embed_query(text)  # first, so that a service that is down is what is told

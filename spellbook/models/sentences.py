@@ -32,6 +32,7 @@ class Sentences:
 
     # A cosine is what it is; what it means is for a calibration to find out.
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
+    tokeniser = ""
 
     def __init__(self, name: str, recipe: Recipe, digest: str, threads: int = 2) -> None:
         self.name = name

@@ -107,6 +107,7 @@ class ServiceEmbedder:
 
     # A cosine is what it is; what it means is for a calibration to find out.
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
+    tokeniser = ""
 
     def __init__(self, service: Service) -> None:
         self._protocol = _PROTOCOLS[service.kind]

@@ -64,7 +64,8 @@ class MadeUp:
 
     def __post_init__(self) -> None:
         self.name, self.fingerprint, self.scale = "made up", self.model.fingerprint, self.made.scale
-        self.embed_passages, self.count_tokens = self.made.embed_passages, self.model.count_tokens
+        self.embed_passages = self.made.embed_passages
+        self.count_tokens, self.tokeniser = self.model.count_tokens, self.model.tokeniser
 
     def embed_query(self, text: str) -> Any:
         """Return the made-up vector of a question, and keep how long it took to make it, and the model to make its own."""

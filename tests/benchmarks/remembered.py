@@ -112,6 +112,7 @@ class Embedder:
     scale: Scale
     query: Side | None = None
     passage: Side | None = None
+    tokeniser: str = e5.TOKENISER
 
     @property
     def fingerprint(self) -> str:
