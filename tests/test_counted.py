@@ -155,6 +155,17 @@ def test_no_count_of_another_tokeniser_is_used(vault, write_note, fingerprint):
             assert asked(theirs) == alone[3]
 
 
+def test_what_another_embedder_embeds_it_counts_anew(vault, write_note):
+    """Its counts take the place of those before."""
+    write_note("a.md", LONG)
+    with opened(vault, Letters()) as index:
+        sync.run(index)
+        before = kept(index)
+    with opened(vault, Letters(fingerprint="another", tokeniser="thirds", each=3)) as index:
+        sync.run(index)
+        assert kept(index) == {chunk: ("thirds", tokens // 3) for chunk, (_, tokens) in before.items()}
+
+
 def test_an_estimate_is_not_kept(vault, write_note):
     """It takes no time, and may come out otherwise tomorrow; nor does it go by what a tokeniser counted."""
     write_note("a.md", LONG)
