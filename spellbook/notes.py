@@ -330,7 +330,7 @@ def _markdown() -> MarkdownIt:
             state.lineMax = whole
 
     # Only the blocks matter here, and leaving inline rules out doubles the speed.
-    markdown = MarkdownIt("commonmark").enable("table").disable(["inline"])
+    markdown = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
     markdown.block.ruler.at("reference", bounded)
     markdown.block.ruler.before("table", "prose", prose)
     return markdown
@@ -371,9 +371,12 @@ def blocks(body: str) -> Iterator[Block]:
         elif token.level and kind == "inline" and opened:
             prose.append((start, end))
         elif token.level == 0 and kind == "heading":
-            yield Block(kind, start, end, int(token.tag[1]), heading_text(tokens[at + 1].content), prose=((start, end),))
-        elif token.level == 0 and (kind == "blockquote" or kind.endswith("_list")):
+            source = token if token.nesting == 0 else tokens[at + 1]
+            yield Block(kind, start, end, int(token.tag[1]), heading_text(source.content), prose=((start, end),))
+        elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
             opened = token
+        elif token.level == 0 and token.meta:
+            yield Block(kind, start, end, **token.meta)
         elif token.level == 0:
             yield Block(kind, start, end, prose=((start, end),) if kind in {"paragraph", "table"} else ())
 
