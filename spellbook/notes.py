@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spellbook.errors import UnreadableNote
@@ -35,6 +36,7 @@ _MOST_HEADING = 200
 _MOST_REFERENCE = 50  # lines
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 # `](#part)` and `[[#part]]` are links into the page.
+_MAY_BE_TAG = re.compile(r"#[\w/-]")
 _INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
 MERGED = "merged"
 """The key under which stand the ids and paths of notes that were merged into this one."""
@@ -62,8 +64,7 @@ class Stamp(NamedTuple):
     inode: int
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """
     A top-level Markdown block of a body.
 
@@ -205,10 +206,13 @@ class Note:
         return (self.text if text is None else text).encode(self.encoding)
 
     def _inline_tags(self) -> Iterator[str]:
-        if "#" not in self.body:
+        body = self.body
+        marks = [match.start() for match in _MAY_BE_TAG.finditer(body)]
+        if not marks:
             return
-        source = lines(self.body)
-        marked = [number for number, line in enumerate(source) if "#" in line]
+        source = lines(body)
+        offsets = [*accumulate(map(len, source))]
+        marked = [bisect_right(offsets, mark) for mark in marks]
         for block in self.blocks:
             first = bisect_left(marked, block.start)
             if first == len(marked) or marked[first] >= block.end or block.kind in {"fence", "code_block", "html_block"}:
