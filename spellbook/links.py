@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 from urllib.parse import quote, unquote
 
 from spellbook.frontmatter import FRONTMATTER
@@ -50,7 +50,8 @@ _FOLDERS = re.compile(
 )
 
 
-class Link(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Link:
     """
     A link to a file, in a note.
 
@@ -185,7 +186,8 @@ def _defined(note: Note, body: str, source: Sequence[str], offsets: Sequence[int
 
 def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator[_Place]:
     """Yield the links in a run of text, and add to `comments` where the marks of Obsidian's comments stand."""
-    code = [(first + start, first + end) for start, end in code_spans(body[first:last])]
+    text = body[first:last]
+    code = [(first + start, first + end) for start, end in code_spans(text)] if "`" in text else []
     opened = 0
     at = first
     while token := _TOKEN.search(body, at, last):
