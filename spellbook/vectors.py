@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import shutil
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -42,7 +44,7 @@ _SHARE = 1_024
 
 
 class Unavailable(Exception):
-    """Chroma cannot answer now; the caller searches exactly instead."""
+    """Chroma cannot answer now; the caller searches without it."""
 
 
 class Matrix:
@@ -207,16 +209,21 @@ class Chroma:
                 return [(key, 1.0 - float(far)) for key, far in zip(answer["ids"][0], answer["distances"][0], strict=True)]
 
     def catch_up(
-        self, changes: Callable[[int], list[tuple[str, int]]], blobs: Callable[[Sequence[str]], dict[str, bytes]], most: int
+        self,
+        changes: Callable[[int], list[tuple[str, int]]],
+        blobs: Callable[[Sequence[str]], dict[str, bytes]],
+        most: int,
+        seconds: float = math.inf,
     ) -> int:
         """
-        Add what came since; return how many vectors were added.
+        Add what came since, for so many seconds or little longer, and return how many vectors were added.
 
-        `changes` gives the keys in use and their seq after a seq, `blobs` the
-        vectors of keys; there are at most `most` in use. Raises Unavailable if the lock or Chroma fails; nothing
+        `changes` gives the keys in use and their seq after a seq, oldest first, `blobs` the
+        vectors of keys; there are at most `most` in use. What was added counts, whatever becomes of
+        this process. Raises Unavailable if the lock or Chroma fails; nothing
         is lost, the next call begins a new folder.
         """
-        added = 0
+        until, added = time.monotonic() + seconds, 0
         with self._alone(30):
             current = self._current()
             if not self._usable(current):
@@ -228,14 +235,17 @@ class Chroma:
                 current = self._begin(current)
                 todo, folder = changes(0), current.folder
         for start in range(0, len(todo), _BATCH):
-            batch = todo[start : start + _BATCH]
-            last = start + _BATCH >= len(todo)
+            batch, after = todo[start : start + _BATCH], todo[start + _BATCH : start + _BATCH + 1]
             with self._alone(30):
                 current = self._current()
                 if not self._usable(current) or current.folder != folder:
                     raise Unavailable("the index was given up meanwhile")
                 with self._given_up_on_error(current):
-                    added += self._add(current, [key for key, _ in batch], blobs, todo[-1][1] if last else current.seq)
+                    # Others may have come with the same seq as the last of these.
+                    seen = min(batch[-1][1], after[0][1] - 1) if after else batch[-1][1]
+                    added += self._add(current, [key for key, _ in batch], blobs, seen)
+            if added and time.monotonic() > until:
+                break
         return added
 
     def _add(self, current: _Current, keys: Sequence[str], blobs: Callable[[Sequence[str]], dict[str, bytes]], seq: int) -> int:
