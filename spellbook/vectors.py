@@ -181,6 +181,7 @@ class Chroma:
         self._token = token
         self._fingerprint = fingerprint
         self._opened: tuple[str, int] | None = None
+        self._used = 0.0
         self._client: Any = None
         self._collection: Any = None
         self._guard = threading.RLock()
@@ -265,6 +266,16 @@ class Chroma:
         self._save(replace(current, seq=max(seq, current.seq), rows=collection.count()))
         return len(fresh)
 
+    def let_go(self, before: float) -> bool:
+        """Let go of the client if one is open and was not used since `before`, of the monotonic clock; say whether that was so."""
+        if self._client is None or self._used > before or not self._guard.acquire(blocking=False):
+            return False
+        try:
+            self.close()
+            return True
+        finally:
+            self._guard.release()
+
     def close(self) -> None:
         """Let go of the client, if one is open."""
         with self._guard:
@@ -316,6 +327,7 @@ class Chroma:
             raise Unavailable(str(error)) from error
 
     def _open(self, current: _Current) -> Any:
+        self._used = time.monotonic()
         if self._opened != (current.folder, current.epoch):
             self.close()
             self._client = self._connect(current.folder)
