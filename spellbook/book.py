@@ -458,14 +458,14 @@ class Spellbook:
         self._searcher.ask(Question("spellbook", "both", limit=1))
 
     def let_go(self, before: float) -> None:
-        """Let go of the model and of the vectors in memory, each if unused since `before` by the monotonic clock; the next use loads it."""
+        """Let go of the model, of Chroma and of the vectors in memory, each if unused since `before` by the monotonic clock."""
         from spellbook.heap import trim
         from spellbook.models.local import let_go
 
         idle = "_searcher" in self.__dict__ and self._searcher.used <= before
         if idle:
             self.__dict__.pop("_searcher", None)  # a search under way keeps the one it has
-        if let_go(before) or idle:
+        if any((let_go(before), self.index.chroma.let_go(before), idle)):
             trim()
 
     def stats(self) -> dict[str, Any]:

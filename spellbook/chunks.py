@@ -12,8 +12,9 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from spellbook.dialogue import Turn, date_of, turns
 from spellbook.links import without_folders
@@ -33,8 +34,7 @@ _PLAIN = re.compile(r"[\w\-\s]*")
 _FENCE = re.compile(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """
     One section of a note, or a part of a long one.
 
@@ -107,8 +107,7 @@ def slug(text: str) -> str:
     return re.sub(r"\s", "-", folded.strip()) or "section"
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(NamedTuple):
     """A heading (None above the first), the blocks under it and itself, and its lines of the body, end exclusive."""
 
     top: Block | None
@@ -191,8 +190,7 @@ def _narrow(run: re.Match[str]) -> str:
 # -- parts of a long section
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """Characters `start` to `end` of the text, what must stand around them, and whether running text was cut before them."""
 
     start: int
@@ -355,7 +353,7 @@ def _glued(pieces: Iterable[Piece], most: int) -> list[Piece]:
     for piece in pieces:
         last = joined[-1] if joined else piece
         if joined and piece.cost == NEVER and (last.weight <= most or not piece.weight):
-            joined[-1] = replace(last, end=piece.end, weight=last.weight + piece.weight)
+            joined[-1] = last._replace(end=piece.end, weight=last.weight + piece.weight)
         else:
             joined.append(piece)
     return joined

@@ -59,7 +59,7 @@ class Config:
 
     `chunk_tokens`: most tokens of a chunk, estimated. `cache_mb`: vectors kept
     on disk, those in use included. `exact_most`: up to so many chunks, search by
-    meaning is exact and in memory; above, Chroma answers. `threads`: of the embedder.
+    meaning is exact and in memory; above, it is approximate. `threads`: of the embedder.
     `journal_mb`, `journal_days`: how much is kept of what can be undone, and how long.
     `half_lives`: days by category in which a note loses half of what age can take, inf for never.
     `categories`: what a category is for, by its name. `count_use`: how often a note is opened counts, and is kept.

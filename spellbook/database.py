@@ -22,6 +22,7 @@ from spellbook.errors import InvalidInput, StorageError
 
 _BUSY_SECONDS = 30
 _HURRIED_SECONDS = 0.005
+_SOME = 1_000
 
 _HINTS = {
     sqlite3.SQLITE_FULL: "Free some disk space; the vault is unharmed and the next run goes on.",
@@ -73,6 +74,14 @@ class Database:
         connection = self.connection()
         with self._told(connection):
             return connection.execute(sql, values).fetchall()
+
+    def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
+        """Run one statement and yield its rows, some of which are in memory at a time; raises as `rows` does."""
+        connection = self.connection()
+        with self._told(connection):
+            cursor = connection.execute(sql, values)
+            while rows := cursor.fetchmany(_SOME):
+                yield from rows
 
     @contextlib.contextmanager
     def transaction(self, kind: str = "IMMEDIATE", patience: float = _BUSY_SECONDS) -> Iterator[sqlite3.Connection]:

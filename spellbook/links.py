@@ -147,13 +147,26 @@ def _in_body(note: Note) -> Iterator[_Place]:
     prose = {span for block in note.blocks for span in block.prose}
     found = [*_defined(note, body, source, offsets, prose)] if "]:" in body else []
     comments: list[int] = []
+    bracket = comment = -1  # the next one; most runs have neither
     for first, last in sorted(prose):
-        found += _in_prose(body, offsets[first], offsets[last], comments)
+        start, end = offsets[first], offsets[last]
+        bracket = _next(body, "[", bracket, start)
+        comment = _next(body, "%%", comment, start)
+        if bracket < end or comment < end:
+            found += _in_prose(body, start, end, comments)
     hidden = [span for i, span in enumerate(pairwise(comments)) if i % 2 == 0]
     for target, fragment, style, start, end in sorted(found, key=lambda place: place[3]):
         at = bisect_right(hidden, (start, len(body))) - 1
         if at < 0 or start > hidden[at][1]:
             yield target, fragment, style, note.body_at + start, note.body_at + end
+
+
+def _next(text: str, mark: str, at: int, start: int) -> int:
+    """Where `mark` stands next from `start` on, the end if nowhere; `at` is where it was found before."""
+    if at >= start:
+        return at
+    found = text.find(mark, start)
+    return found if found >= 0 else len(text)
 
 
 def _defined(note: Note, body: str, source: Sequence[str], offsets: Sequence[int], prose: set[tuple[int, int]]) -> Iterator[_Place]:
@@ -174,9 +187,7 @@ def _defined(note: Note, body: str, source: Sequence[str], offsets: Sequence[int
 def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator[_Place]:
     """Yield the links in a run of text, and add to `comments` where the marks of Obsidian's comments stand."""
     text = body[first:last]
-    if "[" not in text and "%%" not in text:
-        return
-    code = [(first + start, first + end) for start, end in code_spans(text)]
+    code = [(first + start, first + end) for start, end in code_spans(text)] if "`" in text else []
     opened = 0
     at = first
     while token := _TOKEN.search(body, at, last):

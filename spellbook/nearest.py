@@ -1,5 +1,8 @@
 """
-The chunks nearest to a vector: exactly, from a matrix in memory, as long as the vault is small enough; else from Chroma.
+The chunks nearest to a vector: exactly, from a matrix in memory, as long as the vault is small enough.
+
+In a larger one Chroma says what is near, and as long as it is far behind or
+does not answer, sketches in memory do.
 
 Whatever answers, only chunks that are there and meet a filter count, and as
 many of them come back as there are.
@@ -7,6 +10,7 @@ many of them come back as there are.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -14,6 +18,7 @@ from typing import TYPE_CHECKING
 from spellbook.catalog.schema import Found
 from spellbook.filters import Condition
 from spellbook.index import Index
+from spellbook.sketches import Sketches
 from spellbook.vectors import Matrix, Row, Unavailable
 
 if TYPE_CHECKING:
@@ -26,6 +31,18 @@ _OVERFETCH = (4, 20)
 """How many times what is wanted is asked for, before the keys that meet a filter are listed and searched alone."""
 
 _BLOCK = 10_000
+"""Stored vectors that are searched at a time, and the most that are read for one question."""
+
+_BEHIND = 1_000
+"""Vectors that Chroma may not have seen to be asked at all: these are searched exactly, and it is kept nearer than that."""
+
+_COMPARED = 2_000
+"""Vectors with the most alike sketches that are compared exactly: 98 % of the five nearest of 780,000 are among them, 94 % of fifty."""
+
+_WORTH_KEEPING = 20_000
+"""Sketches that take longer to make than to keep for the next process."""
+
+_FILE = "sketches.npy"
 
 
 class Nearest:
@@ -34,6 +51,7 @@ class Nearest:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._matrix = Matrix()
+        self._sketches: Sketches | None = None
         self._guard = threading.Lock()
 
     def chunks(
@@ -54,7 +72,7 @@ class Nearest:
             if len(met) >= wanted or (len(near) < asked and is_small):
                 return met
         keys = self._index.catalog.keys(limits)
-        near = self._matrix.nearest(vector, wanted, keys) if is_small else self._streamed(vector, keys, wanted)
+        near = self._matrix.nearest(vector, wanted, keys) if is_small else self._among(vector, keys, wanted)
         return self._met(near, limits, wanted)
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
@@ -75,10 +93,24 @@ class Nearest:
                 self._matrix = Matrix()
                 return False
             # A search that has begun goes on with the one it has.
-            matrix = self._matrix if len(self._matrix) <= 2 * in_use + 1_000 else Matrix()
+            matrix = self._matrix if len(self._matrix) <= _most(in_use) else Matrix()
             matrix.add(catalog.vectors.since(matrix.seq))
-            self._matrix = matrix
+            self._matrix, self._sketches = matrix, None
             return True
+
+    def _sketched(self) -> Sketches:
+        """Return the sketches of all that is in the catalog; the first ones are those that a process before this one made."""
+        catalog, fingerprint, file = self._index.catalog, self._index.embedder.fingerprint, self._index.config.state / _FILE
+        with self._guard:
+            sketches = self._sketches or Sketches.load(file, fingerprint)
+            if len(sketches) > _most(catalog.counts().chunks):
+                sketches = Sketches(fingerprint)
+            added = sketches.add(catalog.vectors.since(sketches.seq))
+            if added >= _WORTH_KEEPING:
+                with contextlib.suppress(OSError):  # then the next process makes its own
+                    sketches.save(file)
+            self._sketches = sketches
+            return sketches
 
     def _met(self, near: Near, limits: Sequence[Condition], wanted: int) -> list[tuple[tuple[Found, ...], float]]:
         """Return the first `wanted` of `near` that have chunks, with these."""
@@ -94,14 +126,21 @@ class Nearest:
         return met[:wanted]
 
     def _approximately(self, vector: Vectors, wanted: int, reasons: list[str]) -> Near:
-        """Ask Chroma, and search exactly what it has not seen yet; everything if it does not answer."""
-        try:
-            unseen = [key for key, _ in self._index.catalog.vectors.changes(self._index.chroma.seq)]
-            near = {**dict(self._index.chroma.nearest(vector, wanted)), **dict(self._streamed(vector, unseen, wanted))}
-        except Unavailable as error:
-            reasons.append(f"searched without Chroma, exactly and more slowly: {error}")
-            return self._streamed(vector, [key for key, _ in self._index.catalog.vectors.changes(0)], wanted)
-        return sorted(near.items(), key=lambda pair: -pair[1])
+        """Ask Chroma, and search exactly what it has not seen yet; sketches if that is much, or if it does not answer."""
+        chroma, unseen = self._index.chroma, self._index.catalog.vectors.changes(self._index.chroma.seq, _BEHIND + 1)
+        if len(unseen) <= _BEHIND:
+            try:
+                near = {**dict(chroma.nearest(vector, wanted)), **dict(self._streamed(vector, [key for key, _ in unseen], wanted))}
+                return sorted(near.items(), key=lambda pair: -pair[1])[:wanted]
+            except Unavailable as error:
+                reasons.append(f"searched without Chroma: {error}")
+        return self._among(vector, None, wanted)
+
+    def _among(self, vector: Vectors, keys: Sequence[str] | None, wanted: int) -> Near:
+        """Search the stored vectors of `keys`, or all: exactly if they are few, else those with the most alike sketches."""
+        if keys is None or len(keys) > _BLOCK:
+            keys = self._sketched().alike(vector, max(_COMPARED, 2 * wanted), keys)
+        return self._streamed(vector, keys, wanted)
 
     def _streamed(self, vector: Vectors, keys: Sequence[str], wanted: int) -> Near:
         """Search stored vectors exactly, a block at a time, so that memory does not grow with the vault."""
@@ -112,3 +151,8 @@ class Nearest:
             block.add(rows)
             best = sorted([*best, *block.nearest(vector, wanted)], key=lambda pair: -pair[1])[:wanted]
         return best
+
+
+def _most(in_use: int) -> int:
+    """Return how many vectors are held before those that went out of use are let go."""
+    return 2 * in_use + 1_000

@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spellbook.errors import UnreadableNote
@@ -35,6 +36,7 @@ _MOST_HEADING = 200
 _MOST_REFERENCE = 50  # lines
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 # `](#part)` and `[[#part]]` are links into the page.
+_MAY_BE_TAG = re.compile(r"#[\w/-]")
 _INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
 MERGED = "merged"
 """The key under which stand the ids and paths of notes that were merged into this one."""
@@ -62,8 +64,7 @@ class Stamp(NamedTuple):
     inode: int
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """
     A top-level Markdown block of a body.
 
@@ -205,10 +206,13 @@ class Note:
         return (self.text if text is None else text).encode(self.encoding)
 
     def _inline_tags(self) -> Iterator[str]:
-        if "#" not in self.body:
+        body = self.body
+        marks = [match.start() for match in _MAY_BE_TAG.finditer(body)]
+        if not marks:
             return
-        source = lines(self.body)
-        marked = [number for number, line in enumerate(source) if "#" in line]
+        source = lines(body)
+        offsets = [*accumulate(map(len, source))]
+        marked = [bisect_right(offsets, mark) for mark in marks]
         for block in self.blocks:
             first = bisect_left(marked, block.start)
             if first == len(marked) or marked[first] >= block.end or block.kind in {"fence", "code_block", "html_block"}:
@@ -330,7 +334,7 @@ def _markdown() -> MarkdownIt:
             state.lineMax = whole
 
     # Only the blocks matter here, and leaving inline rules out doubles the speed.
-    markdown = MarkdownIt("commonmark").enable("table").disable(["inline"])
+    markdown = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
     markdown.block.ruler.at("reference", bounded)
     markdown.block.ruler.before("table", "prose", prose)
     return markdown
@@ -371,9 +375,12 @@ def blocks(body: str) -> Iterator[Block]:
         elif token.level and kind == "inline" and opened:
             prose.append((start, end))
         elif token.level == 0 and kind == "heading":
-            yield Block(kind, start, end, int(token.tag[1]), heading_text(tokens[at + 1].content), prose=((start, end),))
-        elif token.level == 0 and (kind == "blockquote" or kind.endswith("_list")):
+            source = token if token.nesting == 0 else tokens[at + 1]
+            yield Block(kind, start, end, int(token.tag[1]), heading_text(source.content), prose=((start, end),))
+        elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
             opened = token
+        elif token.level == 0 and token.meta:
+            yield Block(kind, start, end, **token.meta)
         elif token.level == 0:
             yield Block(kind, start, end, prose=((start, end),) if kind in {"paragraph", "table"} else ())
 

@@ -12,8 +12,8 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from spellbook.notes import code_spans
 from spellbook.terms import token_weight
@@ -38,16 +38,14 @@ _MOST_MARKS = 32
 """Letters that join the one before are followed back so far: no word has more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """A table or a code block: what stands before its later parts (header, fence), and after its earlier ones."""
 
     lead: str
     tail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Characters `start` to `end` and their tokens; `cost` is that of a cut before it, `inside` the frame that the cut goes through."""
 
     start: int

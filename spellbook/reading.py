@@ -26,7 +26,7 @@ from spellbook.scopes import scopes_of
 from spellbook.vault import Vault, digest
 
 _log = logging.getLogger(__name__)
-_MARKS, _MARK_BEYOND_ASCII = re.compile(r"\W+"), re.compile(r"[^\w\x00-\x7f]")
+_MARKS = re.compile(r"\W+")
 _ASCII_MARKS = bytes(range(128)).translate(None, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 
@@ -107,9 +107,12 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
 def folded(text: str) -> str:
     """Return a hash that two texts share if they differ in nothing but case, blanks and marks."""
     plain = fold(text)
-    if _MARK_BEYOND_ASCII.search(plain):
-        plain = _MARKS.sub("", plain)
-    return digest(plain.encode("utf-8", "surrogatepass").translate(None, _ASCII_MARKS))
+    kept = plain.encode("utf-8", "surrogatepass").translate(None, _ASCII_MARKS)
+    if not plain.isascii():
+        letters = kept.decode("utf-8", "surrogatepass")
+        if not letters.replace("_", "").isalnum():
+            kept = _MARKS.sub("", letters).encode("utf-8", "surrogatepass")
+    return digest(kept)
 
 
 def _row(piece: chunks.Chunk, labels: tuple[str, str, str], fingerprint: str) -> ChunkRow:

@@ -60,6 +60,9 @@ _COUNTED = 200
 
 _LOOKS = 5
 _GLANCES = 3
+_CATCHING_UP = 20.0
+"""Seconds that Chroma is caught up for at once: for a large vault it takes as long as hours, and nobody waits for it."""
+
 _BEHIND = 500
 """Vectors that Chroma may be behind: to search so many exactly takes a moment, to load Chroma and its index a second."""
 _SPARING = 10.0
@@ -407,14 +410,20 @@ def vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, by
     return [(key, row.tobytes()) for (key, _), row in zip(rows, block, strict=True)]
 
 
-def settle(index: Index) -> None:
-    """After embedding: keep the cache within its bound, and let Chroma catch up if it is asked, or soon will be, and is far behind."""
+def settle(index: Index) -> bool:
+    """
+    After embedding: keep the cache within its bound, and let Chroma catch up if it is asked, or soon will be, and is far behind.
+
+    Says whether that is all; if not, the next call goes on.
+    """
     index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
     chunks = index.catalog.counts().chunks
     behind = min(_BEHIND, chunks // 20)
-    if chunks > _SOON * index.config.exact_most and len(index.catalog.vectors.changes(index.chroma.seq)) > behind:
-        with contextlib.suppress(Unavailable):  # search is exact until it succeeds
-            index.chroma.catch_up(index.catalog.vectors.changes, index.catalog.vectors.of, chunks)
+    if chunks > _SOON * index.config.exact_most and len(index.catalog.vectors.changes(index.chroma.seq, behind + 1)) > behind:
+        with contextlib.suppress(Unavailable):  # search does without until it succeeds
+            index.chroma.catch_up(index.catalog.vectors.changes, index.catalog.vectors.of, chunks, _CATCHING_UP)
+            return not index.catalog.vectors.changes(index.chroma.seq, 1)
+    return True
 
 
 def _batches(paths: Sequence[str], disk: Mapping[str, Stamp], most: int, most_bytes: int) -> Iterator[tuple[str, ...]]:

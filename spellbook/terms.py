@@ -15,8 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from operator import add
 
@@ -62,6 +61,10 @@ _IDENTIFIER = re.compile(
     r"|(?P<language>[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_+#]))"
     r"|(?<![\w.)\]}'\"])\.(?=(?P<dotted>[A-Za-z]\w*)))"
 )
+# Where it is worth looking for one: a letter that each has, and few words that are none.
+_HINT = re.compile(
+    r"[A-Z+#.](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]\+)(?=\+)|(?<=[A-Za-z]#)|(?<=\d\.)(?=\d)|(?<=\.)(?=[A-Za-z]))"
+)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
 _LATIN = re.compile("[A-Za-z]")
@@ -69,14 +72,16 @@ _WHITE = b" \t\r\n\f\v"
 _PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" + _WHITE
 _DIGITS = b"0123456789"
 _ASCII = bytes(range(128))
+_OF_WORDS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _MOST_SCRIPTS = 20_000
+_MOST_PAIRED = 16_384
 _MOST_TERMS = 64
 _MOST_LETTERS = 64
 
 
 def index_form(text: str) -> str:
     """Return `text` as the full-text index stores it: one way of writing, runs of CJK and Thai as pairs, emoji as words."""
-    return text if text.isascii() else _in_runs(text, _paired)
+    return text if text.isascii() else _in_runs(text, _PAIRED.__getitem__)
 
 
 def parts(text: str) -> str:
@@ -86,7 +91,21 @@ def parts(text: str) -> str:
     `useState` by `use state`, `v1.2.3` by `1.2.3`. `C++`, `C#` and `.env`,
     whose marks are no part of a word, are `cplusplus`, `csharp` and `dotenv`.
     """
-    return " ".join(dict.fromkeys(filter(None, map(_part, _IDENTIFIER.finditer(text)))))
+    return " ".join(dict.fromkeys(filter(None, map(_part, _identifiers(text)))))
+
+
+def _identifiers(text: str) -> Iterator[re.Match[str]]:
+    at = 0
+    for hint in _HINT.finditer(text):
+        begin = hint.start()
+        if begin < at:
+            continue
+        while begin > at and text[begin - 1] in _OF_WORDS:
+            begin -= 1
+        identifier = _IDENTIFIER.match(text, begin)
+        at = identifier.end() if identifier else hint.end()
+        if identifier:
+            yield identifier
 
 
 def humps(name: str) -> list[str]:
@@ -194,7 +213,7 @@ def token_weight(text: str) -> float:
 def _in_runs(text: str, change: Callable[[str], str]) -> str:
     """`text` in one way of writing, with each of its runs, and each emoji, changed."""
     pieces = _RUN.split(_one_way(text))
-    pieces[1::2] = [f" {run} " if len(run) == 2 else change(run) for run in pieces[1::2]]
+    pieces[1::2] = map(change, pieces[1::2])
     changed = "".join(pieces)
     return _OTHER_RUN.sub(lambda run: change(run[0]), changed) if _ANY_OTHER.search(changed) else changed
 
@@ -226,7 +245,19 @@ def _apart(run: str) -> str:
     return f" u{ord(run):x} " if _IS_EMOJI.match(run) else f" {run} "
 
 
-@lru_cache(maxsize=8_192)  # most of what is written is written again
+class _Paired(dict[str, str]):
+    """Runs that were met, as pairs: most of what is written is written again."""
+
+    def __missing__(self, run: str) -> str:
+        if len(self) >= _MOST_PAIRED:
+            self.clear()
+        pairs = self[run] = _paired(run)
+        return pairs
+
+
+_PAIRED = _Paired()
+
+
 def _paired(run: str) -> str:
     if len(run) == 1:
         return _apart(run)

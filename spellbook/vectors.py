@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import shutil
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -42,7 +44,7 @@ _SHARE = 1_024
 
 
 class Unavailable(Exception):
-    """Chroma cannot answer now; the caller searches exactly instead."""
+    """Chroma cannot answer now; the caller searches without it."""
 
 
 class Matrix:
@@ -179,6 +181,7 @@ class Chroma:
         self._token = token
         self._fingerprint = fingerprint
         self._opened: tuple[str, int] | None = None
+        self._used = 0.0
         self._client: Any = None
         self._collection: Any = None
         self._guard = threading.RLock()
@@ -207,16 +210,21 @@ class Chroma:
                 return [(key, 1.0 - float(far)) for key, far in zip(answer["ids"][0], answer["distances"][0], strict=True)]
 
     def catch_up(
-        self, changes: Callable[[int], list[tuple[str, int]]], blobs: Callable[[Sequence[str]], dict[str, bytes]], most: int
+        self,
+        changes: Callable[[int], list[tuple[str, int]]],
+        blobs: Callable[[Sequence[str]], dict[str, bytes]],
+        most: int,
+        seconds: float = math.inf,
     ) -> int:
         """
-        Add what came since; return how many vectors were added.
+        Add what came since, for so many seconds or little longer, and return how many vectors were added.
 
-        `changes` gives the keys in use and their seq after a seq, `blobs` the
-        vectors of keys; there are at most `most` in use. Raises Unavailable if the lock or Chroma fails; nothing
+        `changes` gives the keys in use and their seq after a seq, oldest first, `blobs` the
+        vectors of keys; there are at most `most` in use. What was added counts, whatever becomes of
+        this process. Raises Unavailable if the lock or Chroma fails; nothing
         is lost, the next call begins a new folder.
         """
-        added = 0
+        until, added = time.monotonic() + seconds, 0
         with self._alone(30):
             current = self._current()
             if not self._usable(current):
@@ -228,14 +236,17 @@ class Chroma:
                 current = self._begin(current)
                 todo, folder = changes(0), current.folder
         for start in range(0, len(todo), _BATCH):
-            batch = todo[start : start + _BATCH]
-            last = start + _BATCH >= len(todo)
+            batch, after = todo[start : start + _BATCH], todo[start + _BATCH : start + _BATCH + 1]
             with self._alone(30):
                 current = self._current()
                 if not self._usable(current) or current.folder != folder:
                     raise Unavailable("the index was given up meanwhile")
                 with self._given_up_on_error(current):
-                    added += self._add(current, [key for key, _ in batch], blobs, todo[-1][1] if last else current.seq)
+                    # Others may have come with the same seq as the last of these.
+                    seen = min(batch[-1][1], after[0][1] - 1) if after else batch[-1][1]
+                    added += self._add(current, [key for key, _ in batch], blobs, seen)
+            if added and time.monotonic() > until:
+                break
         return added
 
     def _add(self, current: _Current, keys: Sequence[str], blobs: Callable[[Sequence[str]], dict[str, bytes]], seq: int) -> int:
@@ -254,6 +265,16 @@ class Chroma:
             collection.upsert(ids=list(fresh), embeddings=block)
         self._save(replace(current, seq=max(seq, current.seq), rows=collection.count()))
         return len(fresh)
+
+    def let_go(self, before: float) -> bool:
+        """Let go of the client if one is open and was not used since `before`, of the monotonic clock; say whether that was so."""
+        if self._client is None or self._used > before or not self._guard.acquire(blocking=False):
+            return False
+        try:
+            self.close()
+            return True
+        finally:
+            self._guard.release()
 
     def close(self) -> None:
         """Let go of the client, if one is open."""
@@ -306,6 +327,7 @@ class Chroma:
             raise Unavailable(str(error)) from error
 
     def _open(self, current: _Current) -> Any:
+        self._used = time.monotonic()
         if self._opened != (current.folder, current.epoch):
             self.close()
             self._client = self._connect(current.folder)

@@ -219,7 +219,8 @@ class Watcher:
             if self._stopping.is_set():
                 return
             try:
-                sync.settle(self._book.index)
+                if not sync.settle(self._book.index):
+                    self._to_settle.set()
                 self._say("settle", None)
             except Exception as error:
                 self._say("settle", error)

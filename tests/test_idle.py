@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from mcp.client import Client
 
+from spellbook import book as books
 from spellbook import watch
 from spellbook.models.e5 import E5
 from spellbook.models.local import Local, let_go
@@ -141,6 +142,27 @@ def test_a_search_after_a_rest_finds_the_same(book, write_note):
     book.let_go(time.monotonic())
     write_note("b.md", "The harbour opens at six.")
     assert [hit.path for hit in book.memorize("when does the harbour open at six", limit=1).hits] == ["b.md"]
+
+
+def test_chroma_goes_when_it_was_not_used_since(vault, write_note):
+    """With all that it holds in memory; not while it is at work, and the next question opens it again."""
+    for number in range(30):
+        write_note(f"{number}.md", f"lighthouse {number}")
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook/config.toml").write_text("exact_most = 1\n")
+    with books.open(vault, embedder="hash") as book, ThreadPoolExecutor(1) as pool:
+        chroma, before = book.index.chroma, time.monotonic()
+        book.reindex()
+        answer = book.memorize("lighthouse 3")
+        book.let_go(before)
+        assert chroma._client is not None
+        with chroma._alone(0):
+            assert not pool.submit(chroma.let_go, time.monotonic()).result()
+        book.let_go(time.monotonic())
+        assert chroma._client is None
+        assert not chroma.let_go(time.monotonic())
+        assert book.memorize("lighthouse 3").hits == answer.hits
+        assert chroma._client is not None
 
 
 def test_what_was_asked_lately_stays(book, write_note):

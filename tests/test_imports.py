@@ -33,7 +33,7 @@ FLOORS = (
     {"edits", "mending", "union", "renames"},
     {"database", "disk", "heap"},
     {"journal"},
-    {"vault", "catalog", "vectors", "models"},
+    {"vault", "catalog", "vectors", "sketches", "models"},
     {"index", "meter", "presence", "install", "turns", "reading"},
     {"readers"},
     {"nearest", "ranking", "neighbours"},

@@ -52,6 +52,18 @@ def test_find(text: str, expected: list[str]) -> None:
     assert [written for written, _ in found(text)] == expected
 
 
+@given(
+    st.lists(
+        st.sampled_from(
+            ["[[a]] b", "c", "- [ ] d", "- [[e]]\n- f", "[g](h.md)", "> `[[i]]` [[j]]", "# [[k]]", "```\n[[l]]\n```", "<!-- m -->"]
+        )
+    )
+)
+def test_every_run_is_looked_through(runs: list[str]) -> None:
+    """What stands before or behind a run of text takes no link from it."""
+    assert found("\n\n".join(runs)) == [link for run in runs for link in found(run)]
+
+
 def test_fragments_and_lines() -> None:
     """Headings and blocks belong to a link but not to its target; a link knows its line."""
     note = parse("a.md", b"---\nx: 1\n---\n[[b#H|t]]\n[c](d.md#e) [[f#^g]]\n")

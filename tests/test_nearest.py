@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spellbook import sync
+from spellbook import nearest, sync
 from spellbook.filters import conditions
 from spellbook.nearest import Nearest
 from tests.helpers import opened
@@ -13,21 +13,27 @@ from tests.helpers import opened
 NOTES, RARE = 500, 100
 
 
-@pytest.fixture(params=[100_000, 1], ids=["exact", "chroma"])
-def index(request, vault, write_note):
-    """Many notes that are all nearer to "lighthouse" than the few of the category "rare"."""
+@pytest.fixture(params=["exact", "chroma", "sketches"])
+def index(request, vault, write_note, monkeypatch):
+    """Many notes that are all nearer to "lighthouse" than the few of the category "rare", as each way to search has them."""
+    if request.param == "sketches":  # as long as Chroma is far behind
+        monkeypatch.setattr(nearest, "_BEHIND", 3)
+        monkeypatch.setattr(nearest, "_BLOCK", 10)
+        monkeypatch.setattr(nearest, "_COMPARED", 60)
+        monkeypatch.setattr(nearest, "_WORTH_KEEPING", NOTES)
+        monkeypatch.setattr(sync, "settle", lambda index: True)
     for i in range(NOTES):
         rare = i % RARE == 0
         write_note(f"{i:03}.md", f"{'far away ' * 3 if rare else ''}lighthouse {i}", category="rare" if rare else "usual")
-    with opened(vault, exact_most=request.param) as index:
+    with opened(vault, exact_most=100_000 if request.param == "exact" else 1) as index:
         sync.run(index)
         yield index
 
 
-def found(index, filter=None, wanted=30):
+def found(index, filter=None, wanted=30, searcher=None):
     reasons: list[str] = []
     with index.catalog.reading():
-        near = Nearest(index).chunks(index.embedder.embed_query("lighthouse"), conditions(filter), wanted, reasons)
+        near = (searcher or Nearest(index)).chunks(index.embedder.embed_query("lighthouse"), conditions(filter), wanted, reasons)
     assert not reasons
     assert [cosine for _, cosine in near] == sorted((cosine for _, cosine in near), reverse=True)
     return [chunk.path for chunks, _ in near for chunk in chunks]
@@ -57,3 +63,37 @@ def test_cosines_of_chunks_need_no_rank(index):
     for _ in range(2):  # before the vectors are in memory, and after
         assert nearest.cosines(query, [*stored, "unknown"]) == pytest.approx(stored, abs=1e-5)
         nearest.chunks(query, (), 1, [])
+
+
+@pytest.mark.parametrize("index", ["sketches"], indirect=True)
+def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault):
+    """What is new is found at once, by who knew the others too; a process begins with what one before it kept, and forgets what went."""
+    known, file = Nearest(index), index.config.state / "sketches.npy"
+    assert len(found(index, searcher=known)) == 30
+    kept = file.read_bytes()
+    for number in range(12):
+        write_note(f"new{number}.md", f"lighthouse lighthouse {number}", category="new")
+    sync.run(index)
+    for searcher in (known, Nearest(index)):
+        assert len(found(index, {"category": "new"}, searcher=searcher)) == 12
+        assert len(searcher._sketches) == NOTES + 12
+    assert file.read_bytes() == kept  # a few are not worth it
+    for i in range(NOTES):
+        (vault / f"{i:03}.md").unlink()
+    for number in range(2_000):
+        write_note(f"new{number}.md", f"lighthouse lighthouse {number} {number % 7}", category="new")
+    sync.run(index, full=True)
+    assert len(found(index, searcher=known)) == 30
+    assert not index.chroma.seq
+
+
+@pytest.mark.parametrize("index", ["sketches"], indirect=True)
+def test_sketches_that_cannot_be_kept_are_made_again(index, monkeypatch):
+    """A full disk costs the next process time, and no answer."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("spellbook.sketches.settle", full)
+    assert len(found(index)) == len(found(index)) == 30
+    assert not (index.config.state / "sketches.npy").exists()

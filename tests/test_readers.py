@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spellbook import readers, sync
+from spellbook.filters import fold
 from spellbook.readers import Readers, entries
+from spellbook.reading import folded
+from spellbook.vault import digest
 from tests.helpers import finished, from_scratch, opened, python, told
 
 PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(0, 40, 4)]
@@ -38,6 +44,12 @@ def timeless(listed):
 
 def here(index):
     return timeless(entries(index.vault, sync.rules(index), piece) for piece in PIECES)
+
+
+@given(st.text("aZ_1 -.\u00e9\u2014\u3002\u00b2\u0301\u0903\ub3c4\ucee4\udc80", max_size=8))
+def test_what_is_folded_keeps_its_letters_alone(text):
+    """Of two texts that differ in case, blanks and marks the hash is one, in any script."""
+    assert folded(text) == digest(re.sub(r"\W+", "", fold(text)).encode("utf-8", "surrogatepass"))
 
 
 def test_others_read_what_this_process_would(index):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from spellbook import terms as module
 from spellbook.catalog.schema import MIGRATIONS
 from spellbook.terms import estimate_tokens, index_form, parts, phrase, scripts, terms, token_weight
 
@@ -160,7 +161,32 @@ def test_every_identifier_finds_itself(text):
             assert asked == "" or found(text, asked), (form, asked)
 
 
-@pytest.mark.parametrize("text", ["aA" * 500_000, "a" * 1_000_000, "v" + "1." * 500_000, "." * 1_000_000, "A+" * 500_000, "é" * 1_000_000])
+NAMES = st.sampled_from(
+    ["use", "State", "HTTP", "Server", "v1.2.3", "1.2", "1A", "a1B", "ABcd", "ABc", "C++", "c#", ".env", ".", "..", "+", "#", "_", " ", "A", "b", "1", ")", "도커", "é"]
+)  # fmt: skip
+
+
+@given(st.lists(NAMES, max_size=10).map("".join))
+@example("A1.2useState.env")
+def test_no_identifier_is_overlooked(text):
+    """To look only where there is a hint of one finds what looking everywhere does."""
+    everywhere = [module._part(match) for match in module._IDENTIFIER.finditer(text)]
+    assert parts(text) == " ".join(dict.fromkeys(filter(None, everywhere)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1A" * 500_000,
+        "A.b" * 300_000,
+        "aA" * 500_000,
+        "a" * 1_000_000,
+        "v" + "1." * 500_000,
+        "." * 1_000_000,
+        "A+" * 500_000,
+        "é" * 1_000_000,
+    ],
+)
 def test_parts_take_linear_time(text):
     """No text of a megabyte takes more than seconds, and data is no name."""
     assert len(parts(text)) <= len(text)

@@ -29,9 +29,9 @@ class Meta:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     @staticmethod
-    def bump(connection: sqlite3.Connection, key: str) -> int:
-        """Raise a number by one and return it."""
-        connection.execute("UPDATE meta SET value = value + 1 WHERE key = ?", (key,))
+    def bump(connection: sqlite3.Connection, key: str, by: int = 1) -> int:
+        """Raise a number, by one if nothing else is said, and return it."""
+        connection.execute("UPDATE meta SET value = value + ? WHERE key = ?", (by, key))
         return int(connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0])
 
     @property

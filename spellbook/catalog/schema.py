@@ -158,8 +158,7 @@ class ChunkRow(NamedTuple):
     words: tuple[str, str, str, str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRow:
+class LinkRow(NamedTuple):
     """A link as stored: what its target is, and the `links.key` by which files are found for it."""
 
     name: str
@@ -169,8 +168,7 @@ class LinkRow:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A file as it was read at `read_ns`: its stamp, hash and faults, and the note in it if it is one."""
 
     path: str

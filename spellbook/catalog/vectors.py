@@ -34,8 +34,10 @@ class Vectors:
             connection.execute(f"UPDATE vectors SET used = ? WHERE {_IN_USE}", (int(time.time()),))
             connection.execute("UPDATE chunks SET key = vector_key(embedded)")
             self._meta.put(connection, "fingerprint", fingerprint)
+            # One each, so that who takes them in a few at a time can say how far it is.
             seq = self._meta.bump(connection, "seq")
-            connection.execute("UPDATE vectors SET seq = ? WHERE key IN (SELECT key FROM chunks)", (seq,))
+            connection.execute("UPDATE vectors SET seq = ? + rowid WHERE key IN (SELECT key FROM chunks)", (seq,))
+            self._meta.bump(connection, "seq", connection.execute("SELECT coalesce(max(rowid), 0) FROM vectors").fetchone()[0])
             self._meta.bump(connection, "generation")
 
     def embedded(self, keys: Sequence[str]) -> list[str]:
@@ -65,17 +67,12 @@ class Vectors:
         return found
 
     def since(self, seq: int) -> Iterator[tuple[str, bytes, int]]:
-        """Yield key, vector and seq of the vectors in use that came after `seq`, oldest first; never all of them at once."""
-        for batch in batches(self.changes(seq)):
-            found = self.of([key for key, _ in batch])
-            yield from ((key, found[key], came) for key, came in batch if key in found)
+        """Return key, vector and seq of the vectors in use that came after `seq`, oldest first; never all of them at once."""
+        return self._database.each(f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq", (seq,))
 
-    def changes(self, seq: int) -> list[tuple[str, int]]:
-        """Return key and seq of the vectors in use that came after `seq`, oldest first."""
-        return self._rows(
-            f"SELECT key, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq",
-            (seq,),
-        )
+    def changes(self, seq: int, most: int = -1) -> list[tuple[str, int]]:
+        """Return key and seq of the vectors in use that came after `seq`, oldest first; at most `most` if given."""
+        return self._rows(f"SELECT key, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq LIMIT ?", (seq, most))
 
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""

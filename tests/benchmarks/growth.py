@@ -21,6 +21,7 @@ from spellbook import sync
 from spellbook.book import Spellbook
 from spellbook.catalog import Catalog
 from spellbook.models import HashEmbedder
+from spellbook.sketches import Sketches
 from spellbook.vectors import Matrix
 from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer, write
@@ -34,10 +35,14 @@ _WHOLE = ("stage one", "stage two, vectors made up", "a look at everything, noth
 _LINEAR, _CONSTANT = 1.25, 2.0
 """The most that a whole vault may cost more by the note, and one question or edit in a vault ten times as large."""
 
-_STRUCTURE: Sequence[tuple[type, str]] = ((Catalog, "match"), (Catalog, "match_among"), (Catalog, "frequency"), (Matrix, "nearest"))
+_STRUCTURE: Sequence[tuple[type, str]] = (
+    *((Catalog, name) for name in ("match", "match_among", "frequency")),
+    (Matrix, "nearest"),
+    (Sketches, "alike"),
+)
 """
-What grows with the vault by the nature of the index: bm25 reads every chunk that holds a word, the exact search every vector.
-Chroma, which does not, takes over from the latter at `exact_most`.
+What grows with the vault by the nature of the index: bm25 reads every chunk that holds a word, the exact search every vector, and
+from `exact_most` on every sketch. Chroma, which does not, is left out: to build it takes longer than all of this.
 """
 
 _FIRST = "the first question after it"
