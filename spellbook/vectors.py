@@ -36,6 +36,8 @@ Row = tuple[str, bytes, int]
 _log = logging.getLogger(__name__)
 _BATCH = 1_000
 _PATIENCE = 0.1
+_LOOKED_AT = 2_000
+"""Vectors that Chroma looks at for a question: of 780,000 it finds 93 in 100 of the nearest so, with its own 100 only 66, in 3 ms less."""
 _ALONE = 12_000
 """Rows up to which one thread is as quick as two."""
 
@@ -332,7 +334,9 @@ class Chroma:
             self.close()
             self._client = self._connect(current.folder)
             self._collection = self._client.get_or_create_collection(
-                current.folder if self._url else "vectors", embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
+                current.folder if self._url else "vectors",
+                embedding_function=None,
+                configuration={"hnsw": {"space": "cosine", "ef_search": _LOOKED_AT}},
             )
             self._opened = (current.folder, current.epoch)
         return self._collection
