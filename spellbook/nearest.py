@@ -75,6 +75,12 @@ class Nearest:
         near = self._matrix.nearest(vector, wanted, keys) if is_small else self._among(vector, keys, wanted)
         return self._met(near, limits, wanted)
 
+    def prepare(self) -> None:
+        """Make and keep what the first question of every process to come would make, if the vault is so large that it would."""
+        with self._index.catalog.reading():
+            if self._index.catalog.counts().chunks > self._index.config.exact_most:
+                self._sketched()
+
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         """Return the cosines of these keys' vectors to a unit vector; those without a vector are left out."""
         import numpy as np

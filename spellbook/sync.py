@@ -65,6 +65,9 @@ _CATCHING_UP = 20.0
 
 _BEHIND = 500
 """Vectors that Chroma may be behind: to search so many exactly takes a moment, to load Chroma and its index a second."""
+_MUCH = 20_000
+"""Texts so many that what the next question has to make of their vectors is made beforehand."""
+
 _SPARING = 10.0
 _SOON = 0.8
 
@@ -143,6 +146,10 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
     if not words_only:
         report.embedded = embed(index, progress=progress)
         settle(index)
+        if report.embedded >= _MUCH:
+            from spellbook.nearest import Nearest
+
+            Nearest(index).prepare()
     return finish(index, report, started)
 
 
@@ -349,10 +356,11 @@ def count(index: Index, keys: Sequence[str]) -> None:
     Keep how many tokens the chunks are, as an answer shows them, of the notes that have something under `keys`.
 
     All of these, since a note that was edited is of new chunks; a question then counts none of them.
+    What cannot be counted or kept now is counted there, as before.
     """
     tokeniser = index.embedder.tokeniser
-    if tokeniser:
-        missing = index.catalog.counted.missing(keys, tokeniser, _COUNTED)
+    with contextlib.suppress(EmbeddingError, StorageError):
+        missing = index.catalog.counted.missing(keys, tokeniser, _COUNTED) if tokeniser else []
         sizes = [index.embedder.count_tokens(whole(text, lead, tail)) for _, _, text, lead, tail in missing]
         index.catalog.counted.add([(chunk, key, size) for (chunk, key, *_), size in zip(missing, sizes, strict=True)], tokeniser)
 

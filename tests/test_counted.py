@@ -9,6 +9,7 @@ import pytest
 from spellbook import sync
 from spellbook.book import Spellbook
 from spellbook.config import load
+from spellbook.errors import EmbeddingError
 from spellbook.models import E5, Calibrated, HashEmbedder
 from spellbook.models.e5 import Twin
 from spellbook.search import Question, Searcher
@@ -180,6 +181,22 @@ def test_an_estimate_is_not_kept(vault, write_note):
         sync.run(index)
         assert asked(index) == alone
         assert kept(index) == counted
+
+
+def test_who_cannot_count_embeds_and_writes_all_the_same(vault, write_note):
+    """Nothing fails for want of a count."""
+
+    class Uncounted(Letters):
+        def count_tokens(self, text):
+            raise EmbeddingError("The tokeniser is gone.", "")
+
+    write_note("a.md", "a lighthouse")
+    with Spellbook(load(vault), Uncounted()) as book:
+        assert book.reindex().embedded == 1
+        metadata = {"topic": "harbours", "category": "knowledge", "keywords": ["keeper"], "questions": ["When does the keeper sleep?"]}
+        [written] = book.scribe({"text": "The keeper of the lighthouse sleeps at noon.", "metadata": metadata}).written
+        assert not kept(book.index)
+        assert (vault / written.path).exists()
 
 
 def test_an_embedder_counts_by_what_it_wraps(tmp_path):

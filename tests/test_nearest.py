@@ -8,6 +8,7 @@ import pytest
 from spellbook import nearest, sync
 from spellbook.filters import conditions
 from spellbook.nearest import Nearest
+from spellbook.sketches import Sketches
 from tests.helpers import opened
 
 NOTES, RARE = 500, 100
@@ -85,6 +86,19 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault
     sync.run(index, full=True)
     assert len(found(index, searcher=known)) == 30
     assert not index.chroma.seq
+
+
+@pytest.mark.parametrize("most", [NOTES, NOTES - 1])
+def test_after_much_was_embedded_the_first_question_makes_nothing(vault, write_note, monkeypatch, most):
+    """What it would make lies there; in a vault that is small enough to be searched exactly there is nothing."""
+    monkeypatch.setattr(sync, "_MUCH", NOTES)
+    monkeypatch.setattr(nearest, "_WORTH_KEEPING", 1)
+    for i in range(NOTES):
+        write_note(f"{i:03}.md", f"lighthouse {i}")
+    with opened(vault, exact_most=most) as index:
+        sync.run(index)
+        made = len(Sketches.load(index.config.state / "sketches.npy", index.embedder.fingerprint))
+        assert made == (0 if most == NOTES else NOTES)
 
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)
