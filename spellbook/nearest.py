@@ -63,22 +63,24 @@ class Nearest:
         What kept Chroma from answering is added to `reasons`: then it took longer.
         """
         met: list[tuple[tuple[Found, ...], float]] = []
-        is_small = self._refresh()
+        matrix = self._refresh()
         for times in _OVERFETCH:
             # Most filters leave much, and most keys are in use: it is cheaper to look at what is near than to list all that may be.
             asked = wanted * times
-            near = self._matrix.nearest(vector, asked) if is_small else self._approximately(vector, asked, reasons)
+            near = matrix.nearest(vector, asked) if matrix is not None else self._approximately(vector, asked, reasons)
             met = self._met(near, limits, wanted)
-            if len(met) >= wanted or (len(near) < asked and is_small):
+            if len(met) >= wanted or (len(near) < asked and matrix is not None):
                 return met
         keys = self._index.catalog.keys(limits)
-        near = self._matrix.nearest(vector, wanted, keys) if is_small else self._among(vector, keys, wanted)
+        near = matrix.nearest(vector, wanted, keys) if matrix is not None else self._among(vector, keys, wanted)
         return self._met(near, limits, wanted)
 
     def prepare(self) -> None:
         """Make and keep what the first question of every process to come would make, if the vault is so large that it would."""
-        with self._index.catalog.reading():
-            if self._index.catalog.counts().chunks > self._index.config.exact_most:
+        catalog = self._index.catalog
+        with catalog.reading():
+            # Of another embedding by now, what is there would be kept under a wrong name.
+            if catalog.fingerprint == self._index.embedder.fingerprint and catalog.counts().chunks > self._index.config.exact_most:
                 self._sketched()
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
@@ -90,19 +92,19 @@ class Nearest:
         blobs = self._index.catalog.vectors.of([key for key in listed if key not in found])
         return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
 
-    def _refresh(self) -> bool:
-        """Bring the matrix up to the catalog, and say whether it may hold all that is there."""
+    def _refresh(self) -> Matrix | None:
+        """Bring the matrix up to the catalog and return it; None if that has more than memory should hold."""
         catalog = self._index.catalog
         in_use = catalog.counts().chunks
         with self._guard:
             if in_use > self._index.config.exact_most:
                 self._matrix = Matrix()
-                return False
+                return None
             # A search that has begun goes on with the one it has.
             matrix = self._matrix if len(self._matrix) <= _most(in_use) else Matrix()
             matrix.add(catalog.vectors.since(matrix.seq))
             self._matrix, self._sketches = matrix, None
-            return True
+            return matrix
 
     def _sketched(self) -> Sketches:
         """Return the sketches of all that is in the catalog; the first ones are those that a process before this one made."""

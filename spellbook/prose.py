@@ -36,7 +36,7 @@ _TEXT = (
     r"|\[(?:\[|[^\[\]\\\n]*(?:\[|\](?!:))))"
 )
 _IS_TEXT = re.compile(_TEXT).match
-_ITEM = re.compile(rf"( *)([-*+]|\d{{1,9}}[.)])( {{1,4}})(?={_TEXT})").match
+_ITEM = re.compile(rf"( *)([-*+]|[0-9]{{1,9}}[.)])( {{1,4}})(?={_TEXT})").match
 _QUOTED = re.compile(rf" {{0,3}}>(?: ?(?={_TEXT})|(?P<blank>[ \t]*$))", re.M).match
 _HEADING = re.compile(r"#{1,6}[ \t]").match
 # What ends a paragraph wherever it stands.

@@ -159,9 +159,12 @@ class Sketches:
             return
         aside = file.with_suffix(".tmp")
         with contextlib.suppress(Timeout), FileLock(file.with_suffix(".lock"), timeout=0):
-            with open(aside, "wb") as saved:
-                saved.write(self._head)
-                for part in (view.mean, view.turn, keys[:count], signs[:, :count], np.int64(self.seq)):
-                    np.save(saved, part, allow_pickle=False)
-            settle(aside)
-            os.replace(aside, file)
+            try:
+                with open(aside, "wb") as saved:
+                    saved.write(self._head)
+                    for part in (view.mean, view.turn, keys[:count], signs[:, :count], np.int64(self.seq)):
+                        np.save(saved, part, allow_pickle=False)
+                settle(aside)
+                os.replace(aside, file)
+            finally:
+                aside.unlink(missing_ok=True)  # what did not fit must not fill the disk

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from spellbook import nearest, sync
 from spellbook.filters import conditions
 from spellbook.nearest import Nearest
 from spellbook.sketches import Sketches
-from tests.helpers import opened
+from tests.helpers import Counting, opened
 
 NOTES, RARE = 500, 100
 
@@ -103,11 +105,48 @@ def test_after_much_was_embedded_the_first_question_makes_nothing(vault, write_n
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)
 def test_sketches_that_cannot_be_kept_are_made_again(index, monkeypatch):
-    """A full disk costs the next process time, and no answer."""
+    """A full disk costs the next process time, and no answer; nothing is left on it."""
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("spellbook.sketches.settle", full)
     assert len(found(index)) == len(found(index)) == 30
-    assert not (index.config.state / "sketches.npy").exists()
+    assert {file.name for file in index.config.state.glob("sketches.*")} <= {"sketches.lock"}
+
+
+def test_vectors_of_another_embedding_are_not_kept_as_those_of_this_one(vault, write_note, monkeypatch):
+    """Who embedded much while another process went over to another embedder makes nothing for the next question."""
+    monkeypatch.setattr(nearest, "_WORTH_KEEPING", 1)
+    write_note("a.md", "a lighthouse")
+    write_note("b.md", "a harbour")
+    with opened(vault, exact_most=1) as ours, opened(vault, Counting(fingerprint="another"), exact_most=1) as theirs:
+        for index in (ours, theirs):
+            sync.run(index)
+        Nearest(ours).prepare()
+        assert not (ours.config.state / "sketches.npy").exists()
+        Nearest(theirs).prepare()
+        assert len(Sketches.load(theirs.config.state / "sketches.npy", "another")) == 2
+
+
+def test_a_search_goes_on_as_it_began(vault, write_note, monkeypatch):
+    """While it is under way the vault may become too large to be searched exactly: it finds what was there."""
+    for i in range(NOTES):
+        write_note(f"{i:03}.md", f"lighthouse {i}", category="rare" if i % RARE == 0 else "usual")
+    with opened(vault, exact_most=NOTES) as index, ThreadPoolExecutor(1) as other:
+        sync.run(index)
+        searcher, by_key, met = Nearest(index), index.catalog.by_key, []
+
+        def grown():
+            write_note("new.md", "lighthouse")
+            sync.run(index)
+            assert len(found(index, searcher=searcher)) == 30
+
+        def slowly(*asked):
+            met.append(by_key(*asked))
+            if len(met) == 1:
+                other.submit(grown).result()
+            return met[-1]
+
+        monkeypatch.setattr(index.catalog, "by_key", slowly)
+        assert len(found(index, {"category": "rare"}, searcher=searcher)) == NOTES // RARE

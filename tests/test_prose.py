@@ -104,6 +104,7 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
         pytest.param("- a\n---", False, id="a rule"),
         pytest.param("- a\n- - -", False, id="a rule of markers"),
         pytest.param("- a\n-", False, id="an empty item"),
+        pytest.param("1. a\n٢. b", False, id="a number in other digits"),
         pytest.param("- a\n- <div>", False, id="HTML"),
         pytest.param("- a\n- [b]: c", False, id="a definition"),
         pytest.param("- a\n- # b", False, id="a heading in an item"),
