@@ -231,6 +231,26 @@ def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(vault, wri
     index.close()
 
 
+def test_vectors_of_an_embedder_that_comes_back_are_seen_one_by_one(vault, write_note):
+    """Each has a seq of its own, later than all before it and earlier than all after it."""
+    for i in range(5):
+        write_note(f"{i}.md", f"lighthouse {i}")
+    embedders = Counting(), Counting(fingerprint="another"), Counting()
+    last = 0
+    for number, embedder in enumerate(embedders):
+        with opened(vault, embedder) as index:
+            sync.run(index)
+            assert embedder.taken() == (0 if number == 2 else 5)
+            came = [seq for _, seq in index.catalog.vectors.changes(last)]
+            assert len(came) == 5
+            assert number < 2 or len({*came}) == 5
+            last = came[-1]
+            if number == 2:
+                write_note("new.md", "a harbour")
+                sync.run(index)
+                assert len(index.catalog.vectors.changes(last)) == 1
+
+
 def test_a_book_heals_by_itself(book, write_note):
     """A search over a damaged catalog rebuilds it and answers."""
     for i in range(50):

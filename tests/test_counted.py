@@ -197,6 +197,12 @@ def test_who_cannot_count_embeds_and_writes_all_the_same(vault, write_note):
         [written] = book.scribe({"text": "The keeper of the lighthouse sleeps at noon.", "metadata": metadata}).written
         assert not kept(book.index)
         assert (vault / written.path).exists()
+    with opened(vault, Letters()) as index:
+        write_note("b.md", "another lighthouse")
+        rows(index.catalog, "DROP TABLE counted")
+        assert sync.embed(index) == 0
+        assert sync.words(index).added == 1
+        assert sync.embed(index) == 1
 
 
 def test_an_embedder_counts_by_what_it_wraps(tmp_path):

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from spellbook import nearest, sync
+from spellbook import nearest, sync, vectors
 from spellbook.filters import conditions
 from spellbook.nearest import Nearest
 from spellbook.sketches import Sketches
-from tests.helpers import Counting, opened
+from tests.helpers import Counting, opened, rows
 
 NOTES, RARE = 500, 100
 
@@ -87,7 +87,46 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault
         write_note(f"new{number}.md", f"lighthouse lighthouse {number} {number % 7}", category="new")
     sync.run(index, full=True)
     assert len(found(index, searcher=known)) == 30
+    for number in range(100, 2_000):
+        (vault / f"new{number}.md").unlink()
+    sync.run(index, full=True)
+    assert len(found(index, searcher=known)) == 30
+    assert len(known._sketches) == 100
     assert not index.chroma.seq
+
+
+@pytest.mark.parametrize("index", ["sketches"], indirect=True)
+def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index, write_note):
+    """What is new, and what was away and came back, is found on either side of `exact_most`."""
+    searcher = Nearest(index)
+
+    def grown(most, names):
+        object.__setattr__(index.config, "exact_most", most)
+        for path in {path for (path,) in rows(index.catalog, "SELECT path FROM notes WHERE category = 'new'")} - names:
+            (index.config.vault / path).unlink()
+        for name in names:
+            write_note(name, f"lighthouse lighthouse {name}", category="new")
+        sync.run(index, full=True)
+        assert {*found(index, {"category": "new"}, searcher=searcher)} == names
+        return searcher._sketches is not None, len(searcher._matrix) > 0
+
+    assert grown(1, {"x.md", "y.md"}) == (True, False)
+    assert grown(10_000, {"x.md", "z.md"}) == (False, True)
+    assert grown(1, {"y.md", "z.md"}) == (True, False)
+    assert grown(10_000, {"x.md", "y.md"}) == (False, True)
+
+
+def test_chroma_follows_a_portion_at_a_time(vault, write_note, monkeypatch):
+    """`settle` says that there is more until there is none."""
+    monkeypatch.setattr(vectors, "_BATCH", 10)
+    monkeypatch.setattr(sync, "_CATCHING_UP", 0.0)
+    for i in range(25):
+        write_note(f"{i}.md", f"lighthouse {i}")
+    with opened(vault, exact_most=1) as index:
+        sync.words(index)
+        sync.embed(index)
+        assert [sync.settle(index) for _ in range(4)] == [False, False, True, True]
+        assert not index.catalog.vectors.changes(index.chroma.seq)
 
 
 @pytest.mark.parametrize("most", [NOTES, NOTES - 1])

@@ -114,6 +114,10 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
         pytest.param("|a|b|\n|-|-|\n|c|\n\n", True, id="table"),
         pytest.param("|a|b|\n|-|\n|c|\n", False, id="a table that is none"),
         pytest.param("|a|\n|-|\n|b|\nc\n", False, id="a row without bars"),
+        pytest.param("|a|\n|-|\n    |b|\n", False, id="code after a table"),
+        pytest.param(
+            f"{'|a' * 300}|\n{'|-' * 300}|\n" + "|b|\n" * 300, False, id="a table of which more is missing than the parser fills in"
+        ),
         pytest.param("```py\n# a\n~~~\n  ```` \nb", True, id="fence"),
         pytest.param("~~~\n\n    ~~~\n", True, id="a fence that nobody closes"),
         pytest.param("> a\n> b\n>\n> [!c] d\n\ne", True, id="quote"),

@@ -97,6 +97,7 @@ def test_grown_piece_by_piece(block, monkeypatch):
     assert known.add(rows(block[1_000:], KEYS[1_000:], seq=1_001)) == COUNT - 1_000
     assert (known.seq, len(known)) == (COUNT, COUNT)
     assert known.add([(KEYS[0], b"\0" * 4 * (WIDTH - 1), COUNT + 1)]) == 0
+    assert (known.seq, len(known)) == (COUNT + 1, COUNT)  # nor is it asked for again
     assert [known.alike(block[row], 1) for row in range(0, COUNT, 100)] == [[KEYS[row]] for row in range(0, COUNT, 100)]
     assert known.add([]) == 0
 

@@ -157,6 +157,7 @@ def test_chroma_catches_up_and_finds(tmp_path):
     assert (chroma.catch_up(store.changes, store.blobs, 100), chroma.seq) == (10, 40)
     near = dict(chroma.nearest(block[35], 40))
     np.testing.assert_allclose([near[f"k{i}"] for i in range(40)], block @ block[35], atol=1e-4)
+    assert chroma._collection.configuration_json["hnsw"]["ef_search"] == vectors._LOOKED_AT
     chroma.close()
 
 
