@@ -124,6 +124,7 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
         pytest.param("> a\nb", False, id="a quote that goes on lazily"),
         pytest.param("> - a", False, id="a list in a quote"),
         pytest.param("> a\n> ---", False, id="an underline in a quote"),
+        pytest.param("> a\n>\n\n", False, id="a quote that ends blank"),
     ],
 )
 def test_what_is_taken_at_once(text: str, is_taken: bool) -> None:
