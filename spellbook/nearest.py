@@ -111,7 +111,8 @@ class Nearest:
         catalog, fingerprint, file = self._index.catalog, self._index.embedder.fingerprint, self._index.config.state / _FILE
         with self._guard:
             sketches = self._sketches or Sketches.load(file, fingerprint)
-            if len(sketches) > _most(catalog.counts().chunks):
+            # A catalog that was begun anew counts on, and would have all of them once more.
+            if len(sketches) > _most(catalog.counts().chunks) or not catalog.vectors.has_up_to(sketches.seq):
                 sketches = Sketches(fingerprint)
             added = sketches.add(catalog.vectors.since(sketches.seq))
             if added >= _WORTH_KEEPING:

@@ -36,6 +36,10 @@ Row = tuple[str, bytes, int]
 _log = logging.getLogger(__name__)
 _BATCH = 1_000
 _PATIENCE = 0.1
+_TRIES = 5
+_FORM = 1
+"""How a collection is made: one that was made otherwise is made again."""
+
 _LOOKED_AT = 2_000
 """Vectors that Chroma looks at for a question: of 780,000 it finds 93 in 100 of the nearest so, with its own 100 only 66, in 3 ms less."""
 _ALONE = 12_000
@@ -166,6 +170,7 @@ class _Current:
     seq: int = 0
     epoch: int = 0
     rows: int = 0
+    form: int = 0
 
 
 class Chroma:
@@ -369,7 +374,7 @@ class Chroma:
 
     def _usable(self, current: _Current) -> bool:
         there = bool(current.folder) and (bool(self._url) or (self._state / current.folder).is_dir())
-        return there and current.fingerprint == self._fingerprint
+        return there and (current.fingerprint, current.form) == (self._fingerprint, _FORM)
 
     def _current(self) -> _Current:
         try:
@@ -380,7 +385,14 @@ class Chroma:
     def _save(self, current: _Current) -> None:
         temporary = self._file.with_suffix(".tmp")  # only ever written under the lock
         temporary.write_text(json.dumps(asdict(current)), "utf-8")
-        os.replace(temporary, self._file)
+        for left in reversed(range(_TRIES)):
+            try:
+                os.replace(temporary, self._file)
+                return
+            except PermissionError:  # on Windows while somebody reads it, which everybody does at each question
+                if not left:
+                    raise
+                time.sleep(_PATIENCE / _TRIES)
 
     def _begin(self, current: _Current) -> _Current:
         """Start an empty folder and clear away the old ones."""
@@ -388,7 +400,7 @@ class Chroma:
         if self._url:
             return self._begin_collection(current)
         numbers = [int(path.name[7:]) for path in self._state.glob("chroma-*") if path.name[7:].isdigit()]
-        new = _Current(f"chroma-{max(numbers, default=0) + 1}", self._fingerprint, 0, current.epoch + 1, 0)
+        new = _Current(f"chroma-{max(numbers, default=0) + 1}", self._fingerprint, epoch=current.epoch + 1, form=_FORM)
         try:
             (self._state / new.folder).mkdir(parents=True)
             self._save(new)
@@ -401,7 +413,7 @@ class Chroma:
 
     def _begin_collection(self, current: _Current) -> _Current:
         """Name a new collection on the server, and delete the old one there; other vaults' are left alone."""
-        new = _Current(f"spellbook-{os.urandom(8).hex()}", self._fingerprint, 0, current.epoch + 1, 0)
+        new = _Current(f"spellbook-{os.urandom(8).hex()}", self._fingerprint, epoch=current.epoch + 1, form=_FORM)
         try:
             if current.folder:
                 with contextlib.suppress(Exception):  # it may be gone, or the server away: then it is only litter

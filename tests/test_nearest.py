@@ -143,6 +143,20 @@ def test_after_much_was_embedded_the_first_question_makes_nothing(vault, write_n
 
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)
+def test_a_catalog_begun_anew_is_not_sketched_twice(index):
+    """By who knew the old one, and by who finds its sketches on the disk."""
+    known = Nearest(index)
+    assert len(found(index, searcher=known)) == 30
+    index.catalog.close()
+    for file in index.config.state.glob("catalog*"):
+        file.unlink()
+    sync.run(index)
+    for searcher in (known, Nearest(index)):
+        assert len(found(index, searcher=searcher)) == 30
+        assert len(searcher._sketches) == NOTES
+
+
+@pytest.mark.parametrize("index", ["sketches"], indirect=True)
 def test_sketches_that_cannot_be_kept_are_made_again(index, monkeypatch):
     """A full disk costs the next process time, and no answer; nothing is left on it."""
 

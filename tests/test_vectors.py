@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
+import os
 import shutil
 import signal
 import threading
@@ -240,6 +242,37 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
     folder = json.loads((tmp_path / "chroma.json").read_text())["folder"]
     assert [path.name for path in tmp_path.glob("chroma-*")] == [folder]
     assert break_it is shutil.rmtree or folder == "chroma-2"
+    chroma.close()
+
+
+def test_a_collection_made_otherwise_is_made_again(tmp_path):
+    """What an older Spellbook made is not asked, and goes as the new one comes."""
+    block = units(20)
+    store, chroma = Store(block), Chroma(tmp_path, "f")
+    chroma.catch_up(store.changes, store.blobs, 100)
+    chroma.close()
+    current = json.loads((tmp_path / "chroma.json").read_text())
+    (tmp_path / "chroma.json").write_text(json.dumps({name: value for name, value in current.items() if name != "form"}))
+    assert chroma.seq == 0
+    assert chroma.catch_up(store.changes, store.blobs, 100) == 20
+    assert [path.name for path in tmp_path.glob("chroma-*")] == ["chroma-2"]
+    chroma.close()
+
+
+@pytest.mark.parametrize("readers", [vectors._TRIES - 1, vectors._TRIES])
+def test_who_reads_at_that_moment_is_waited_for(tmp_path, monkeypatch, readers):
+    """Windows replaces no file that is open; for ever nobody waits."""
+    store, chroma, left = Store(units(5)), Chroma(tmp_path, "f"), [PermissionError(13, "in use")] * readers
+
+    def replaced(source, target, replace=os.replace):
+        if left:
+            raise left.pop()
+        replace(source, target)
+
+    monkeypatch.setattr(vectors.os, "replace", replaced)
+    with contextlib.nullcontext() if readers < vectors._TRIES else pytest.raises(Unavailable):
+        assert chroma.catch_up(store.changes, store.blobs, 100) == 5
+    assert not left
     chroma.close()
 
 

@@ -74,6 +74,11 @@ class Vectors:
         """Return key and seq of the vectors in use that came after `seq`, oldest first; at most `most` if given."""
         return self._rows(f"SELECT key, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq LIMIT ?", (seq, most))
 
+    def has_up_to(self, seq: int) -> bool:
+        """Say whether a vector in use is as old as `seq`."""
+        # From the newest: the oldest may all be out of use.
+        return bool(self._rows(f"SELECT 1 FROM vectors WHERE seq <= ? AND {_IN_USE} ORDER BY seq DESC LIMIT 1", (seq,)))
+
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""
         found: dict[str, bytes] = {}
