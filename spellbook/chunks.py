@@ -161,15 +161,14 @@ def _paths(section: _Section, offsets: list[int], starts: list[int]) -> Iterator
 
 def _path(names: tuple[str, ...]) -> str:
     """The title and the headings, those in the middle left out first."""
-    while len(names) > 2 and len(path := " > ".join(names)) > _MOST_PATH and token_weight(path) > _MOST_PATH:
+    while len(names) > 2 and _is_long(" > ".join(names)):
         names = (names[0], *names[2:])
     path = " > ".join(names)
-    # No letter weighs more than a token.
-    return (
-        path
-        if len(path) <= _MOST_PATH or token_weight(path) <= _MOST_PATH
-        else " > ".join(beginning(name, _MOST_PATH // 2) for name in names)
-    )
+    return " > ".join(beginning(name, _MOST_PATH // 2) for name in names) if _is_long(path) else path
+
+
+def _is_long(path: str) -> bool:
+    return len(path) > _MOST_PATH and token_weight(path) > _MOST_PATH  # no letter weighs more than a token
 
 
 def _keywords(words: Sequence[str]) -> str:

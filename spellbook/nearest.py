@@ -75,12 +75,13 @@ class Nearest:
         near = matrix.nearest(vector, wanted, keys) if matrix is not None else self._among(vector, keys, wanted)
         return self._met(near, limits, wanted)
 
-    def prepare(self) -> None:
-        """Make and keep what the first question of every process to come would make, if the vault is so large that it would."""
+    def prepare(self, embedded: int) -> None:
+        """After so many texts were embedded, make and keep what the first question of every process to come would make of many."""
         catalog = self._index.catalog
+        if embedded < _WORTH_KEEPING or catalog.counts().chunks <= self._index.config.exact_most:
+            return
         with catalog.reading():
-            # Of another embedding by now, what is there would be kept under a wrong name.
-            if catalog.fingerprint == self._index.embedder.fingerprint and catalog.counts().chunks > self._index.config.exact_most:
+            if catalog.fingerprint == self._index.embedder.fingerprint:  # else it would be kept under a wrong name
                 self._sketched()
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:

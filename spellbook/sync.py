@@ -61,13 +61,10 @@ _COUNTED = 200
 _LOOKS = 5
 _GLANCES = 3
 _CATCHING_UP = 20.0
-"""Seconds that Chroma is caught up for at once: for a large vault it takes as long as hours, and nobody waits for it."""
+"""Seconds that Chroma is caught up for at once: for a large vault it takes minutes, and nobody needs to wait for it."""
 
 _BEHIND = 500
 """Vectors that Chroma may be behind: to search so many exactly takes a moment, to load Chroma and its index a second."""
-_MUCH = 20_000
-"""Texts so many that what the next question has to make of their vectors is made beforehand."""
-
 _SPARING = 10.0
 _SOON = 0.8
 
@@ -146,10 +143,10 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
     if not words_only:
         report.embedded = embed(index, progress=progress)
         settle(index)
-        if report.embedded >= _MUCH:
+        if report.embedded:
             from spellbook.nearest import Nearest
 
-            Nearest(index).prepare()
+            Nearest(index).prepare(report.embedded)
     return finish(index, report, started)
 
 

@@ -164,19 +164,6 @@ def scripts(text: str) -> dict[str, float]:
     return {name: count / total for name, count in counts.items()}
 
 
-class _Scripts(dict[str, str]):
-    """The scripts of the letters that were met."""
-
-    def __missing__(self, letter: str) -> str:
-        if len(self) >= _MOST_SCRIPTS:
-            self.clear()
-        name = self[letter] = _script(letter)
-        return name
-
-
-_SCRIPTS = _Scripts()
-
-
 def _script(letter: str) -> str:
     """The script of a letter, "" of what is none."""
     if not letter.isalpha():
@@ -245,19 +232,6 @@ def _apart(run: str) -> str:
     return f" u{ord(run):x} " if _IS_EMOJI.match(run) else f" {run} "
 
 
-class _Paired(dict[str, str]):
-    """Runs that were met, as pairs: most of what is written is written again."""
-
-    def __missing__(self, run: str) -> str:
-        if len(self) >= _MOST_PAIRED:
-            self.clear()
-        pairs = self[run] = _paired(run)
-        return pairs
-
-
-_PAIRED = _Paired()
-
-
 def _paired(run: str) -> str:
     if len(run) == 1:
         return _apart(run)
@@ -278,3 +252,19 @@ def _part(identifier: re.Match[str]) -> str:
             return text[0].lower() + ("sharp" if text[1] == "#" else "plusplus")
         case _:
             return f"dot{identifier['dotted']}"
+
+
+class _Told(dict[str, str]):
+    """What `tell` says of the texts that were met: most of what is written is written again."""
+
+    def __init__(self, tell: Callable[[str], str], most: int) -> None:
+        self._tell, self._most = tell, most
+
+    def __missing__(self, text: str) -> str:
+        if len(self) >= self._most:
+            self.clear()
+        told = self[text] = self._tell(text)
+        return told
+
+
+_SCRIPTS, _PAIRED = _Told(_script, _MOST_SCRIPTS), _Told(_paired, _MOST_PAIRED)

@@ -465,3 +465,15 @@ def test_time(name):
     assert note.tags is not None
     assert time.process_time() - begin < 5
     assert "".join(chunk.text for chunk in chunks) == note.body
+
+
+def test_a_path_is_as_long_as_its_tokens_allow():
+    """Two hundred letters of few tokens stand whole before the text; of too many tokens each name only begins."""
+    title, heading = "Deploying services to production without interruption " * 3 + "at night", "Waiting for connections to drain"
+    for times in (1, 4):
+        chunk = cut(parse("a.md", f"# {title * times}\n## {heading}\ntext".encode()))[-1]
+        path = chunk.embedded.partition("\n")[0]
+        assert path.startswith("Deploying services")
+        assert path.endswith(f" > {heading}")
+        assert (path == f"{title} > {heading}") == (times == 1)
+        assert token_weight(path) <= 64

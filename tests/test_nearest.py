@@ -129,17 +129,17 @@ def test_chroma_follows_a_portion_at_a_time(vault, write_note, monkeypatch):
         assert not index.catalog.vectors.changes(index.chroma.seq)
 
 
-@pytest.mark.parametrize("most", [NOTES, NOTES - 1])
-def test_after_much_was_embedded_the_first_question_makes_nothing(vault, write_note, monkeypatch, most):
-    """What it would make lies there; in a vault that is small enough to be searched exactly there is nothing."""
-    monkeypatch.setattr(sync, "_MUCH", NOTES)
-    monkeypatch.setattr(nearest, "_WORTH_KEEPING", 1)
+@pytest.mark.parametrize(("exact_most", "worth", "expected"), [(NOTES - 1, NOTES, NOTES), (NOTES, NOTES, 0), (NOTES - 1, NOTES + 1, 0)])
+def test_after_much_was_embedded_the_first_question_makes_nothing(vault, write_note, monkeypatch, exact_most, worth, expected):
+    """What it would make lies there; not where little was embedded, nor in a vault that is small enough to be searched exactly."""
+    monkeypatch.setattr(nearest, "_WORTH_KEEPING", worth)
     for i in range(NOTES):
         write_note(f"{i:03}.md", f"lighthouse {i}")
-    with opened(vault, exact_most=most) as index:
+    made: list[Sketches] = []
+    monkeypatch.setattr(Nearest, "_sketched", lambda self, made=made, whole=Nearest._sketched: made.append(whole(self)))
+    with opened(vault, exact_most=exact_most) as index:
         sync.run(index)
-        made = len(Sketches.load(index.config.state / "sketches.npy", index.embedder.fingerprint))
-        assert made == (0 if most == NOTES else NOTES)
+        assert sum(map(len, made)) == len(Sketches.load(index.config.state / "sketches.npy", index.embedder.fingerprint)) == expected
 
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)
@@ -163,6 +163,7 @@ def test_sketches_that_cannot_be_kept_are_made_again(index, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
+    (index.config.state / "sketches.npy").unlink()
     monkeypatch.setattr("spellbook.sketches.settle", full)
     assert len(found(index)) == len(found(index)) == 30
     assert {file.name for file in index.config.state.glob("sketches.*")} <= {"sketches.lock"}
@@ -170,15 +171,15 @@ def test_sketches_that_cannot_be_kept_are_made_again(index, monkeypatch):
 
 def test_vectors_of_another_embedding_are_not_kept_as_those_of_this_one(vault, write_note, monkeypatch):
     """Who embedded much while another process went over to another embedder makes nothing for the next question."""
-    monkeypatch.setattr(nearest, "_WORTH_KEEPING", 1)
     write_note("a.md", "a lighthouse")
     write_note("b.md", "a harbour")
     with opened(vault, exact_most=1) as ours, opened(vault, Counting(fingerprint="another"), exact_most=1) as theirs:
         for index in (ours, theirs):
             sync.run(index)
-        Nearest(ours).prepare()
+        monkeypatch.setattr(nearest, "_WORTH_KEEPING", 1)
+        Nearest(ours).prepare(2)
         assert not (ours.config.state / "sketches.npy").exists()
-        Nearest(theirs).prepare()
+        Nearest(theirs).prepare(2)
         assert len(Sketches.load(theirs.config.state / "sketches.npy", "another")) == 2
 
 

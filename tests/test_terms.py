@@ -235,3 +235,10 @@ def test_estimate(text, low, high):
 def test_scripts(text, expected):
     """Letters count by their script, Japanese as one; digits and signs do not."""
     assert scripts(text) == pytest.approx(expected)
+
+
+def test_what_is_remembered_of_texts_is_bounded():
+    """However many were met; what was forgotten is told again as before."""
+    told = module._Told(str.upper, 3)
+    assert [told[letter] for letter in "abcdefgabcabcg"] == list("ABCDEFGABCABCG")
+    assert len(told) <= 3
