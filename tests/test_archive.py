@@ -55,7 +55,7 @@ def other(tmp_path: Path) -> Path:
 @settings(max_examples=40)
 @given(files=TREES, mode=st.sampled_from([0o644, 0o600, 0o775]), mtime_ns=st.integers(0, 1 << 60).map(lambda ns: ns // 100 * 100))
 def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: int, mtime_ns: int) -> None:
-    """Export and import into an empty vault give every file, byte for byte, with its permissions and its time, and the empty folders."""
+    """Export and import into an empty vault give every file, byte for byte, with its time and permissions, but for that to run, and the empty folders."""
     with tempfile.TemporaryDirectory() as place:
         here = Path(place)
         vault, other = grow(here / "v", files, ("empty", "x-empty/in")), here / "w"
@@ -70,7 +70,8 @@ def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: 
         before = state_of(vault)
         with books.open(other, embedder="hash", state=here / "s") as book:
             assert sorted(book.import_(here / "out").added) == sorted(files)
-            assert state_of(other) == before == state_of(vault)
+            assert state_of(vault) == before
+            assert state_of(other) == {path: held and (held[0], held[1] & ~0o111, held[2]) for path, held in before.items()}
             again = book.import_(here / "out", on_conflict="rename")
             assert (again.paths, again.unchanged) == ([], len(files))
 
