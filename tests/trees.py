@@ -35,7 +35,7 @@ def state_of(folder: Path) -> dict[str, Any]:
         if path.is_file():
             status = path.stat()
             found[name] = (path.read_bytes(), stat.S_IMODE(status.st_mode), status.st_mtime_ns // 100)
-        elif not any(path.iterdir()):
+        elif path.is_dir() and not any(path.iterdir()):
             found[name] = None
     return found
 
