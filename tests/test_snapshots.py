@@ -459,11 +459,13 @@ def test_restore_killed(tmp_path, monkeypatch):
     then = {"a.md": b"one", "gone/b.md": b"b"}
     now = {"a.md": b"two", "new/c.md": b"c"}
     at, told = 1, 0
+    (outside := tmp_path / "outside").mkdir()
     while True:
         vault = grow(tmp_path / f"v{at}", then)
         with books.open(vault, embedder="hash") as book:
             name = book.snapshots.create().name
-        (vault / "gone/b.md").unlink()
+        shutil.rmtree(vault / "gone")
+        (vault / "gone").symlink_to(outside)
         grow(vault, now)
         if not is_killed(vault, vault, f"book.restore_snapshot({name!r})", at):
             break
@@ -478,6 +480,7 @@ def test_restore_killed(tmp_path, monkeypatch):
             book.restore_snapshot(name)
             assert kept(vault) == then
             assert kept(vault / ".trash") == {"new/c.md": b"c"}
+            assert (vault / ".trash/gone").is_symlink()
             assert book.snapshots.interrupted is None
         at += 3
     assert told > 2
@@ -566,6 +569,12 @@ def test_the_command_line(vault, tmp_path):
     assert b"no snapshot" in run("--vault", vault, "snapshot", "restore", "1999", code=2).stderr
     for blob in Path(listed["folder"]).glob("blobs/??/*"):
         blob.unlink()
+    grow(vault, {"a.md": b"edited"})
+    assert b"--skip-damaged restores the others" in run("--vault", vault, "snapshot", "restore", taken["name"], code=1).stderr
+    told = run("--vault", vault, "snapshot", "restore", taken["name"], "--skip-damaged", "--yes", code=1)
+    assert b"but for 1 files: 0 files written" in told.stdout
+    assert told.stderr.startswith(b"spellbook: a.md: its content is damaged or missing")
+    assert contents(vault) == {"a.md": b"edited"}
     assert b"missing" in run("--vault", vault, "snapshot", "verify", code=1).stderr
 
 
