@@ -90,14 +90,16 @@ def claim(source: Path, target: Path) -> None:
 def take(source: Path, target: Path) -> None:
     """Move whatever `source` is in that moment to `target`. Raises FileExistsError if that name is taken."""
     if not renames.rename(source, target):
-        if source.is_dir() and not source.is_symlink() and not os.path.lexists(target):
-            os.rename(source, target)
-            return
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL))
+        is_folder = source.is_dir() and not source.is_symlink()
+        if is_folder and os.path.lexists(target):
+            raise FileExistsError(target)
+        if not is_folder:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL))
         try:
             os.replace(source, target)
         except OSError:
-            os.unlink(target)
+            if not is_folder:
+                os.unlink(target)
             raise
     sync_folder(source.parent)
     sync_folder(target.parent)

@@ -318,6 +318,7 @@ def test_nothing_that_a_walk_would_not_read_is_imported(book, vault, tmp_path, f
     assert not any((vault / name).stat().st_mode & 0o7113 for name in ("good.md", "run.sh"))
     with pytest.raises(PathOutsideVault, match="dot-folders"):
         book.import_(tmp_path / "in", into=".git")
+    assert sorted(book.import_(tmp_path / "in", into="old/").added) == ["old/good.md", "old/run.sh"]
 
 
 def test_nothing_is_imported_through_a_link(book, vault, tmp_path):

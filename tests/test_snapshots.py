@@ -316,10 +316,10 @@ def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
 @pytest.mark.parametrize("at", [1, 5, len(THEN)])
 def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
     """Wherever it fails, the vault is as it was, links and pipes and empty folders too, and nothing is left half done."""
-    grow(vault, THEN | {"large.bin": bytes(11_000_000)}, ("empty",))
+    grow(vault, THEN | {"large.bin": bytes(10_100_000)}, ("empty",))
     taken = book.snapshots.create()
     in_the_way(vault, tmp_path / "outside")
-    grow(vault, {"a.md": b"edited", "new/b.md": b"new", "new/large.bin": b"x" * 11_000_000}, ("was empty/in",))
+    grow(vault, {"a.md": b"edited", "new/b.md": b"new", "new/large.bin": b"x" * 10_100_000}, ("was empty/in",))
     (vault / "a.md").chmod(0o755)
     before, mode = shape(vault), (vault / "a.md").stat()
 
@@ -327,8 +327,14 @@ def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
         if done == at:
             raise StorageError("The disk fails.")
 
+    def interrupt(_: str, done: int, count: int) -> None:
+        if done == at:
+            raise KeyboardInterrupt
+
     with pytest.raises(StorageError, match="The disk fails"):
         book.restore_snapshot(taken.name, progress=fail)
+    with pytest.raises(KeyboardInterrupt):
+        book.restore_snapshot(taken.name, progress=interrupt)
     assert shape(vault) == before
     assert ((vault / "a.md").stat().st_mode, (vault / "a.md").stat().st_mtime_ns) == (mode.st_mode, mode.st_mtime_ns)
     assert book.snapshots.interrupted is None

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from spellbook.names import DEVICES
+from spellbook.vault.rules import refusal
 from tests.helpers import python
 
 
@@ -68,6 +69,7 @@ def name(part: str) -> bool:
         and not part.startswith((".", "~", "\\"))
         and ":" not in part
         and not DEVICES.match(part)
+        and not refusal(part)
     )
 
 

@@ -468,7 +468,7 @@ def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
 
 
 def _into(asked: Asked, path: str) -> str:
-    return f"{asked.into}/{path}".strip("/")
+    return f"{asked.into.strip('/')}/{path}".strip("/")
 
 
 def _make(vault: Vault, folders: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -200,7 +201,7 @@ class Over:
         """
         Do it all. Raises StorageError, Conflict, with the vault as it was before.
 
-        Whatever is killed half-way goes on when it is asked for again.
+        A restore that is killed goes on when it is asked for again.
         """
         self.vault.trash.check()
         try:
@@ -211,20 +212,21 @@ class Over:
                 self._clear(folder, is_folder=True)
             # A link that was a file then may lead to one that is yet to be put back.
             for number, path in enumerate(sorted(self.files, key=lambda path: (self.vault.root / path).is_symlink()), 1):
-                _trying(lambda path=path: self._put_back(self.files[path]))  # type: ignore[misc]
+                _trying(partial(self._put_back, self.files[path]))
                 if progress:
                     progress("restoring", number, len(self.files))
             for folder in self.manifest.head["folders"]:
                 if not rules.refusal(folder):
                     self._make(folder)
-        except Exception as error:
+        except BaseException as error:
+            self.is_half = True
             for step in reversed(self.back):
                 try:
                     step()
                 except (SpellbookError, OSError) as fault:
                     _log.warning("A restore that failed could not be taken back whole: %s", fault)
-                    self.is_half = True
                     raise _half(self.manifest.name, self.before.name, error) from error
+            self.is_half = False
             if isinstance(error, OSError):
                 raise disk.storage_error(str(self.vault.root), error) from error
             raise
@@ -235,7 +237,7 @@ class Over:
         known = {*self.manifest.files, *self.manifest.head["left_out"]}
         for item in tree(self.vault).files:
             if item.path not in known and not ignored(item.path):
-                _trying(lambda path=item.path: self._remove(path))  # type: ignore[misc]
+                _trying(partial(self._remove, item.path))
         wanted = set(self.manifest.head["folders"])
         for folder in sorted(tree(self.vault).folders, reverse=True):
             while folder and folder not in wanted:
@@ -243,7 +245,7 @@ class Over:
                     (self.vault.root / folder).rmdir()
                 except OSError:
                     break
-                self.back.append(lambda folder=folder: (self.vault.root / folder).mkdir(parents=True, exist_ok=True))  # type: ignore[misc]
+                self.back.append(partial((self.vault.root / folder).mkdir, parents=True, exist_ok=True))
                 folder = folder.rpartition("/")[0]
 
     def _remove(self, path: str) -> None:
@@ -342,7 +344,7 @@ class Over:
             self.back.append(place.rmdir)
 
 
-def _half(name: str, before: str, error: Exception) -> StorageError:
+def _half(name: str, before: str, error: BaseException) -> StorageError:
     return StorageError(
         f"The restore of {name} stopped half-way and could not be taken back ({error}).",
         f"`spellbook snapshot restore {name}` goes on, `spellbook snapshot restore {before}` goes back to how it was.",

@@ -298,7 +298,7 @@ class Snapshots:
         try:
             with self._vault.journal.entry("restore", f"snapshot {manifest.name}"):
                 work.run(progress)
-        except Exception:
+        except BaseException:
             if not work.is_half and not interrupted:
                 (self.folder / _RESTORING).unlink(missing_ok=True)
             raise

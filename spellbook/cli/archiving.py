@@ -83,7 +83,8 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) ->
     SOURCE is an export of Spellbook's, ChatGPT's or Claude's, a folder or a
     zip of Markdown notes, an Obsidian vault, or one note. What the vault holds
     already, byte for byte, is left as it is, so importing again makes nothing
-    twice. `spellbook undo` takes the notes out again; other files stay.
+    twice. Nothing is written into dot-folders, and no file may be run.
+    `spellbook undo` takes the notes out again; other files stay.
 
     \b
     spellbook import ~/backup.zip --dry-run
