@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spellbook import memory, write
     from spellbook.archive.export import Exported
     from spellbook.archive.intake import Imported
-    from spellbook.archive.snapshots import Restored as RestoredSnapshot
+    from spellbook.archive.restore import Restored as RestoredSnapshot
     from spellbook.archive.snapshots import Snapshots
     from spellbook.broken import Offer
     from spellbook.check import Checked
@@ -414,9 +414,11 @@ class Spellbook:
 
         return Snapshots(self.index.vault, self.config.snapshot_folder)
 
-    def restore_snapshot(self, name: str, into: str | Path | None = None, *, progress: Progress | None = None) -> RestoredSnapshot:
+    def restore_snapshot(
+        self, name: str, into: str | Path | None = None, *, skip_damaged: bool = False, progress: Progress | None = None
+    ) -> RestoredSnapshot:
         """Bring back the vault of a snapshot, over the one that is there or into an empty folder; see `Snapshots.restore`."""
-        done = self.snapshots.restore(name, Path(into).expanduser() if into else None, progress)
+        done = self.snapshots.restore(name, Path(into).expanduser() if into else None, progress, skip_damaged=skip_damaged)
         if into is None:
             sync.words(self.index, full=True)  # many may be gone, as was asked for
         return done

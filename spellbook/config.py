@@ -35,6 +35,9 @@ _KINDS: dict[str, type] = {
     "snapshots": bool,
 }
 
+_MOST, _MOST_THREADS = 1_000_000_000, 1_024
+"""Numbers beyond these mean nothing, and end what has to count or to start so many."""
+
 _FORMS = {
     "ollama": "ollama:MODEL[@URL]",
     "openai": "openai:MODEL[@URL]",
@@ -184,9 +187,18 @@ def model_path(name: str) -> str:
 
 def _model(file: Path, key: str, said: str | None, filed: str) -> str:
     """Return what the embedder or the reranker is: as said, else as in the environment, else as the vault has it, if that is safe."""
-    chosen = said or os.environ.get(f"SPELLBOOK_{key.upper()}")
-    if chosen:
-        return chosen
+    return said or os.environ.get(f"SPELLBOOK_{key.upper()}") or _of_vault(file, key, filed)
+
+
+def check(file: str, text: str) -> None:
+    """Raise InvalidInput if a vault with the config.toml `text` could not be opened; `file` is what errors call it."""
+    settings = settings_of(file, text)
+    for key in ("embedder", "reranker"):
+        _of_vault(file, key, settings.get(key, ""))
+
+
+def _of_vault(file: Path | str, key: str, filed: str) -> str:
+    """Return the model that the vault's own settings name, if that is safe."""
     try:
         named = service(filed)
     except InvalidInput as error:
@@ -279,6 +291,8 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         if not isinstance(value, kind) or (isinstance(value, int) and kind is int and (isinstance(value, bool) or value < 1)):
             wanted = {int: "a positive whole number", str: "text", dict: "a table", bool: "true or false"}[kind]
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {value!r}.", "Mend the line and try again.")
+        if isinstance(value, int) and value > (most := _MOST_THREADS if key == "threads" else _MOST):
+            raise InvalidInput(f"{file}: {key} must be at most {most:,}.", "Mend the line and try again.")
     for category, days in raw.get("half_lives", {}).items():
         if not isinstance(days, int | float) or isinstance(days, bool) or not days > 0:
             raise InvalidInput(f"{file}: half_lives.{category} must be a number of days, not {days!r}.", "Write inf for what never ages.")

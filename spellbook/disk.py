@@ -11,10 +11,12 @@ import errno
 import hashlib
 import os
 import re
+import stat
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -88,11 +90,16 @@ def claim(source: Path, target: Path) -> None:
 def take(source: Path, target: Path) -> None:
     """Move whatever `source` is in that moment to `target`. Raises FileExistsError if that name is taken."""
     if not renames.rename(source, target):
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL))
+        is_folder = source.is_dir() and not source.is_symlink()
+        if is_folder and os.path.lexists(target):
+            raise FileExistsError(target)
+        if not is_folder:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL))
         try:
             os.replace(source, target)
         except OSError:
-            os.unlink(target)
+            if not is_folder:
+                os.unlink(target)
             raise
     sync_folder(source.parent)
     sync_folder(target.parent)
@@ -144,9 +151,34 @@ def _number(place: Path) -> int:
     return os.lstat(place).st_ino
 
 
+def regular(place: str | Path) -> BufferedReader:
+    """Open a regular file to read it. Raises OSError, at once, for a pipe or a device, which may never answer or never end."""
+    file = open(place, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "a pipe or a device, not a regular file", str(place))
+    return file
+
+
+def set_time(place: Path, mtime_ns: int) -> None:
+    """Set when a file was changed, in nanoseconds since 1970, as nearly as an index and this disk can hold it."""
+    nearest = max(-(1 << 63), min(mtime_ns, (1 << 63) - 1))
+    with contextlib.suppress(OSError, OverflowError):  # a time is no reason to lose a file
+        os.utime(place, ns=(nearest, nearest))
+
+
+def folds(folder: Path) -> bool:
+    """Say whether the disk of a folder does not tell `A` from `a`, by the names in it and above. Raises OSError."""
+    there = set(os.listdir(folder))
+    other = next(((name, name.swapcase()) for name in there if name.swapcase() not in {name, *there}), None)
+    if other is not None:
+        return os.path.lexists(folder / other[1])
+    return folder.parent != folder and folds(folder.parent)
+
+
 def hash_of(place: Path) -> str:
     """Return the sha256 of a file's bytes, in hexadecimal. Raises OSError."""
-    with open(place, "rb") as file:
+    with regular(place) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -18,8 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spellbook import book as books
+from spellbook.archive import intake
 from spellbook.archive.streams import members
-from spellbook.errors import InvalidInput, PathOutsideVault, SpellbookError, StorageError
+from spellbook.disk import folds
+from spellbook.errors import InvalidInput, PathOutsideVault, StorageError
 from tests.trees import TREES, contents, grow, is_killed, kept, run, state_of
 
 FORMS = pytest.mark.parametrize("form", ["json", "markdown"])
@@ -55,7 +57,7 @@ def other(tmp_path: Path) -> Path:
 @settings(max_examples=40)
 @given(files=TREES, mode=st.sampled_from([0o644, 0o600, 0o775]), mtime_ns=st.integers(0, 1 << 60).map(lambda ns: ns // 100 * 100))
 def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: int, mtime_ns: int) -> None:
-    """Export and import into an empty vault give every file, byte for byte, with its permissions and its time, and the empty folders."""
+    """Export and import into an empty vault give every file, byte for byte, with its time and permissions, but for that to run, and the empty folders."""
     with tempfile.TemporaryDirectory() as place:
         here = Path(place)
         vault, other = grow(here / "v", files, ("empty", "x-empty/in")), here / "w"
@@ -70,7 +72,8 @@ def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: 
         before = state_of(vault)
         with books.open(other, embedder="hash", state=here / "s") as book:
             assert sorted(book.import_(here / "out").added) == sorted(files)
-            assert state_of(other) == before == state_of(vault)
+            assert state_of(vault) == before
+            assert state_of(other) == {path: held and (held[0], held[1] & ~0o111, held[2]) for path, held in before.items()}
             again = book.import_(here / "out", on_conflict="rename")
             assert (again.paths, again.unchanged) == ([], len(files))
 
@@ -251,6 +254,13 @@ WRONG = {
     "json, no path": (exported(record("good.md"), {"text": "x"}), "no path"),
     "json, half letters": (exported(record("good.md"), {"path": "b.md", "text": "\ud800", "sha256": ""}), "neither text nor"),
     "json, the same path twice": (exported(record("good.md"), record("good.md", "y")), "twice"),
+    "a file that is a folder, too": (exported(record("good.md"), record("A"), record("A/b.md")), "A is a file in it, and A/b.md needs"),
+    "a folder that is a file, too": (zipped(GOOD, ("A/c/b.md", b"x"), ("A/c", b"y")), "A/c is a file in it, and A/c/b.md needs"),
+    "settings that send notes away": (exported(record(".spellbook/config.toml", 'embedder = "openai:m@https://evil.test"')), "would send"),
+    "settings that load a program": (zipped((".spellbook/config.toml", b'reranker = "onnx:/opt/m"')), "would load a model"),
+    "settings that start a million threads": (zipped((".spellbook/config.toml", b"threads = 1000000")), "at most 1,024"),
+    "settings beyond any number": (zipped((".spellbook/config.toml", b"cache_mb = %d" % 10**30)), "at most"),
+    "patterns without sense": (zipped((".spellbookignore", b"!\n")), "settings"),
     "json, newer": (exported(record("good.md"), version=2), "newer"),
     "json of another kind": (b'{"a": 1}', "not an export"),
     "json, empty list": (b"[]", "not an export"),
@@ -269,6 +279,163 @@ def test_what_is_damaged_or_dangerous_is_refused_whole(book, vault, tmp_path, da
     assert sorted(path for path in tmp_path.rglob("*") if "state" not in path.parts) == before
     assert not (book.config.state / "import").exists()
     assert not Path("/tmp/evil.md").exists()
+
+
+HIDDEN = (
+    ".git/hooks/pre-commit",
+    "a/.obsidian/plugins/p/main.js",
+    "GIT~1/hooks/post-checkout",
+    "\u200c.git/config",
+    ".spellbook/run.sh",
+    ".trash/x.md",
+    "a/.b.md",
+)
+
+
+@pytest.mark.parametrize("form", ["json", "zip", "folder"])
+def test_nothing_that_a_walk_would_not_read_is_imported(book, vault, tmp_path, form):
+    """Whatever the source: no dot-folder under any name, no file that can be run; the rest comes in, and what JSON hides is named."""
+    (vault / ".git/hooks").mkdir(parents=True)
+    if form == "json":
+        files = [{**record(path), "mode": 0o100755} for path in (*HIDDEN, "good.md", "run.sh")]
+        data = json.loads(exported(*files)) | {"folders": [".git/hooks/empty", "empty"]}
+        (tmp_path / "in").write_text(json.dumps(data), "utf-8")
+    elif form == "zip":
+        entries = [zipfile.ZipInfo(path) for path in (*HIDDEN, "good.md", "run.sh")]
+        for entry in entries:
+            entry.create_system, entry.external_attr = 3, (stat.S_IFREG | 0o4755) << 16
+        (tmp_path / "in").write_bytes(zipped(*((entry, b"x") for entry in entries)))
+    else:
+        grow(tmp_path / "in", dict.fromkeys((*HIDDEN, "good.md", "run.sh"), b"x"))
+        (tmp_path / "in/run.sh").chmod(0o755)
+    for dry_run in (True, False):
+        done = book.import_(tmp_path / "in", on_conflict="overwrite", dry_run=dry_run)
+        assert sorted(done.added) == ["good.md", "run.sh"]
+        named = {fault.path for fault in done.faults}
+        assert named == (set(HIDDEN) if form == "json" else {"GIT~1/hooks/post-checkout", "\u200c.git/config"})
+    assert contents(vault) == {"good.md": b"x", "run.sh": b"x"}
+    assert sorted(path.name for path in vault.rglob("*")) == sorted([".git", "hooks", "good.md", "run.sh"] + ["empty"] * (form == "json"))
+    assert not any((vault / name).stat().st_mode & 0o7113 for name in ("good.md", "run.sh"))
+    with pytest.raises(PathOutsideVault, match="dot-folders"):
+        book.import_(tmp_path / "in", into=".git")
+    assert sorted(book.import_(tmp_path / "in", into="old/").added) == ["old/good.md", "old/run.sh"]
+
+
+def test_nothing_is_imported_through_a_link(book, vault, tmp_path):
+    """A link to a folder of the vault, or from a note into a dot-folder, is not written through."""
+    grow(vault, {".git/config": b"[core]", "real/a.md": b"mine"})
+    (vault / "link").symlink_to("real")
+    (vault / "note.md").symlink_to(".git/config")
+    for path in ("link/a.md", "link/b.md", "note.md"):
+        (tmp_path / "in").write_bytes(exported(record("good.md"), record(path)))
+        with pytest.raises(PathOutsideVault):
+            book.import_(tmp_path / "in", on_conflict="overwrite")
+    assert (contents(vault), (vault / ".git/config").read_bytes()) == (
+        {".git/config": b"[core]", "real/a.md": b"mine", "note.md": b"[core]"},
+        b"[core]",
+    )
+
+
+def test_settings_come_with_a_whole_vault(book, vault, tmp_path):
+    """Settings, which can hide notes, are taken into a vault without notes, or if it was asked to overwrite; else they are named."""
+    (tmp_path / "in").write_bytes(exported(record("b.md"), record(".spellbookignore", "*\n")))
+    grow(vault, {"a.md": b"mine"})
+    done = book.import_(tmp_path / "in")
+    assert (done.added, done.skipped) == (["b.md"], [".spellbookignore"])
+    assert [hit.path for hit in book.find("mine").hits] == ["a.md"]
+    assert book.import_(tmp_path / "in", on_conflict="overwrite").added == [".spellbookignore"]
+    assert book.import_(tmp_path / "in").unchanged == 2
+
+
+@pytest.mark.parametrize("rule", ["skip", "overwrite", "rename"])
+def test_what_is_in_the_way_in_the_vault_is_named(book, vault, tmp_path, rule):
+    """A file where a folder is needed is refused by its name; a folder, a pipe or a dead link where a file is to be goes by the rule."""
+    grow(vault, {"n": b"mine", "f.md/in.md": b"mine"})
+    os.mkfifo(vault / "pipe.md")
+    (vault / "dead.md").symlink_to("nowhere.md")
+    before = contents(vault)
+    with pytest.raises(InvalidInput, match=r"n/c\.md needs a folder where the vault has the file n"):
+        book.import_(grow(tmp_path / "s", {"a.md": b"1", "n/c.md": b"3"}), on_conflict=rule)
+    assert contents(vault) == before
+    for name in ("f.md", "pipe.md", "dead.md"):
+        (tmp_path / "in").write_bytes(exported(record(name)))
+        if rule == "overwrite":
+            with pytest.raises(InvalidInput, match=f"{name}: the vault has a folder there"):
+                book.import_(tmp_path / "in", on_conflict=rule)
+        else:
+            done = book.import_(tmp_path / "in", on_conflict=rule)
+            assert (done.skipped, done.renamed) == (([name], {}) if rule == "skip" else ([], {name: f"{name[:-3]}-2.md"}))
+
+
+def test_names_that_only_some_disks_tell_apart(book, vault, tmp_path):
+    """Names that differ by case or by how a letter is composed are two files where the disk has two, and are told where it has one."""
+    one, two = "Caf\u00e9.md", "CAFE\u0301.md"
+    (tmp_path / "in").write_bytes(exported(record(one, "1"), record(two, "2")))
+    if not folds(vault):
+        assert book.import_(tmp_path / "in").added == [one, two]
+    paths = intake._Paths(folds=True)
+    paths.add(one)
+    paths.add("A/b.md")
+    assert two in paths
+    assert paths.clash(two) == f"{one} and {two} are one name on this disk"
+    assert paths.clash("a") == "a is a file in it, and A/b.md needs a folder of that name"
+    assert paths.clash(f"{two}/x.md") == f"{two} is a file in it, and {two}/x.md needs a folder of that name"
+    assert not paths.clash("a/c.md")
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", ["note.md", "export.json", "chats/conversations.json", "folder/note.md"])
+def test_pipes_and_devices_are_not_imported(book, vault, tmp_path, name):
+    """A source that is a pipe or leads to a device, or holds one, is refused or left out by its name, and nothing waits for it."""
+    place = tmp_path / name
+    for make in (os.mkfifo, lambda place: place.symlink_to("/dev/zero")):
+        place.parent.mkdir(exist_ok=True)
+        make(place)
+        if name.startswith("folder/"):
+            assert [fault.path for fault in book.import_(place.parent).faults] == ["note.md"]
+        else:
+            with pytest.raises(InvalidInput, match="not a regular file"):
+                book.import_(place if place.parent == tmp_path else place.parent)
+        place.unlink()
+    assert not contents(vault)
+
+
+def test_an_import_does_not_fill_the_disk(book, vault, tmp_path, monkeypatch):
+    """A large import ends before the disk is full, and leaves nothing behind."""
+    monkeypatch.setattr(intake, "_LARGE", 1_000_000)
+    monkeypatch.setattr(intake, "_RESERVE", 1 << 60)
+    (tmp_path / "s").mkdir()
+    with (tmp_path / "s/holes.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(StorageError, match="nearly full"):
+        book.import_(tmp_path / "s")
+    assert not contents(vault)
+    assert not (book.config.state / "import").exists()
+
+
+@pytest.mark.parametrize("mtime_ns", [2**80, -(2**80)])
+def test_times_that_cannot_be_do_no_harm(book, vault, tmp_path, mtime_ns):
+    """A file with a time beyond any clock comes in and is found."""
+    (tmp_path / "in").write_bytes(exported({**record("a.md", "the crane"), "mtime_ns": mtime_ns, "mode": -1}))
+    assert book.import_(tmp_path / "in").added == ["a.md"]
+    assert [hit.path for hit in book.find("crane").hits] == ["a.md"]
+
+
+def test_undo_writes_no_more_than_an_import_may(book, vault):
+    """What was erased does not come back through a link that has taken its folder's place, nor as a file that can be run."""
+    grow(vault, {"n/a.md": b"text", "b.md": b"text"})
+    (vault / "b.md").chmod(0o755)
+    book.erase("n/a.md")
+    grow(vault, {".git/config": b"[core]"})
+    (vault / "n").rmdir()
+    (vault / "n").symlink_to(".git")
+    with pytest.raises(PathOutsideVault):
+        book.undo()
+    assert [path.name for path in (vault / ".git").iterdir()] == ["config"]
+    book.erase("b.md", hard=False)
+    (vault / ".trash/b.md").unlink()
+    book.undo()
+    assert stat.S_IMODE((vault / "b.md").stat().st_mode) == 0o644
 
 
 def test_links_in_a_zip_are_no_notes(book, vault, tmp_path):
@@ -297,11 +464,17 @@ def test_names_that_other_systems_cannot_have_are_changed(book, vault, tmp_path)
 
 def test_all_or_nothing(book, vault, tmp_path):
     """If one file cannot be placed, those before it are taken back, replaced ones are as they were, and no folder is left."""
-    grow(vault, {"a.md": b"mine", "n": b"a file where a folder would be"})
+    grow(vault, {"a.md": b"mine"})
+    (vault / "a.md").chmod(0o755)
     before = state_of(vault)
-    source = grow(tmp_path / "s", {"a.md": b"theirs", "new/deep/b.md": b"2", "n/c.md": b"3"})
-    with pytest.raises(SpellbookError):
-        book.import_(source, on_conflict="overwrite")
+    source = grow(tmp_path / "s", {"a.md": b"theirs", "new/deep/b.md": b"2", "x.md": b"3"})
+
+    def fail(_: str, done: int, count: int) -> None:
+        if done == count:
+            raise StorageError("The disk fails.")
+
+    with pytest.raises(StorageError, match="The disk fails"):
+        book.import_(source, on_conflict="overwrite", progress=fail)
     assert state_of(vault) == before
     assert not contents(vault / ".trash")
     assert not (book.config.state / "import").exists()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
+import hashlib
 import json
 import os
 import shutil
@@ -20,7 +22,7 @@ from mcp import Client
 from spellbook import book as books
 from spellbook import watch
 from spellbook.archive.snapshots import to_keep
-from spellbook.errors import InvalidInput, StorageError
+from spellbook.errors import InvalidInput, PathOutsideVault, StorageError
 from spellbook.tools import build
 from spellbook.watch import Watcher
 from tests.trees import TREES, contents, grow, is_killed, kept, run, state_of
@@ -189,7 +191,189 @@ def test_a_damaged_list_is_no_end(book, vault):
     assert len(blobs(book)) == 2
 
 
+def damage(book: books.Spellbook, data: bytes) -> None:
+    """Flip a bit of what is kept of a content."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    [blob] = book.snapshots.folder.glob(f"blobs/??/{sha256}*")
+    held = bytearray(blob.read_bytes())
+    held[-9] ^= 1
+    blob.write_bytes(held)
+
+
+def test_what_is_whole_comes_back_without_what_is_damaged(book, vault, tmp_path):
+    """Nothing is restored unless it is asked for; then all but the damaged, which is named, and whose path stays as it is."""
+    grow(vault, {"a.md": b"one " * 50, "b.md": b"two " * 50, "c.md": b"three"})
+    taken = book.snapshots.create()
+    grow(vault, {"a.md": b"mine", "b.md": b"mine", "d.md": b"new"})
+    damage(book, b"one " * 50)
+    for into in (None, tmp_path / "then"):
+        with pytest.raises(StorageError, match=r"1 of 3 files .* found nowhere else: a\.md\. Nothing was changed\. --skip-damaged"):
+            book.restore_snapshot(taken.name, into)
+    assert (contents(vault), (tmp_path / "then").exists()) == ({"a.md": b"mine", "b.md": b"mine", "c.md": b"three", "d.md": b"new"}, False)
+    done = book.restore_snapshot(taken.name, tmp_path / "then", skip_damaged=True)
+    assert ([fault.path for fault in done.faults], done.written) == (["a.md"], 2)
+    assert contents(tmp_path / "then") == {"b.md": b"two " * 50, "c.md": b"three"}
+    done = book.restore_snapshot(taken.name, skip_damaged=True)
+    assert ([fault.path for fault in done.faults], done.written, done.removed, done.unchanged) == (["a.md"], 1, ("d.md",), 1)
+    assert contents(vault) == {"a.md": b"mine", "b.md": b"two " * 50, "c.md": b"three"}
+
+
+@pytest.mark.parametrize("where", ["under another name", "in the trash", "in the journal", "in the snapshots of another vault"])
+def test_what_is_damaged_is_looked_for(book, vault, tmp_path, where):
+    """A content that is damaged or gone, and has its like elsewhere, comes back from there, and is whole again in the snapshot."""
+    one, two = b"one " * 50, os.urandom(300)
+    grow(vault, {"a.md": one, "b.md": b"b"} | ({} if where == "in the journal" else {"p.png": two}))
+    before = contents(vault)
+    taken = book.snapshots.create()
+    for name in before.keys() - {"b.md"}:
+        if where == "under another name":
+            (vault / name).rename(vault / f"moved {name}")
+        elif where == "in the trash":
+            grow(vault / ".trash", {name: before[name]})
+            (vault / name).unlink()
+        elif where == "in the journal":
+            book.erase(name)
+            shutil.rmtree(vault / ".trash")
+        else:
+            grow(tmp_path / "other", {name: before[name]})
+            (vault / name).unlink()
+    if where == "in the snapshots of another vault":
+        with books.open(tmp_path / "other", embedder="hash") as other:
+            other.snapshots.create()
+        shutil.rmtree(tmp_path / "other")
+    damage(book, one)
+    if "p.png" in before:
+        next(book.snapshots.folder.glob(f"blobs/??/{hashlib.sha256(two).hexdigest()}*")).unlink()
+    done = book.restore_snapshot(taken.name)
+    assert (contents(vault), done.faults) == (before, ())
+    assert not book.snapshots.verify().faults
+
+
 # -- going back
+
+
+def in_the_way(vault: Path, outside: Path) -> None:
+    """Put a thing of every kind where the snapshot has a file or a folder."""
+    clear(vault)
+    grow(outside, {"secret.md": b"secret"})
+    grow(
+        vault,
+        {
+            "real/mine.md": b"mine",
+            "file.md/.git/config": b"git",
+            "file.md/private.md": b"private",
+            "f": b"file",
+            ".spellbookignore": b"private.md\n",
+        },
+    )
+    (vault / "out.md").symlink_to(outside / "secret.md")
+    (vault / "n").symlink_to(outside)
+    (vault / "m").symlink_to("real")
+    (vault / "dead.md").symlink_to("nowhere.md")
+    (vault / "like.md").symlink_to("real/mine.md")
+    (vault / "empty").symlink_to(outside)
+    os.mkfifo(vault / "pipe.md")
+
+
+def shape(vault: Path) -> dict[str, Any]:
+    """All that a vault holds but the trash, links and pipes as such."""
+    found: dict[str, Any] = {}
+    for path in sorted(vault.rglob("*")):
+        name = path.relative_to(vault).as_posix()
+        if not name.startswith(".trash"):
+            found[name] = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else path.is_fifo()
+    return found
+
+
+THEN = {name: name.encode() for name in ("a.md", "out.md", "n/x.md", "m/y.md", "dead.md", "like.md", "f/in.md", "file.md", "pipe.md")}
+
+
+@pytest.mark.timeout(60)
+def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
+    """Links, wherever they lead, pipes, and folders with what is no part of the vault make room, as they are; nothing outside changes."""
+    grow(vault, THEN, ("empty",))
+    then, taken = shape(vault), book.snapshots.create()
+    in_the_way(vault, tmp_path / "outside")
+    done = book.restore_snapshot(taken.name)
+    assert shape(vault) == then
+    assert contents(tmp_path / "outside") == {"secret.md": b"secret"}
+    trash = vault / ".trash"
+    assert {name: os.readlink(trash / name) for name in ("out.md", "n", "m", "dead.md", "like.md", "empty")} == {
+        "out.md": str(tmp_path / "outside/secret.md"), "n": str(tmp_path / "outside"), "m": "real", "dead.md": "nowhere.md",
+        "like.md": "real/mine.md", "empty": str(tmp_path / "outside"),
+    }  # fmt: skip
+    assert (trash / "pipe.md").is_fifo()
+    assert {path: (trash / path).read_bytes() for path in ("real/mine.md", "file.md/.git/config", "file.md/private.md", "f")} == {
+        "real/mine.md": b"mine", "file.md/.git/config": b"git", "file.md/private.md": b"private", "f": b"file"
+    }  # fmt: skip
+    assert sorted(done.removed) == sorted(
+        ["out.md", "n", "m", "dead.md", "like.md", "empty", "pipe.md", "real/mine.md", "file.md", "f", ".spellbookignore"]
+    )
+    assert done.written == len(THEN)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("at", [1, 5, len(THEN)])
+def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
+    """Wherever it fails, the vault is as it was, links and pipes and empty folders too, and nothing is left half done."""
+    grow(vault, THEN | {"large.bin": bytes(10_100_000)}, ("empty",))
+    taken = book.snapshots.create()
+    in_the_way(vault, tmp_path / "outside")
+    grow(vault, {"a.md": b"edited", "new/b.md": b"new", "new/large.bin": b"x" * 10_100_000}, ("was empty/in",))
+    (vault / "a.md").chmod(0o755)
+    before, mode = shape(vault), (vault / "a.md").stat()
+
+    def fail(_: str, done: int, count: int) -> None:
+        if done == at:
+            raise StorageError("The disk fails.")
+
+    def interrupt(_: str, done: int, count: int) -> None:
+        if done == at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(StorageError, match="The disk fails"):
+        book.restore_snapshot(taken.name, progress=fail)
+    with pytest.raises(KeyboardInterrupt):
+        book.restore_snapshot(taken.name, progress=interrupt)
+    assert shape(vault) == before
+    assert ((vault / "a.md").stat().st_mode, (vault / "a.md").stat().st_mtime_ns) == (mode.st_mode, mode.st_mtime_ns)
+    assert book.snapshots.interrupted is None
+    assert not book.log()
+    assert contents(tmp_path / "outside") == {"secret.md": b"secret"}
+    with pytest.raises(StorageError, match="The disk fails"):
+        book.restore_snapshot(taken.name, tmp_path / "into", progress=fail)
+    assert not contents(tmp_path / "into")
+    book.restore_snapshot(taken.name)
+    assert {path: (vault / path).read_bytes() for path in THEN} == THEN
+
+
+def test_a_trash_that_takes_nothing_is_said_before_anything_is_done(book, vault, tmp_path):
+    """Where the trash is a link out of the vault, or a file, nothing is restored and nothing is moved."""
+    grow(vault, {"a.md": b"a"})
+    taken = book.snapshots.create()
+    grow(vault, {"a.md": b"edited", "b.md": b"new"})
+    for make in (lambda: (vault / ".trash").symlink_to(tmp_path), lambda: (vault / ".trash").write_bytes(b"")):
+        make()
+        with pytest.raises(PathOutsideVault, match="Put a folder in its place"):
+            book.restore_snapshot(taken.name)
+        (vault / ".trash").unlink()
+        assert contents(vault) == {"a.md": b"edited", "b.md": b"new"}
+    assert book.snapshots.names() == [taken.name]
+
+
+def test_a_restore_writes_no_more_than_an_import_may(book, vault, tmp_path):
+    """Of a list that somebody has changed no dot-folder is written, and of no list a file that can be run; what is left out is named."""
+    grow(vault, {"a.md": b"a", "b.md": b"b"})
+    (vault / "a.md").chmod(0o755)
+    taken = book.snapshots.create()
+    listed = book.snapshots.folder / f"{taken.name}.json.gz"
+    listed.write_bytes(gzip.compress(gzip.decompress(listed.read_bytes()).replace(b'"b.md"', b'".git/hooks/pre-commit"')))
+    for folder in (vault, tmp_path / "into"):
+        if folder == vault:
+            clear(vault)
+        done = book.restore_snapshot(taken.name, None if folder == vault else folder)
+        assert [fault.path for fault in done.faults] == [".git/hooks/pre-commit"]
+        assert {path: held[:2] for path, held in state_of(folder).items()} == {"a.md": (b"a", 0o644)}
 
 
 def test_going_back_loses_nothing(book, vault, write_note):
@@ -281,11 +465,13 @@ def test_restore_killed(tmp_path, monkeypatch):
     then = {"a.md": b"one", "gone/b.md": b"b"}
     now = {"a.md": b"two", "new/c.md": b"c"}
     at, told = 1, 0
+    (outside := tmp_path / "outside").mkdir()
     while True:
         vault = grow(tmp_path / f"v{at}", then)
         with books.open(vault, embedder="hash") as book:
             name = book.snapshots.create().name
-        (vault / "gone/b.md").unlink()
+        shutil.rmtree(vault / "gone")
+        (vault / "gone").symlink_to(outside)
         grow(vault, now)
         if not is_killed(vault, vault, f"book.restore_snapshot({name!r})", at):
             break
@@ -300,6 +486,7 @@ def test_restore_killed(tmp_path, monkeypatch):
             book.restore_snapshot(name)
             assert kept(vault) == then
             assert kept(vault / ".trash") == {"new/c.md": b"c"}
+            assert (vault / ".trash/gone").is_symlink()
             assert book.snapshots.interrupted is None
         at += 3
     assert told > 2
@@ -388,6 +575,12 @@ def test_the_command_line(vault, tmp_path):
     assert b"no snapshot" in run("--vault", vault, "snapshot", "restore", "1999", code=2).stderr
     for blob in Path(listed["folder"]).glob("blobs/??/*"):
         blob.unlink()
+    grow(vault, {"a.md": b"edited"})
+    assert b"--skip-damaged restores the others" in run("--vault", vault, "snapshot", "restore", taken["name"], code=1).stderr
+    told = run("--vault", vault, "snapshot", "restore", taken["name"], "--skip-damaged", "--yes", code=1)
+    assert b"but for 1 files: 0 files written" in told.stdout
+    assert told.stderr.startswith(b"spellbook: a.md: its content is damaged or missing")
+    assert contents(vault) == {"a.md": b"edited"}
     assert b"missing" in run("--vault", vault, "snapshot", "verify", code=1).stderr
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spellbook.disk import regular
 from spellbook.errors import (
     Conflict,
     InvalidInput,
@@ -236,6 +237,67 @@ def test_no_path_leaves_the_vault(notes, vault, tmp_path, path):
     assert (tmp_path / "elsewhere" / "a.md").read_text() == "x"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [".git/hooks/pre-commit", ".GIT/a.md", ".git /a.md", ".git./a.md", "git~1/hooks/a.md", "GIT~2", "\u200c.git/a.md", ".g\u200cit/a.md",
+     "a/.obsidian/plugins/x.js", ".hidden.md", ".trash/a.md", ".spellbook/hooks/a.md", ".spellbook/.git/config", ".Spellbook/config.toml",
+     "VSCODE~1/tasks.json", "a/Desktop.ini", "\udc80.md", "folder/a.md", "file.md"],
+)  # fmt: skip
+def test_nothing_is_written_where_a_walk_does_not_look(notes, vault, path):
+    """Dot-folders under any of their names, hidden files, and what links lead to there or to other folders, are written by no verb."""
+    (vault / ".git/hooks").mkdir(parents=True)
+    (vault / "real").mkdir()
+    (vault / ".git/hooks/pre-commit").write_text("x")
+    (vault / "a.md").write_text("x")
+    (vault / "folder").symlink_to("real")
+    (vault / "file.md").symlink_to(".git/hooks/pre-commit")
+    before = sorted(vault.rglob("*"))
+    verbs = [lambda: notes.place(path, [b"new"]), lambda: notes.place(path, [b"new"], expected=digest(b"x"))]
+    if not path.startswith(".trash/"):  # an undo may fill it again
+        verbs += [lambda: notes.put(path, b"new", None), lambda: notes.put(path, b"new", digest(b"x"))]
+        verbs += [lambda: notes.move("a.md", path, digest(b"x")), lambda: notes.relocate("a.md", path)]
+    for verb in verbs:
+        with pytest.raises(PathOutsideVault):
+            verb()
+    assert sorted(vault.rglob("*")) == before
+    assert (vault / ".git/hooks/pre-commit").read_text() == "x"
+
+
+def test_settings_are_a_part_of_the_vault(notes, vault):
+    """What Spellbook itself reads can be written, whatever else begins with a dot."""
+    for path in (".spellbookignore", ".spellbook/config.toml", ".spellbook/queries.yaml"):
+        notes.place(path, [b"x"])
+        assert (vault / path).read_bytes() == b"x"
+
+
+def test_what_is_placed_can_never_be_run(notes, vault):
+    """No file is executable, setuid or writable for everybody because somebody else's was, not even one that was so before."""
+    notes.place("a.sh", [b"x"], mode=0o7777)
+    notes.put("b.md", b"x", None, 0o777)
+    (vault / "c.sh").write_bytes(b"x")
+    (vault / "c.sh").chmod(0o755)
+    notes.place("c.sh", [b"new"], expected=digest(b"x"))
+    assert [stat.S_IMODE((vault / name).stat().st_mode) for name in ("a.sh", "b.md", "c.sh")] == [0o664, 0o664, 0o644]
+
+
+@pytest.mark.parametrize("mtime_ns", [2**80, -(2**80), 2**63, 10**30])
+def test_a_time_that_cannot_be_is_the_nearest(notes, vault, mtime_ns):
+    """A file with a time beyond what indexes hold is written, with one that they do."""
+    notes.place("a.md", [b"x"], mtime_ns=mtime_ns)
+    assert -(2**63) <= (vault / "a.md").stat().st_mtime_ns < 2**63
+
+
+@pytest.mark.timeout(20)
+def test_pipes_and_devices_are_not_read(notes, vault):
+    """What is no regular file is refused at once, where opening it would wait for ever or reading it would never end."""
+    os.mkfifo(vault / "pipe.md")
+    for verb in (notes.read, notes.hash, lambda path: list(notes.pieces(path)), lambda path: notes.write(path, b"", digest(b""))):
+        with pytest.raises(UnreadableNote, match="not a regular file"):
+            verb("pipe.md")
+    with pytest.raises(OSError, match="not a regular file"):
+        regular("/dev/zero")
+
+
 @pytest.mark.parametrize("path", [".trash/../../x.md", ".trash/.git/config", ".trash/notes.txt", "a.md", ".trash/"])
 def test_only_notes_come_back_from_the_trash(notes, vault, path):
     """`restore` moves a note out of `.trash/` and nothing else, nowhere else."""
@@ -252,10 +314,12 @@ def test_new_notes_and_trash_do_not_follow_links_out(notes, vault, tmp_path, wri
     away = tmp_path / "away"
     away.mkdir()
     (vault / "topic").symlink_to(away)
+    (vault / "inner").symlink_to("elsewhere")
     (vault / ".trash").symlink_to(away)
     file = write_note("a.md", "x")
-    with pytest.raises(PathOutsideVault):
-        notes.create("topic", "name", b"x")
+    for topic in ("topic", "inner"):
+        with pytest.raises(PathOutsideVault):
+            notes.create(topic, "name", b"x")
     with pytest.raises(PathOutsideVault):
         notes.remove("a.md", digest(b"x"))
     assert (list(away.iterdir()), file.read_text()) == ([], "x")

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from spellbook.names import DEVICES
+from spellbook.vault.rules import refusal
 from tests.helpers import python
 
 
@@ -35,7 +36,7 @@ def state_of(folder: Path) -> dict[str, Any]:
         if path.is_file():
             status = path.stat()
             found[name] = (path.read_bytes(), stat.S_IMODE(status.st_mode), status.st_mtime_ns // 100)
-        elif not any(path.iterdir()):
+        elif path.is_dir() and not any(path.iterdir()):
             found[name] = None
     return found
 
@@ -68,6 +69,7 @@ def name(part: str) -> bool:
         and not part.startswith((".", "~", "\\"))
         and ":" not in part
         and not DEVICES.match(part)
+        and not refusal(part)
     )
 
 

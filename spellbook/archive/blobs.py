@@ -28,11 +28,11 @@ class Blobs:
     """The contents in `folder`/blobs."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def make(self, name: str = "") -> Path:
         """Make the folder for contents whose hash begins with `name`. Raises StorageError."""
-        place = self._folder / "blobs" / name
+        place = self.folder / "blobs" / name
         try:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -62,7 +62,7 @@ class Blobs:
                 yield piece
 
         self.make()
-        temporary = disk.aside(self._folder)
+        temporary = disk.aside(self.folder)
         try:
             with temporary.open("xb") as file:
                 if is_packed:
@@ -85,7 +85,7 @@ class Blobs:
                 raise StorageError(f"{place}: what was written does not read back as it was.", "The disk fails; nothing was kept.")
             return name, size
         except OSError as error:
-            raise disk.storage_error(str(self._folder), error) from error
+            raise disk.storage_error(str(self.folder), error) from error
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink()
@@ -94,7 +94,7 @@ class Blobs:
         """Yield a content; raises StorageError, which calls it `name`, at the end at the latest, if it is not what it was."""
         blob = self._find(sha256)
         if blob is None:
-            raise StorageError(f"{name}: its content is missing in {self._folder}.", "Restore another snapshot.")
+            raise StorageError(f"{name}: its content is missing in {self.folder}.", "Restore another snapshot.")
         read = hashlib.sha256()
         try:
             for piece in _read(blob):
@@ -103,7 +103,7 @@ class Blobs:
         except (OSError, EOFError, zlib.error) as error:
             raise StorageError(f"{blob}: cannot be read ({error}).", "Restore another snapshot.") from error
         if read.hexdigest() != sha256:
-            raise StorageError(f"{name}: what {self._folder} has of it is damaged.", "Restore another snapshot.")
+            raise StorageError(f"{name}: what {self.folder} has of it is damaged.", "Restore another snapshot.")
 
     def check(self, sha256: str) -> str:
         """Return what is wrong with a content, missing or damaged, "" if nothing is; a damaged one is deleted, to be kept anew."""
@@ -115,17 +115,29 @@ class Blobs:
         blob.unlink(missing_ok=True)
         return "damaged"
 
+    def is_whole(self, sha256: str) -> bool:
+        """Say whether a content is there and what it was."""
+        blob = self._find(sha256)
+        return blob is not None and _hash(blob) == sha256
+
+    def renew(self, sha256: str, pieces: Iterator[bytes]) -> bool:
+        """Keep a content that is damaged or missing anew; say whether `pieces` were it. Raises StorageError, and what `pieces` raises."""
+        name, _ = self.keep(pieces, ())
+        if name == sha256 and not self.is_whole(sha256):  # the damaged one has the other form, and comes first
+            self.check(sha256)
+        return self.is_whole(sha256)
+
     def sweep(self, needed: Collection[str]) -> None:
         """Delete all contents but those `needed`, and what a process that was killed left."""
-        for blob in self._folder.glob("blobs/??/*"):
+        for blob in self.folder.glob("blobs/??/*"):
             if blob.name.removesuffix(".gz") not in needed:
                 blob.unlink(missing_ok=True)
-        for stray in self._folder.iterdir():
+        for stray in self.folder.iterdir():
             if disk.TEMPORARY.fullmatch(stray.name):
                 stray.unlink(missing_ok=True)
 
     def _find(self, sha256: str) -> Path | None:
-        place = self._folder / "blobs" / sha256[:2] / sha256
+        place = self.folder / "blobs" / sha256[:2] / sha256
         return next((each for each in (place.with_name(f"{sha256}.gz"), place) if each.exists()), None)
 
 

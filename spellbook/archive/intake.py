@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -33,15 +33,19 @@ from spellbook.names import numbered, safe_name
 from spellbook.notes import Fault
 from spellbook.presence import is_locked
 from spellbook.sync import Progress
-from spellbook.vault import Vault
+from spellbook.vault import IGNORE_FILE, Vault, rules
+from spellbook.vault.listing import shown
 
 RULES = ("skip", "overwrite", "rename")
 """What becomes of a file where another one is already: it stays out, takes its place, or gets a number behind its name."""
 
 _FOLDER, _JOURNAL, _STAGE = "import", "journal.json", "files"
 _SETTINGS = f"{MARKER}/config.toml"
-_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]')
+_KEEP_OUT = "keep out"
+_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
 _PIECE = 1 << 20
+_LARGE, _RESERVE = 100_000_000, 200_000_000
+"""Of an import of more bytes than the first, the second are left free on the disk, as snapshots leave them."""
 _TRIES = 20
 
 
@@ -131,6 +135,8 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
     if asked.on_conflict not in RULES:
         raise InvalidInput(f"There is no rule {asked.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
     _check_place(index.vault, place)
+    if asked.into:
+        index.vault.admitted(_into(asked, "x.md"))
     report = Imported(dry_run=asked.dry_run)
     with _alone(index.config.state):
         folder = index.config.state / _FOLDER
@@ -203,6 +209,36 @@ def _check_place(vault: Vault, place: Path) -> None:
 # -- reading and checking
 
 
+class _Paths:
+    """The paths that an import will have; where the disk `folds` them, `A` and `a` are one."""
+
+    def __init__(self, folds: bool) -> None:
+        self._key: Callable[[str], str] = rules.folded if folds else str
+        self._files: dict[str, str] = {}
+        self._below: dict[str, str] = {}
+
+    def add(self, path: str) -> None:
+        """Add a file, and the folders that it needs."""
+        self._files[self._key(path)] = path
+        for folder in _folders(path):
+            self._below.setdefault(self._key(folder), path)
+
+    def __contains__(self, path: object) -> bool:
+        return self._key(str(path)) in self._files
+
+    def clash(self, path: str) -> str:
+        """Return why no file can be at `path` beside the others, "" if it can."""
+        if same := self._files.get(self._key(path)):
+            return f"{same} and {path} are one name on this disk"
+        file, below = next(((each, path) for each in _folders(path) if each in self), (path, self._below.get(self._key(path), "")))
+        return f"{file} is a file in it, and {below} needs a folder of that name" if below else ""
+
+
+def _folders(path: str) -> list[str]:
+    """The folders that a file lies in, the innermost first."""
+    return [str(folder) for folder in PurePosixPath(path).parents][:-1]
+
+
 def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported) -> tuple[list[_Staged], list[str]]:
     """
     Read all of a source, keep in `stage` what is to be written, and note down in `report` what that comes to.
@@ -211,14 +247,20 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
     """
     staged: list[_Staged] = []
     seen: dict[str, str] = {}
-    taken: set[str] = set()
+    taken = _Paths(disk.folds(index.vault.root))
     with sources.opened(place, index.config.state) as source:
         for incoming in source.files:
             start, sha256 = stage.tell(), hashlib.sha256()
             for piece in incoming.pieces:
                 sha256.update(piece)
                 stage.write(piece)
+                _check_room(index.config.state, stage.tell())
             size = stage.tell() - start
+            if reason := rules.refusal(incoming.path):
+                report.faults.append(Fault(shown(incoming.path), 0, reason))
+                stage.seek(start)
+                stage.truncate()
+                continue
             each = _Staged(*_destination(index, incoming, asked), start, size, sha256.hexdigest(), incoming.mode, incoming.mtime_ns)
             # Conversations of one title are several all the same.
             key = incoming.id or each.path
@@ -227,10 +269,11 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
                 verdict = _verdict(index.vault, each, taken)
                 _note_down(report, each, verdict)
                 if verdict.writes:
+                    _check_path(index.vault, verdict.path, taken)
                     taken.add(verdict.path)
                     staged.append(each)
-                    if each.path == _SETTINGS:
-                        _check_settings(b"".join(_bytes(stage, each)))
+                    if is_setting(each.path):
+                        _check_settings(each.path, b"".join(_bytes(stage, each)))
                     continue
             elif seen.get(key, each.sha256) != each.sha256:
                 raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
@@ -240,6 +283,25 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
         return staged, [_into(asked, folder) for folder in source.folders]
 
 
+def _check_room(folder: Path, staged: int) -> None:
+    """Raise StorageError before an import fills the disk, which a file without an end, or one that is mostly holes, would do."""
+    if staged > _LARGE and shutil.disk_usage(folder).free < _RESERVE:
+        raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", "Make room; nothing was imported.")
+
+
+def _check_path(vault: Vault, path: str, taken: _Paths) -> None:
+    """Raise InvalidInput or PathOutsideVault if no file can be at `path`: for others of this import, the vault's, or by `rules`."""
+    if reason := taken.clash(path):
+        raise InvalidInput(f"{reason}.", "Rename one of them in the source; nothing was imported.")
+    vault.admitted(path)
+    blocked = next((folder for folder in _folders(path) if os.path.lexists(vault.root / folder) and not (vault.root / folder).is_dir()), "")
+    if blocked:
+        raise InvalidInput(
+            f"{path} needs a folder where the vault has the file {blocked}.",
+            "Rename that file, or import with --into another folder; nothing was imported.",
+        )
+
+
 def _is_wanted(path: str, asked: Asked) -> bool:
     """Say whether a file of a source is to be imported; settings are of a whole vault."""
     return not asked.into if is_setting(path) else asked.attachments or is_note(path)
@@ -247,8 +309,11 @@ def _is_wanted(path: str, asked: Asked) -> bool:
 
 def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, str, str]:
     """What a file is to be called, what it can be called, and the rule if something is there already."""
-    if is_setting(incoming.path):  # nobody reads settings under another name
-        return incoming.path, incoming.path, "skip" if asked.on_conflict == "rename" else asked.on_conflict
+    if is_setting(incoming.path):
+        # Nobody reads settings under another name. What hides notes or forgets what can be undone is not taken unasked
+        # into a vault that has notes already.
+        rule = "skip" if asked.on_conflict == "rename" else asked.on_conflict
+        return incoming.path, incoming.path, _KEEP_OUT if rule == "skip" and index.catalog.counts().notes else rule
     if incoming.id and (known := index.catalog.note(incoming.id)):
         return known[0].path, known[0].path, asked.on_conflict
     name = _into(asked, incoming.path)
@@ -272,22 +337,36 @@ def _fitting(vault: Vault, path: str) -> str:
     return path
 
 
-def _verdict(vault: Vault, staged: _Staged, taken: Collection[str] = ()) -> _Verdict:
+def _verdict(vault: Vault, staged: _Staged, taken: Container[str] = ()) -> _Verdict:
     """Decide by the file's rule; `taken` are paths that other files of this import will have."""
     for path in numbered(staged.path):
-        there = None
-        if path not in taken:
-            try:
-                there = vault.hash(path)
-            except MemoryNotFound:
-                return _Verdict("added" if staged.name in {path, ""} else "renamed", path)
-            if there == staged.sha256:
-                return _Verdict("unchanged", path)
-        if staged.rule == "skip":
+        there = "" if path in taken else _there(vault, path)
+        if there is None and staged.rule != _KEEP_OUT:
+            return _Verdict("added" if staged.name in {path, ""} else "renamed", path)
+        if there == staged.sha256:
+            return _Verdict("unchanged", path)
+        if staged.rule in {"skip", _KEEP_OUT}:
             return _Verdict("skipped", path)
         if staged.rule == "overwrite" and there:
             return _Verdict("overwritten", path, there)
+        if staged.rule == "overwrite":
+            if path in taken:
+                return _Verdict("added", path)  # which is refused, with the name of the other file
+            raise InvalidInput(
+                f"{path}: the vault has a folder there, a link that leads nowhere, or a pipe.", "Move it away; nothing was imported."
+            )
     raise StorageError(f"{staged.path}: 10,000 files are called so.", "Import into a folder of its own with --into.")
+
+
+def _there(vault: Vault, path: str) -> str | None:
+    """Return the hash of the file at a path, "" for anything else that has its name, None if nothing has."""
+    place = vault.locate(path, known=True)
+    if not os.path.lexists(place):
+        return None
+    try:
+        return vault.hash(path) if place.is_file() else ""
+    except MemoryNotFound:
+        return None
 
 
 def _note_down(report: Imported, staged: _Staged, verdict: _Verdict) -> None:
@@ -305,9 +384,15 @@ def _note_all(report: Imported, done: Sequence[_Placed]) -> None:
         report.trash += [trash] if trash else []
 
 
-def _check_settings(data: bytes) -> None:
+def _check_settings(path: str, data: bytes) -> None:
+    """Raise InvalidInput for settings with which the vault could not be opened."""
     try:
-        config.settings_of(_SETTINGS, data.decode("utf-8-sig"))
+        if path == _SETTINGS:
+            config.check(path, data.decode("utf-8-sig"))
+        elif path == IGNORE_FILE:
+            with tempfile.TemporaryDirectory() as scratch:
+                (Path(scratch) / IGNORE_FILE).write_bytes(data)
+                Vault(Path(scratch), Path(scratch)).ignores("x.md")
     except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
 
@@ -359,7 +444,7 @@ def _place(vault: Vault, staged: _Staged, stage: BinaryIO) -> tuple[_Verdict, st
 def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> None:
     if trash and verdict.over:
         old = vault.locate(trash).stat()
-        vault.place(verdict.path, vault.pieces(trash), mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=staged.sha256)
+        vault.place(verdict.path, vault.pieces(trash), mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=staged.sha256, own=True)
         vault.remove(trash, verdict.over, hard=True)
     elif verdict.writes:
         vault.remove(verdict.path, staged.sha256, hard=True)
@@ -383,13 +468,13 @@ def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
 
 
 def _into(asked: Asked, path: str) -> str:
-    return f"{asked.into}/{path}".strip("/")
+    return f"{asked.into.strip('/')}/{path}".strip("/")
 
 
 def _make(vault: Vault, folders: Sequence[str]) -> None:
     for folder in folders:
         with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
-            vault.locate(folder).mkdir(parents=True, exist_ok=True)
+            vault.admitted(folder).mkdir(parents=True, exist_ok=True)
 
 
 def _discard(folder: Path) -> None:

@@ -12,24 +12,23 @@ import contextlib
 import datetime as dt
 import gzip
 import json
-import os
 import re
-import shutil
-import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from spellbook import disk
+from spellbook.archive import restore
 from spellbook.archive.blobs import Blobs
+from spellbook.archive.restore import Kept, Manifest, Restored
 from spellbook.archive.tree import Item, tree
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, StorageError, UnreadableNote
+from spellbook.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.notes import Fault, Stamp
 from spellbook.sync import SETTLED_NS, Progress
-from spellbook.vault import IGNORE_FILE, Vault
+from spellbook.vault import Vault
 
 DAYS, WEEKS, MONTHS = 7, 4, 12
 """Of so many days, weeks and months the last snapshot is kept; all of the last 24 hours are."""
@@ -70,34 +69,6 @@ class Verified:
     snapshots: int
     contents: int
     faults: tuple[Fault, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What a restore did: files written, moved into the trash, and as they were; `before` is the snapshot taken first, if any."""
-
-    name: str
-    into: str
-    written: int
-    removed: tuple[str, ...]
-    unchanged: int
-    before: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A file in a snapshot."""
-
-    item: Item
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Manifest:
-    """What a snapshot lists: its head, and its files by path."""
-
-    head: Mapping[str, Any]
-    files: Mapping[str, _Kept]
 
 
 class Snapshots:
@@ -149,7 +120,7 @@ class Snapshots:
         unread = [item for item in found.files if not self._is_same(item, before.get(item.path), looked_ns)]
         self._room(sum(item.stamp.size for item in unread))
         todo, trusted = set(unread), {kept.sha256 for kept in before.values()}
-        files: list[_Kept] = []
+        files: list[Kept] = []
         stored = 0
         for number, item in enumerate(found.files, 1):
             if item in todo:
@@ -163,25 +134,20 @@ class Snapshots:
                 stored += size
             else:
                 sha256 = before[item.path].sha256
-            files.append(_Kept(item, sha256))
+            files.append(Kept(item, sha256))
             if progress:
                 progress("keeping", number, len(found.files))
         return self._list(files, found.folders, faults, stored, started_ns)
 
-    def _is_same(self, item: Item, before: _Kept | None, looked_ns: int) -> bool:
+    def _is_same(self, item: Item, before: Kept | None, looked_ns: int) -> bool:
         """Say whether a file need not be read, by its stamp; one as young as the look before may have changed since without showing it."""
         unchanged = before is not None and before.item.stamp == item.stamp and item.stamp.mtime_ns + SETTLED_NS <= looked_ns
         return unchanged and before is not None and self._blobs.has(before.sha256)
 
     def _room(self, needed: int) -> None:
-        free = shutil.disk_usage(self.folder).free
-        if needed > free - _RESERVE:
-            raise StorageError(
-                f"{self.folder}: a snapshot may need {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free.",
-                "Make room, or set SPELLBOOK_DATA to a folder on another disk; nothing was kept.",
-            )
+        restore.check_room(self.folder, needed + _RESERVE, "a snapshot", "Make room, or set SPELLBOOK_DATA to a folder on another disk.")
 
-    def _list(self, files: list[_Kept], folders: Iterable[str], faults: list[Fault], stored: int, started_ns: int) -> Snapshot:
+    def _list(self, files: list[Kept], folders: Iterable[str], faults: list[Fault], stored: int, started_ns: int) -> Snapshot:
         """Write the list; only now the snapshot is there."""
         disk.sync_all()  # the contents before the list
         seconds = time.time()
@@ -220,7 +186,7 @@ class Snapshots:
         except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error):
             return Snapshot(name, 0, 0, 0, (Fault(str(self._place(name)), 0, "the list is damaged"),))
 
-    def _manifest(self, name: str) -> _Manifest:
+    def _manifest(self, name: str) -> Manifest:
         """Read a snapshot's list. Raises StorageError if it is damaged."""
         try:
             with gzip.open(self._place(name), "rb") as file:
@@ -228,11 +194,11 @@ class Snapshots:
                 files = {kept.item.path: kept for kept in map(_kept, file)}
             if len(files) != head["files"]:
                 raise ValueError(f"{len(files)} files of {head['files']}")
-            return _Manifest(head, files)
+            return Manifest(name, head, files)
         except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
             raise StorageError(f"{self._place(name)}: the list is damaged ({error}).", "Restore another snapshot.") from error
 
-    def _newest(self) -> _Manifest | None:
+    def _newest(self) -> Manifest | None:
         for name in self.names():
             with contextlib.suppress(StorageError):
                 return self._manifest(name)
@@ -289,22 +255,22 @@ class Snapshots:
 
     # -- going back
 
-    def restore(self, name: str, into: Path | None = None, progress: Progress | None = None) -> Restored:
+    def restore(self, name: str, into: Path | None = None, progress: Progress | None = None, *, skip_damaged: bool = False) -> Restored:
         """
         Bring back the vault as it was, into an empty folder, or over the vault, of which a snapshot is taken first.
 
-        Over the vault, files that were not there then go into the trash. A
-        restore that is killed goes on when it is asked for again. Raises
-        InvalidInput for a folder that holds anything else, StorageError, with
-        nothing changed, if anything of the snapshot is damaged.
+        Over the vault, what was not there then or stands in the way goes into
+        the trash. A restore that is killed goes on when it is asked for again.
+        With `skip_damaged` what is damaged is left out and named, see
+        `restore.whole`. Raises InvalidInput for a folder that holds anything
+        else, StorageError or Conflict, with nothing changed.
         """
         name = self.find(name)
         with self._alone():
             manifest = self._manifest(name)
-            for kept in manifest.files.values():
-                for _ in self._blobs.pieces(kept.sha256, kept.item.path):  # nothing is touched before all of it is known to be whole
-                    pass
-            return self._over(name, manifest, progress) if into is None else self._into(name, manifest, into, progress)
+            files, faults = restore.whole(self._vault, self._blobs, manifest, skip_damaged=skip_damaged)
+            done = self._over(manifest, files, progress) if into is None else self._into(manifest, files, into, progress)
+            return replace(done, faults=faults)
 
     @property
     def interrupted(self) -> tuple[str, str] | None:
@@ -315,116 +281,29 @@ class Snapshots:
         except (OSError, ValueError, KeyError):
             return None
 
-    def _into(self, name: str, manifest: _Manifest, into: Path, progress: Progress | None) -> Restored:
-        try:
-            into.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory() as scratch:
-                target = Vault(into.resolve(), Path(scratch))
-                there = {path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()}
-                other = next((path for path in sorted(there) if not _is_part(target, path, manifest)), None)
-                if other is not None:
-                    raise InvalidInput(f"{into} is not empty: it holds {other}.", "Name an empty folder, or one that does not exist.")
-                for number, (path, kept) in enumerate(manifest.files.items(), 1):
-                    if path not in there:
-                        place = target.locate(path, known=True)
-                        place.parent.mkdir(parents=True, exist_ok=True)
-                        temporary = disk.aside(place.parent)
-                        with temporary.open("xb") as file:
-                            file.writelines(self._blobs.pieces(kept.sha256, kept.item.path))
-                        os.chmod(temporary, kept.item.mode & 0o777 | 0o600)
-                        os.utime(temporary, ns=(kept.item.stamp.mtime_ns, kept.item.stamp.mtime_ns))
-                        os.replace(temporary, place)
-                    if progress:
-                        progress("restoring", number, len(manifest.files))
-                for path in there - manifest.files.keys():
-                    (into / path).unlink()  # ours, of a restore that was killed
-                for folder in manifest.head["folders"]:
-                    target.locate(folder, known=True).mkdir(parents=True, exist_ok=True)
-                disk.sync_all()
-        except OSError as error:
-            raise disk.storage_error(str(into), error) from error
-        return Restored(name, str(into), len(manifest.files.keys() - there), (), len(manifest.files.keys() & there), None)
+    def _into(self, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None) -> Restored:
+        above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
+        restore.check_room(above, sum(kept.item.stamp.size for kept in files.values()) + _RESERVE, "the restore", "Name another folder.")
+        return restore.into_folder(self._blobs, manifest, files, into, progress)
 
-    def _over(self, name: str, manifest: _Manifest, progress: Progress | None) -> Restored:
+    def _over(self, manifest: Manifest, files: Mapping[str, Kept], progress: Progress | None) -> Restored:
         interrupted = self.interrupted
+        self._vault.trash.check()
         before = self._create().name
-        first = interrupted[1] if interrupted and interrupted[0] == name else before
-        safe = {kept.sha256 for kept in self._manifest(before).files.values()}
+        first = interrupted[1] if interrupted and interrupted[0] == manifest.name else before
+        work = restore.Over(self._vault, self._blobs, manifest, files, self._manifest(before))
+        restore.check_room(self._vault.root, work.needed + _RESERVE, "the restore", "Make room, or restore with --into elsewhere.")
         with disk.replacing(self.folder / _RESTORING) as file:
-            file.write(json.dumps({"name": name, "before": first}).encode())
-        with self._vault.journal.entry("restore", f"snapshot {name}"):
-            removed = self._remove_others(manifest)
-            written = 0
-            for number, kept in enumerate(manifest.files.values(), 1):
-                written += self._put_back(kept, safe)
-                if progress:
-                    progress("restoring", number, len(manifest.files))
-        for folder in manifest.head["folders"]:
-            with contextlib.suppress(OSError, PathOutsideVault):
-                self._vault.locate(folder, known=True).mkdir(parents=True, exist_ok=True)
+            file.write(json.dumps({"name": manifest.name, "before": first}).encode())
+        try:
+            with self._vault.journal.entry("restore", f"snapshot {manifest.name}"):
+                work.run(progress)
+        except BaseException:
+            if not work.is_half and not interrupted:
+                (self.folder / _RESTORING).unlink(missing_ok=True)
+            raise
         (self.folder / _RESTORING).unlink(missing_ok=True)
-        return Restored(name, str(self._vault.root), written, removed, len(manifest.files) - written, first)
-
-    def _remove_others(self, manifest: _Manifest) -> tuple[str, ...]:
-        """Move into the trash what was not there then, and take away folders that are empty now and were not."""
-        found = tree(self._vault)
-        ignored = self._ignored_then(manifest)
-        others = [
-            item.path
-            for item in found.files
-            if item.path not in manifest.files and item.path not in manifest.head["left_out"] and not ignored(item.path)
-        ]
-        for path in others:
-
-            def remove(path: str = path) -> None:
-                if (now := _hash_of(self._vault, path)) is not None:
-                    self._vault.remove(path, now)
-
-            self._trying(remove)
-        wanted = set(manifest.head["folders"])
-        for folder in sorted(tree(self._vault).folders, reverse=True):
-            while folder and folder not in wanted:
-                try:
-                    (self._vault.root / folder).rmdir()
-                except OSError:
-                    break
-                folder = folder.rpartition("/")[0]
-        return tuple(others)
-
-    def _ignored_then(self, manifest: _Manifest) -> Callable[[str], bool]:
-        """What was ignored when the snapshot was taken is not in it, and was there all the same."""
-        rules = manifest.files.get(IGNORE_FILE)
-        if rules is None:
-            return lambda path: False
-        with tempfile.TemporaryDirectory() as scratch:
-            (Path(scratch) / IGNORE_FILE).write_bytes(b"".join(self._blobs.pieces(rules.sha256, IGNORE_FILE)))
-            then = Vault(Path(scratch), Path(scratch))
-            listed = {item.path for item in tree(self._vault).files if then.ignores(item.path)}
-        return listed.__contains__
-
-    def _put_back(self, kept: _Kept, safe: set[str]) -> bool:
-        """Make a file what it was; say whether it was anything else."""
-        path, vault = kept.item.path, self._vault
-
-        def put() -> bool:
-            now = _hash_of(vault, path)
-            if now == kept.sha256:
-                return False
-            if now is not None and now not in safe:  # ignored now, or written a moment ago
-                vault.trash.copy(path, now)
-            vault.place(
-                path, self._blobs.pieces(kept.sha256, kept.item.path), mode=kept.item.mode, mtime_ns=kept.item.stamp.mtime_ns, expected=now
-            )
-            return True
-
-        return bool(self._trying(put))
-
-    @staticmethod
-    def _trying(change: Callable[[], object]) -> object:
-        for _ in range(_TRIES):
-            with contextlib.suppress(Conflict, MemoryNotFound):  # somebody saved or moved it in this very moment
-                return change()
-        raise Conflict("A file keeps changing.", "Close the editor that writes it, and ask for the same restore again.")
+        return Restored(manifest.name, str(self._vault.root), work.written, tuple(work.removed), len(files) - work.written, first)
 
     # -- places
 
@@ -463,26 +342,12 @@ def _is_name(file: str) -> bool:
     return bool(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ", file.removesuffix(_ENDING)))
 
 
-def _record(kept: _Kept) -> bytes:
+def _record(kept: Kept) -> bytes:
     stamp = kept.item.stamp
     said = {"path": kept.item.path, "sha256": kept.sha256, "mode": kept.item.mode}
     return json.dumps({**said, "size": stamp.size, "mtime_ns": stamp.mtime_ns, "inode": stamp.inode}, ensure_ascii=False).encode() + b"\n"
 
 
-def _kept(line: bytes) -> _Kept:
+def _kept(line: bytes) -> Kept:
     said = json.loads(line)
-    return _Kept(Item(said["path"], Stamp(said["size"], said["mtime_ns"], said["inode"]), said["mode"]), said["sha256"])
-
-
-def _hash_of(vault: Vault, path: str) -> str | None:
-    try:
-        return vault.hash(path)
-    except (MemoryNotFound, PathOutsideVault):
-        return None
-
-
-def _is_part(target: Vault, path: str, manifest: _Manifest) -> bool:
-    """Say whether a file was put there by a restore of this snapshot that was cut short."""
-    if disk.TEMPORARY.fullmatch(path.rpartition("/")[2]):
-        return True
-    return path in manifest.files and _hash_of(target, path) == manifest.files[path].sha256
+    return Kept(Item(said["path"], Stamp(said["size"], said["mtime_ns"], said["inode"]), said["mode"]), said["sha256"])

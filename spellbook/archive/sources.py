@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import stat
 import zipfile
@@ -22,10 +23,12 @@ from typing import IO, Any
 from spellbook.archive.conversations import convert, is_conversation
 from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.streams import members
-from spellbook.archive.tree import belongs, tree
+from spellbook.archive.tree import tree
+from spellbook.disk import regular
 from spellbook.errors import InvalidInput, PathOutsideVault
 from spellbook.notes import Fault
 from spellbook.vault import Vault
+from spellbook.vault.rules import belongs
 
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
 _READS = "It reads its own, conversations of ChatGPT and Claude, and Markdown in a folder or a zip."
@@ -71,13 +74,14 @@ def opened(place: Path, scratch: Path) -> Iterator[Source]:
             chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
             if chats and not any(file.suffix == ".md" for file in place.iterdir()):
                 with ExitStack() as stack:
-                    yield _chats([(stack.enter_context(file.open("rb")), file.name) for file in chats])
+                    yield _chats([(stack.enter_context(regular(file)), file.name) for file in chats])
             else:
                 yield _folder(place, scratch)
         elif place.suffix.lower() == ".md":
-            yield Source(iter([_note(place)]))
+            with regular(place) as file:
+                yield Source(iter([_note(file, place.name)]))
         else:
-            with place.open("rb") as file:
+            with regular(place) as file:
                 yield _file(file, place.name)
     except OSError as error:
         raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", "Nothing was imported.") from error
@@ -103,15 +107,14 @@ def _folder(place: Path, scratch: Path) -> Source:
     return Source(files, list(found.folders), list(found.faults))
 
 
-def _note(place: Path) -> Incoming:
-    status = place.stat()
+def _note(file: IO[bytes], name: str) -> Incoming:
+    status = os.fstat(file.fileno())
+    return Incoming(name, _read(file), stat.S_IMODE(status.st_mode), status.st_mtime_ns)
 
-    def pieces() -> Iterator[bytes]:
-        with place.open("rb") as file:
-            while piece := file.read(_PIECE):
-                yield piece
 
-    return Incoming(place.name, pieces(), stat.S_IMODE(status.st_mode), status.st_mtime_ns)
+def _read(file: IO[bytes]) -> Iterator[bytes]:
+    while piece := file.read(_PIECE):
+        yield piece
 
 
 # -- zips
@@ -159,8 +162,7 @@ def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
     with archive.open(entry) as file:
-        while piece := file.read(_PIECE):
-            yield piece
+        yield from _read(file)
 
 
 # -- JSON: an export of Spellbook's, or conversations

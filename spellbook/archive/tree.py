@@ -13,15 +13,11 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spellbook.disk import TEMPORARY
 from spellbook.errors import PathOutsideVault, VaultNotFound
-from spellbook.folders import MARKER
 from spellbook.notes import Fault, Stamp
-from spellbook.vault import IGNORE_FILE, Vault
+from spellbook.vault import Vault
 from spellbook.vault.listing import shown, stamp_of
-
-_OF_SYSTEMS = {"__MACOSX", "Thumbs.db", "desktop.ini"}
-"""What macOS and Windows leave in archives and folders."""
+from spellbook.vault.rules import belongs
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +89,8 @@ def _item(vault: Vault, entry: os.DirEntry[str], path: str, faults: list[Fault])
         if stat.S_ISREG(status.st_mode):
             stamp = stamp_of(status)
             yield Item(path, stamp, stat.S_IMODE(status.st_mode))
-
-
-def belongs(path: str) -> bool:
-    """Say whether a path names a part of a vault; a folder's ends in `/`."""
-    first, _, rest = path.rstrip("/").partition("/")
-    if first == MARKER:
-        return path.endswith("/") or (bool(rest) and not TEMPORARY.fullmatch(path.rpartition("/")[2]))
-    parts = path.rstrip("/").split("/")
-    return path == IGNORE_FILE or not any(part.startswith(".") or part in _OF_SYSTEMS for part in parts)
+        elif not stat.S_ISDIR(status.st_mode):  # of a folder behind a link, what is in it is found where it is
+            faults.append(Fault(shown(path), 0, "a pipe, a socket or a device"))
 
 
 def is_setting(path: str) -> bool:

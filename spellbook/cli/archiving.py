@@ -83,7 +83,8 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) ->
     SOURCE is an export of Spellbook's, ChatGPT's or Claude's, a folder or a
     zip of Markdown notes, an Obsidian vault, or one note. What the vault holds
     already, byte for byte, is left as it is, so importing again makes nothing
-    twice. `spellbook undo` takes the notes out again; other files stay.
+    twice. Nothing is written into dot-folders, and no file may be run.
+    `spellbook undo` takes the notes out again; other files stay.
 
     \b
     spellbook import ~/backup.zip --dry-run
@@ -191,16 +192,19 @@ def verify(book: Spellbook, as_json: bool) -> None:
 @command(
     click.argument("name"),
     click.option("--into", metavar="DIR", help="An empty folder, or one to be made; else over the vault."),
+    click.option("--skip-damaged", is_flag=True, help="Restore what is whole and name the rest, where contents are damaged."),
     click.option("--yes", is_flag=True, help="Do not ask before the vault is changed."),
     json_option,
     group=snapshot,
 )
-def restore(book: Spellbook, name: str, into: str | None, yes: bool, as_json: bool) -> None:
+def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, yes: bool, as_json: bool) -> None:
     """
     Bring back the vault as NAME has it: a snapshot's name or how it begins, such as a day, or latest.
 
-    Over the vault, a snapshot is taken first, and files that were not there
-    then go into .trash. If it is cut short, say it again.
+    All of it or nothing. Over the vault, a snapshot is taken first, and what
+    was not there then, or stands in the way, goes into .trash. A damaged
+    content is looked for in the vault and in other snapshots. If it is cut
+    short, say it again.
 
     \b
     spellbook snapshot restore 2026-11-22
@@ -209,16 +213,18 @@ def restore(book: Spellbook, name: str, into: str | None, yes: bool, as_json: bo
         name = book.snapshots.find(name)
         click.confirm(f"Bring the whole vault {book.config.vault} back to {name}?", abort=True, err=True)
     with bars.bar(hidden=as_json) as progress:
-        done = book.restore_snapshot(name, into, progress=progress)
+        done = book.restore_snapshot(name, into, skip_damaged=skip_damaged, progress=progress)
     if as_json:
         from dataclasses import asdict
 
         printing.as_json(asdict(done))
-        return
-    removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
-    click.echo(f"{done.into} is as in {done.name}: {done.written} files written{removed}, {done.unchanged} as they were.")
-    if done.before:
-        click.echo(f"How it was before: {done.before}.")
+    else:
+        removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
+        missing = f" but for {len(done.faults)} files" if done.faults else ""
+        click.echo(f"{done.into} is as in {done.name}{missing}: {done.written} files written{removed}, {done.unchanged} as they were.")
+        if done.before:
+            click.echo(f"How it was before: {done.before}.")
+    _tell(done.faults)
 
 
 @command(json_option, group=snapshot)

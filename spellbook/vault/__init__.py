@@ -14,12 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from spellbook import disk, names
-from spellbook.errors import InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, UnreadableNote
+from spellbook.errors import InvalidInput, MemoryNotFound, SpellbookError, UnreadableNote
 from spellbook.journal import Change, Journal, Trace, net
 from spellbook.vault.folder import digest
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.listing import Listing
-from spellbook.vault.trash import TRASH, Trash
+from spellbook.vault.rules import TRASH
+from spellbook.vault.trash import Trash
 from spellbook.vault.writer import Writer, mode_of, taken
 
 __all__ = ["IGNORE_FILE", "TRASH", "UNDER_WAY", "Listing", "Vault", "digest"]
@@ -77,6 +78,7 @@ class Vault(Writer):
         `mode` is for a file that is made. Raises Conflict, with nothing done, if
         something else is there.
         """
+        self.check_target(path)
         if expected is not None and data is not None:
             self.write(path, data, expected)
         elif expected is not None:
@@ -93,6 +95,7 @@ class Vault(Writer):
         Raises Conflict, with nothing done, if not.
         """
         source, target = self.locate(path), self.locate(to)
+        self.check_target(to)
         with self.alone():
             data = self.expect(path, expected)
             try:
@@ -110,6 +113,7 @@ class Vault(Writer):
         Raises Conflict, with nothing done, if something is there.
         """
         source, target = self.locate(path), self.locate(to)
+        self.check_target(to)
         with self.alone():
             changes: list[Change] = []
             for each in self.files(path) if source.is_dir() else [path]:
@@ -140,8 +144,7 @@ class Vault(Writer):
     def check_folder(self, folder: str) -> None:
         """Raise PathOutsideVault or InvalidInput if notes that `create` would write to `folder` could not be kept, or not found."""
         path = "/".join([*names.safe_parts(folder), "x.md"])
-        if not self.holds(path):
-            raise PathOutsideVault(f"{folder[:200]!r} leads out of the vault.", "It is a link; choose another topic or category.")
+        self.check_target(path)
         if not self.is_note(path):
             raise InvalidInput(f"{IGNORE_FILE} leaves out {folder[:200]!r}.", "What is written there is never found: choose another topic.")
 

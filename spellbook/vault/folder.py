@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from spellbook import names
+from spellbook import disk, names
 from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.notes import MOST_BYTES, Stamp
-from spellbook.vault import listing
+from spellbook.vault import listing, rules
 from spellbook.vault.ignored import IGNORE_FILE, Ignored
 from spellbook.vault.listing import Listing, stamp_of
 
@@ -96,7 +96,7 @@ class Folder:
         """
         place = self.locate(path)
         try:
-            with open(place, "rb") as file:
+            with disk.regular(place) as file:
                 status = os.fstat(file.fileno())
                 if status.st_size > MOST_BYTES:
                     raise UnreadableNote(
@@ -113,7 +113,7 @@ class Folder:
     def pieces(self, path: str) -> Iterator[bytes]:
         """Yield the bytes of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
         try:
-            with open(self.locate(path), "rb") as file:
+            with disk.regular(self.locate(path)) as file:
                 while piece := file.read(_PIECE):
                     yield piece
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -142,6 +142,22 @@ class Folder:
         if leaves or not self.holds(path) or (elsewhere and (os.name == "nt" or not (known or os.path.lexists(self.root / path)))):
             raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
         return self.root.joinpath(*parts)
+
+    def admitted(self, path: str) -> Path:
+        """
+        Return the real place where a file or folder may be written as `path` for somebody else; of a link, what it leads to.
+
+        Raises PathOutsideVault for what leads out, through a link to a folder, or to what is no part of a vault (`rules`).
+        """
+        place = self.locate(path, known=True)
+        real, folder = Path(os.path.realpath(place)), os.path.realpath(place.parent)
+        reason = rules.refusal(path) or rules.refusal(real.relative_to(self.root).as_posix())
+        # `walk` goes through no link to a folder.
+        if not reason and rules.folded(folder) != rules.folded(str(place.parent)):
+            reason = "a folder on its way is a link"
+        if reason:
+            raise PathOutsideVault(f"{listing.shown(path)[:200]!r} is not written: {reason}.", "Choose another path.")
+        return real
 
     def holds(self, path: str) -> bool:
         """Say whether `path` leads, through whatever links, to a place inside the vault."""

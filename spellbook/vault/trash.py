@@ -4,11 +4,12 @@ The trash: where what is erased or replaced lies until a person takes it back.
 
 from __future__ import annotations
 
+import os
+
 from spellbook import disk, names
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from spellbook.vault.rules import TRASH
 from spellbook.vault.writer import Writer, changed, mode_of
-
-TRASH = ".trash"
 
 
 class Trash:
@@ -18,15 +19,24 @@ class Trash:
         self._writer = writer
 
     def take(self, path: str, data: bytes | None) -> str:
-        """Move a note that holds `data` here and return its path; the caller is the one writer. Raises OSError."""
+        """
+        Move what lies at `path` here, a folder or a link as it is, and return its path; the caller is the one writer.
+
+        The journal is told of a note that holds `data`. Raises PathOutsideVault, OSError.
+        """
         target = f"{TRASH}/{path}"
-        if not self._writer.holds(target):
-            raise PathOutsideVault(f"{TRASH} leads out of the vault.", "It is a link; put a folder in its place.")
-        place = self._writer.locate(path)
+        self.check()
+        place = self._writer.root.joinpath(*path.split("/"))
         try:
             return self._writer.moved_numbered(place, data, target)
         except (FileExistsError, NotADirectoryError):  # a file lies here where its folder would be
             return self._writer.moved_numbered(place, data, f"{TRASH}/{place.name}")
+
+    def check(self) -> None:
+        """Raise PathOutsideVault if nothing can be moved here: it is a link that leads out of the vault, or a file."""
+        place = self._writer.root / TRASH
+        if not self._writer.holds(f"{TRASH}/x") or (os.path.lexists(place) and not place.is_dir()):
+            raise PathOutsideVault(f"{TRASH} is a file, or leads out of the vault.", "Put a folder in its place.")
 
     def copy(self, path: str, expected: str) -> str:
         """
@@ -42,7 +52,7 @@ class Trash:
             if not self._writer.holds(name):
                 break
             try:
-                self._writer.place(name, self._writer.pieces(path), mode=status.st_mode, mtime_ns=status.st_mtime_ns)
+                self._writer.place(name, self._writer.pieces(path), mode=status.st_mode, mtime_ns=status.st_mtime_ns, own=True)
             except Conflict:
                 if self._writer.hash(name) != expected:
                     continue
@@ -63,8 +73,9 @@ class Trash:
         home = path.removeprefix(TRASH + "/")
         if not names.is_note(home):
             raise InvalidInput(f"{path:.200}: not a note.", "Move it back by hand.")
-        if ".." in path.split("/") or "\0" in path or not self._writer.holds(path) or not self._writer.holds(home):
+        if ".." in path.split("/") or "\0" in path or not self._writer.holds(path):
             raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
+        self._writer.admitted(home)
         source = self._writer.root.joinpath(*path.split("/"))
         with self._writer.alone():
             try:

@@ -16,6 +16,7 @@ from spellbook import disk, names
 from spellbook.errors import Conflict, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
 from spellbook.journal import Change, Journal
 from spellbook.notes import MOST_BYTES
+from spellbook.vault import rules
 from spellbook.vault.folder import Folder, digest
 
 _AT_ONCE = 16
@@ -138,22 +139,27 @@ class Writer(Folder):
         mtime_ns: int | None = None,
         expected: str | None = None,
         sync: bool = True,
+        own: bool = False,
     ) -> None:
         """
         Write a file of any kind and size at just this path, which is free, or holds what hashes to `expected`.
 
-        Whatever `pieces` raises ends it with nothing written. Raises Conflict if
-        something else is there. The journal is told of notes, not of attachments, which would fill it.
+        Raises PathOutsideVault for a path that is not `admitted`, and leaves out permissions as `rules` say, unless the
+        file is the vault's `own`: on its way into the trash, or back where it just was. Whatever `pieces` raises ends it
+        with nothing written. Raises Conflict if something else is there. The journal is told of notes, not of
+        attachments, which would fill it.
         Without `sync`, who places many in a folder sees to it that their names survive a power cut.
         """
-        place = Path(os.path.realpath(self.locate(path, known=True)))
+        place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
         with self.alone():
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 mode = mode_of(place) if mode is None and expected is not None else mode
-                with disk.written(place.parent, pieces, None if mode is None else mode & 0o777 | 0o600) as temporary:
+                if mode is not None:
+                    mode = mode & 0o777 | 0o600 if own else rules.permissions(mode)
+                with disk.written(place.parent, pieces, mode) as temporary:
                     if mtime_ns is not None:
-                        os.utime(temporary, ns=(mtime_ns, mtime_ns))
+                        disk.set_time(temporary, mtime_ns)
                     before = None if expected is None else self.held(path, expected)
                     after = temporary.read_bytes() if _is_logged(path, temporary) else None
                     is_kept = after is not None and (before is not None or expected is None)
@@ -169,12 +175,19 @@ class Writer(Folder):
             except OSError as error:
                 raise disk.storage_error(path, error) from error
 
+    def check_target(self, path: str) -> None:
+        """Raise PathOutsideVault if no file may be made or changed at `path`: see `admitted`; the trash may hold anything."""
+        if not path.startswith(f"{rules.TRASH}/"):
+            self.admitted(path)
+        elif not self.holds(path):
+            raise PathOutsideVault(f"{path[:200]!r} leads out of the vault.", "It is a link; put a folder in its place.")
+
     def claimed(self, folder: Path, data: bytes, mode: int | None, paths: Iterator[str]) -> str | None:
         """Write a new file in `folder` at the first of `paths` that is free, and return it; None if none is."""
         with self.alone():
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                with disk.written(folder, data, mode) as temporary:
+                with disk.written(folder, data, None if mode is None else rules.permissions(mode)) as temporary:
                     for path in paths:
                         place = self.root.joinpath(*path.split("/"))
                         if os.path.lexists(place):
@@ -190,8 +203,7 @@ class Writer(Folder):
     def created(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
         """Write a new note `<name>.md` in the folder of these `parts`, numbered if the name is taken, and return its path."""
         folder = "/".join(parts)
-        if not self.holds(f"{folder}/x.md".lstrip("/")):
-            raise PathOutsideVault(f"{folder!r} leads out of the vault.", "It is a link; choose another topic or category.")
+        self.check_target(f"{folder}/x.md".lstrip("/"))
         tails = ("" if number == 1 else f"-{number}" for number in range(1, names.MOST_NUMBER))
         files = (f"{names.safe_name(name, names.MOST - len(tail) - 3)}{tail}.md" for tail in tails)
         path = self.claimed(self.root.joinpath(*parts), data, mode, (str(PurePosixPath(*parts, file)) for file in files))

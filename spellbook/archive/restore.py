@@ -1,0 +1,376 @@
+"""
+Going back: the files that a snapshot lists, put where they were, all of them or none.
+
+Everything that can be known before is checked first. What stands in the way
+goes into the trash, and if a disk fails half-way all is put back as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from spellbook import disk
+from spellbook.archive.blobs import Blobs
+from spellbook.archive.tree import Item, tree
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
+from spellbook.folders import MARKER
+from spellbook.notes import Fault
+from spellbook.sync import Progress
+from spellbook.vault import IGNORE_FILE, TRASH, Vault, rules
+from spellbook.vault.listing import shown
+
+_TRIES = 20
+_MOST_NAMED = 5
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file in a snapshot."""
+
+    item: Item
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a snapshot lists: its head, and its files by path."""
+
+    name: str
+    head: Mapping[str, Any]
+    files: Mapping[str, Kept]
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """
+    What a restore did: files written, moved into the trash, and as they were; `before` is the snapshot taken first, if any.
+
+    `removed` are files that were not there then, and whatever stood in the way.
+    `faults` name what could not be brought back, and why; at those paths nothing was changed.
+    """
+
+    name: str
+    into: str
+    written: int
+    removed: tuple[str, ...]
+    unchanged: int
+    before: str | None
+    faults: tuple[Fault, ...] = ()
+
+
+def whole(vault: Vault, blobs: Blobs, manifest: Manifest, *, skip_damaged: bool) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
+    """
+    Return the files that can be brought back, by path, and what is left out.
+
+    Every content is read. One that is damaged or missing is looked for by its
+    hash in the vault, its trash and its journal, and in the snapshots of other
+    vaults, and kept anew. Raises StorageError if some are found nowhere, unless `skip_damaged`.
+    """
+    sizes = {kept.sha256: kept.item.stamp.size for kept in manifest.files.values()}
+    lost = {sha256: size for sha256, size in sizes.items() if not blobs.is_whole(sha256)}
+    for sha256, pieces in _elsewhere(vault, blobs, lost) if lost else ():
+        with contextlib.suppress(SpellbookError):
+            if sha256 in lost and blobs.renew(sha256, pieces):
+                del lost[sha256]
+    faults, found = [], {}
+    for path, kept in manifest.files.items():
+        if kept.sha256 in lost:
+            faults.append(Fault(shown(path), 0, "its content is damaged or missing, and found nowhere else"))
+        elif reason := rules.refusal(path):
+            faults.append(Fault(shown(path), 0, reason))
+        else:
+            found[path] = kept
+    if lost and not skip_damaged:
+        named = [path for path, kept in manifest.files.items() if kept.sha256 in lost]
+        raise StorageError(
+            f"{len(named)} of {len(manifest.files)} files in {manifest.name} are damaged, and found nowhere else: "
+            f"{', '.join(named[:_MOST_NAMED])}{' …' if len(named) > _MOST_NAMED else ''}. Nothing was changed.",
+            "--skip-damaged restores the others; or restore another snapshot.",
+        )
+    return found, tuple(faults)
+
+
+def _elsewhere(vault: Vault, blobs: Blobs, lost: Mapping[str, int]) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield hashes out of those `lost`, which may shrink meanwhile, with what has that hash in some other place."""
+    sizes = set(lost.values())
+    for other in sorted(blobs.folder.parent.glob("*/blobs")):
+        yield from ((each, Blobs(other.parent).pieces(each, each)) for each in [*lost] if Blobs(other.parent).is_whole(each))
+    yield from ((each, iter([text])) for each in [*lost] if (text := vault.journal.text(each)) is not None)
+    for place, folders, files in os.walk(vault.root):
+        folders[:] = [name for name in folders if not name.startswith(".") or name in {TRASH, MARKER}]
+        for file in files:
+            path = (Path(place) / file).relative_to(vault.root).as_posix()
+            with contextlib.suppress(SpellbookError, OSError):
+                if lost and os.stat(vault.locate(path, known=True)).st_size in sizes and (sha256 := vault.hash(path)) in lost:
+                    yield sha256, vault.pieces(path)
+
+
+# -- into a folder of its own
+
+
+def into_folder(blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None) -> Restored:
+    """Write `files` into an empty folder, or one where a restore of the same was cut short. Raises InvalidInput, StorageError."""
+    made: list[Path] = []
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as scratch:
+            target = Vault(into.resolve(), Path(scratch))
+            there = {path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()}
+            other = next((path for path in sorted(there) if not _is_part(target, path, files)), None)
+            if other is not None:
+                raise InvalidInput(f"{into} is not empty: it holds {other}.", "Name an empty folder, or one that does not exist.")
+            for number, (path, kept) in enumerate(files.items(), 1):
+                if path not in there:
+                    place = target.admitted(path)
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    temporary = disk.aside(place.parent)
+                    made.append(temporary)
+                    with temporary.open("xb") as file:
+                        file.writelines(blobs.pieces(kept.sha256, path))
+                    os.chmod(temporary, rules.permissions(kept.item.mode))
+                    disk.set_time(temporary, kept.item.stamp.mtime_ns)
+                    disk.claim(temporary, place)
+                    temporary.unlink(missing_ok=True)
+                    made[-1] = place
+                if progress:
+                    progress("restoring", number, len(files))
+            for path in there - files.keys():
+                (into / path).unlink()  # ours, of a restore that was killed
+            for folder in manifest.head["folders"]:
+                target.admitted(folder).mkdir(parents=True, exist_ok=True)
+            disk.sync_all()
+    except BaseException as error:
+        for place in reversed(made):
+            with contextlib.suppress(OSError):
+                place.unlink(missing_ok=True)
+                for folder in [*place.relative_to(into.resolve()).parents][:-1]:
+                    (into.resolve() / folder).rmdir()  # until one is not empty
+        if isinstance(error, OSError):
+            raise disk.storage_error(str(into), error) from error
+        raise
+    return Restored(manifest.name, str(into), len(files.keys() - there), (), len(files.keys() & there), None)
+
+
+def _is_part(target: Vault, path: str, files: Mapping[str, Kept]) -> bool:
+    """Say whether a file was put there by a restore of this snapshot that was cut short."""
+    if disk.TEMPORARY.fullmatch(path.rpartition("/")[2]):
+        return True
+    return path in files and hash_of(target, path) == files[path].sha256
+
+
+# -- over the vault
+
+
+@dataclass(slots=True)
+class Over:
+    """
+    Putting `files` of a snapshot over the vault, which is now as `before` lists it.
+
+    `back` are the steps that take back what was done, in the order in which it was done; `is_half` if one of them failed.
+    """
+
+    vault: Vault
+    blobs: Blobs
+    manifest: Manifest
+    files: Mapping[str, Kept]
+    before: Manifest
+    removed: list[str] = field(default_factory=list)
+    written: int = 0
+    is_half: bool = False
+    back: list[Callable[[], object]] = field(default_factory=list)
+
+    @property
+    def needed(self) -> int:
+        """How many bytes are to be written at most."""
+        held = {path: kept.sha256 for path, kept in self.before.files.items()}
+        return sum(kept.item.stamp.size for path, kept in self.files.items() if held.get(path) != kept.sha256)
+
+    def run(self, progress: Progress | None = None) -> None:
+        """
+        Do it all. Raises StorageError, Conflict, with the vault as it was before.
+
+        A restore that is killed goes on when it is asked for again.
+        """
+        self.vault.trash.check()
+        try:
+            self._remove_others()
+            for path in self.files:
+                self._clear(path, is_folder=False)
+            for folder in self.manifest.head["folders"]:
+                self._clear(folder, is_folder=True)
+            # A link that was a file then may lead to one that is yet to be put back.
+            for number, path in enumerate(sorted(self.files, key=lambda path: (self.vault.root / path).is_symlink()), 1):
+                _trying(partial(self._put_back, self.files[path]))
+                if progress:
+                    progress("restoring", number, len(self.files))
+            for folder in self.manifest.head["folders"]:
+                if not rules.refusal(folder):
+                    self._make(folder)
+        except BaseException as error:
+            self.is_half = True
+            for step in reversed(self.back):
+                try:
+                    step()
+                except (SpellbookError, OSError) as fault:
+                    _log.warning("A restore that failed could not be taken back whole: %s", fault)
+                    raise _half(self.manifest.name, self.before.name, error) from error
+            self.is_half = False
+            if isinstance(error, OSError):
+                raise disk.storage_error(str(self.vault.root), error) from error
+            raise
+
+    def _remove_others(self) -> None:
+        """Move into the trash what was not there then, and take away folders that are empty now and were not."""
+        ignored = self._ignored_then()
+        known = {*self.manifest.files, *self.manifest.head["left_out"]}
+        for item in tree(self.vault).files:
+            if item.path not in known and not ignored(item.path):
+                _trying(partial(self._remove, item.path))
+        wanted = set(self.manifest.head["folders"])
+        for folder in sorted(tree(self.vault).folders, reverse=True):
+            while folder and folder not in wanted:
+                try:
+                    (self.vault.root / folder).rmdir()
+                except OSError:
+                    break
+                self.back.append(partial((self.vault.root / folder).mkdir, parents=True, exist_ok=True))
+                folder = folder.rpartition("/")[0]
+
+    def _remove(self, path: str) -> None:
+        if (now := hash_of(self.vault, path)) is not None and (trash := self.vault.remove(path, now)):
+            self._note_removed(path, trash, now)
+
+    def _ignored_then(self) -> Callable[[str], bool]:
+        """What was ignored when the snapshot was taken is not in it, and was there all the same."""
+        then = self.files.get(IGNORE_FILE)
+        if then is None:
+            return lambda path: False
+        with tempfile.TemporaryDirectory() as scratch:
+            (Path(scratch) / IGNORE_FILE).write_bytes(b"".join(self.blobs.pieces(then.sha256, IGNORE_FILE)))
+            vault = Vault(Path(scratch), Path(scratch))
+            listed = {item.path for item in tree(self.vault).files if vault.ignores(item.path)}
+        return listed.__contains__
+
+    def _clear(self, path: str, *, is_folder: bool) -> None:
+        """Move into the trash what is no folder where one is needed, and what is no file where one is to be."""
+        parts = path.split("/")
+        for end in range(1, len(parts) + 1):
+            prefix = "/".join(parts[:end])
+            place = self.vault.root / prefix
+            try:
+                mode = os.lstat(place).st_mode
+            except FileNotFoundError:
+                return
+            if end < len(parts) or is_folder:
+                is_in_way = not stat.S_ISDIR(mode)
+            else:
+                is_in_way = not stat.S_ISREG(mode) and not self._leads_to_file(path)
+            if is_in_way:
+                self._set_aside(prefix)
+                return
+
+    def _leads_to_file(self, path: str) -> bool:
+        try:
+            return self.vault.admitted(path).is_file()
+        except PathOutsideVault:
+            return False
+
+    def _set_aside(self, path: str) -> None:
+        with self.vault.alone():
+            trash = self.vault.trash.take(path, None)
+        self._note_removed(path, trash)
+
+    def _note_removed(self, path: str, trash: str, now: str | None = None) -> None:
+        def back() -> None:
+            data = None if now is None else self.vault.held(trash, now)
+            (self.vault.root / path).parent.mkdir(parents=True, exist_ok=True)
+            with self.vault.alone():
+                if self.vault.moved(self.vault.root / trash, data, iter([path])) is None:
+                    raise Conflict(f"{path}: something else is there.", f"What was there is {trash}.")
+
+        self.removed.append(path)
+        self.back.append(back)
+
+    def _put_back(self, kept: Kept) -> None:
+        """Make a file what it was."""
+        path, vault = kept.item.path, self.vault
+        now = hash_of(vault, path)
+        if now == kept.sha256:
+            return
+        if (vault.root / path).is_symlink():
+            self._set_aside(path)
+            now = None
+        old = None if now is None else self._old(path, now)
+        folders = [folder for folder in PurePosixPath(path).parents if not (vault.root / folder).exists()]
+        vault.place(path, self.blobs.pieces(kept.sha256, path), mode=kept.item.mode, mtime_ns=kept.item.stamp.mtime_ns, expected=now)
+        self.written += 1
+
+        def back() -> None:
+            if now is not None and old is not None:
+                pieces, mode, mtime_ns = old
+                vault.place(path, pieces(), mode=mode, mtime_ns=mtime_ns, expected=kept.sha256, own=True)
+            else:
+                vault.remove(path, kept.sha256, hard=True)
+                with contextlib.suppress(OSError):  # somebody else's file is in it now
+                    for folder in folders:
+                        (vault.root / folder).rmdir()
+
+        self.back.append(back)
+
+    def _old(self, path: str, now: str) -> tuple[Callable[[], Iterator[bytes]], int, int]:
+        """Where what a file holds now is to be had when it is replaced, and its permissions and time."""
+        kept, status = self.before.files.get(path), self.vault.locate(path, known=True).stat()
+        if kept is not None and kept.sha256 == now:
+            return lambda: self.blobs.pieces(now, path), status.st_mode, status.st_mtime_ns
+        trash = self.vault.trash.copy(path, now)  # ignored now, or written a moment ago
+        return lambda: self.vault.pieces(trash), status.st_mode, status.st_mtime_ns
+
+    def _make(self, folder: str) -> None:
+        place = self.vault.admitted(folder)
+        if not place.exists():
+            place.mkdir(parents=True)
+            self.back.append(place.rmdir)
+
+
+def _half(name: str, before: str, error: BaseException) -> StorageError:
+    return StorageError(
+        f"The restore of {name} stopped half-way and could not be taken back ({error}).",
+        f"`spellbook snapshot restore {name}` goes on, `spellbook snapshot restore {before}` goes back to how it was.",
+    )
+
+
+def hash_of(vault: Vault, path: str) -> str | None:
+    """Return the hash of a file of the vault, None if it is not there."""
+    try:
+        return vault.hash(path)
+    except (MemoryNotFound, PathOutsideVault):
+        return None
+
+
+def _trying(change: Callable[[], object]) -> None:
+    for _ in range(_TRIES):
+        with contextlib.suppress(Conflict, MemoryNotFound):  # somebody saved or moved it in this very moment
+            change()
+            return
+    raise Conflict("A file keeps changing.", "Close the editor that writes it, and ask for the same restore again.")
+
+
+def check_room(folder: Path, needed: int, what: str, hint: str) -> None:
+    """Raise StorageError if fewer than `needed` bytes are free on the disk of a folder."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise StorageError(
+            f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. Nothing was changed.", hint
+        )

@@ -1,0 +1,60 @@
+"""
+What belongs to a vault, and what may be written into it for somebody else: by an import, a restore or an undo.
+
+Only what a walk reads, and the vault's own settings. A dot-folder holds programs (`.git/hooks`, Obsidian's plugins,
+tasks of VS Code), so nothing is ever written into one, under whatever name a disk knows it by. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from spellbook.folders import MARKER
+from spellbook.vault.ignored import IGNORE_FILE
+
+TRASH = ".trash"
+"""The folder of a vault where what is erased or replaced lies."""
+
+SETTINGS = frozenset({IGNORE_FILE, f"{MARKER}/config.toml", f"{MARKER}/queries.yaml"})
+"""All that Spellbook reads of a vault beside its notes; nothing else in `.spellbook/` belongs to a vault."""
+
+_OF_SYSTEMS = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
+"""What macOS and Windows leave in archives and folders."""
+_UNSEEN = re.compile("[\u00ad\u034f\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+"""Letters that some disks leave out when they compare names (HFS+), so that `.git` with one in front is `.git`."""
+_SHORT = re.compile(r"(?i)(?:git|spellb|obsidi|vscode)~\d+")
+"""Names that Windows gives to `.git` and other dot-folders beside their own, also on a network drive."""
+
+
+def belongs(path: str) -> bool:
+    """Say whether a path names a part of a vault; a folder's ends in `/`."""
+    if path.endswith("/"):
+        return path == f"{MARKER}/" or not _is_hidden(path[:-1])
+    return path in SETTINGS or not _is_hidden(path)
+
+
+def refusal(path: str) -> str:
+    """Return why no file or folder is to be written at `path` for somebody else, "" if it may be."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return "its name is not UTF-8"
+    parts = [_UNSEEN.sub("", part) for part in path.split("/")]
+    if path not in SETTINGS and (_is_hidden("/".join(parts)) or any(map(_SHORT.fullmatch, parts))):
+        return "hidden files, dot-folders and what systems leave are no part of a vault"
+    return ""
+
+
+def permissions(mode: int) -> int:
+    """Return what a file may be allowed of `mode` that somebody else gave it: never to run, nor to be changed by everybody."""
+    return mode & 0o664 | 0o600
+
+
+def folded(path: str) -> str:
+    """Return a path as disks compare it that do not tell `A` from `a`."""
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") or part.casefold() in _OF_SYSTEMS for part in path.split("/"))
