@@ -75,7 +75,7 @@ class Spellbook:
         self.index = Index.open(settings, embedder)
         self._meter = Meter(self.index.catalog.usage)
         self.watching = False
-        """Set by a watcher in this process: the index then follows the vault without being asked."""
+        """Set by a watcher in this process that sees every folder: the index then follows the vault without being asked."""
         self.complaint = ""
         """Why the last look at the vault could not be finished, "" if it could."""
 
@@ -136,10 +136,8 @@ class Spellbook:
         with self._meter.timed(verb):
             self.refresh(embed=verb != "find")
             answer = self._searcher.ask(question)
-        if self.complaint:
-            reason = "; ".join(filter(None, (answer.index.reason, self.complaint)))
-            answer = replace(answer, index=replace(answer.index, degraded=True, reason=reason))
-        return answer
+        told = "; ".join(filter(None, (answer.index.reason, self.complaint, health.unseen(self.index))))
+        return replace(answer, index=replace(answer.index, degraded=bool(told), reason=told))
 
     def show(self, id: str) -> list[Found]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
@@ -262,7 +260,7 @@ class Spellbook:
             sync.words(self.index)
 
     def is_watched(self) -> bool:
-        """Say whether some process watches this vault."""
+        """Say whether some process watches this vault and sees every folder of it."""
         return presence.is_watched(self.config.state)
 
     # -- writing
@@ -449,7 +447,8 @@ class Spellbook:
         """Return the state of the index, as answers carry it."""
         from spellbook.search import State
 
-        return State(**asdict(self.index.catalog.counts()), degraded=bool(self.complaint), reason=self.complaint)
+        told = "; ".join(filter(None, (self.complaint, health.unseen(self.index))))
+        return State(**asdict(self.index.catalog.counts()), degraded=bool(told), reason=told)
 
     def warm_up(self) -> None:
         """Load what the first search would load."""
@@ -475,7 +474,7 @@ class Spellbook:
     def status(self) -> dict[str, Any]:
         """Return where things are, what state they are in, and what a person should mend."""
         return {
-            **health.places(self.index, is_watched=self.watching or self.is_watched()),
+            **health.places(self.index),
             "snapshots": self.snapshots.state(),
             **self.stats(),
             "faults": [asdict(fault) for fault in health.faults(self.index)],

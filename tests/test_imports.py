@@ -34,7 +34,7 @@ FLOORS = (
     {"database", "disk", "heap"},
     {"journal"},
     {"vault", "catalog", "vectors", "sketches", "models"},
-    {"index", "meter", "presence", "install", "turns", "reading"},
+    {"index", "meter", "presence", "observing", "install", "turns", "reading"},
     {"readers"},
     {"nearest", "ranking", "neighbours"},
     {"packing"},
