@@ -26,6 +26,7 @@ from spellbook.index import Index
 from spellbook.meter import Meter
 from spellbook.models import Embedder
 from spellbook.sync import Progress, Report
+from spellbook.text import door
 from spellbook.vault import UNDER_WAY
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def open(
     return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope))
 
 
+@door(import_="source", export="file", restore_snapshot="into")
 class Spellbook:
-    """A vault and its index. Use it as a context manager, or call `close`."""
+    """A vault and its index; use it as a context manager, or call `close`. Text that is no valid Unicode raises InvalidInput."""
 
     def __init__(self, settings: Config, embedder: Embedder | None = None) -> None:
         self.config = settings

@@ -25,6 +25,7 @@ from spellbook.book import Spellbook
 from spellbook.disk import eventless
 from spellbook.errors import SpellbookError
 from spellbook.sync import Report
+from spellbook.text import is_whole
 from spellbook.vault import IGNORE_FILE
 
 if TYPE_CHECKING:
@@ -426,7 +427,7 @@ class _Hints(events.FileSystemEventHandler):
             self._add(None)
         elif path[-3:].lower() == ".md" and path != place:
             # A name that is not UTF-8 is for the walk to report.
-            self._add(path.replace(os.sep, "/") if _is_utf8(path) else None)
+            self._add(path.replace(os.sep, "/") if is_whole(path) else None)
 
     def _add(self, path: str | None) -> None:
         now = time.monotonic()
@@ -438,11 +439,3 @@ class _Hints(events.FileSystemEventHandler):
             self._first = self._first or now
             self._last = now
         self.wake.set()
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

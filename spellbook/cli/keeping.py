@@ -51,7 +51,7 @@ _CONFIG = """\
 
 
 @main.command()
-@click.argument("folder", metavar="[DIR]", required=False)
+@click.argument("folder", type=click.Path(), metavar="[DIR]", required=False)
 @vault_option
 @click.pass_context
 def init(ctx: click.Context, folder: str | None) -> None:
