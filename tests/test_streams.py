@@ -121,6 +121,17 @@ def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Call
     assert (child.returncode, told.strip()) == (1, "Aborted!")
 
 
+@posix
+def test_conformance_is_skipped_with_a_reason(tmp_path: Path) -> None:
+    """Without npm the script that judges the server says so, and nothing fails."""
+    script = Path(__file__).parents[1] / "scripts" / "conformance.py"
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(script), "--tools", str(tmp_path)], capture_output=True, text=True, env=environment, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "skipped: npm and node are not there\n")
+
+
 # -- text that is no Unicode
 
 HALF = "x\ud800y"
