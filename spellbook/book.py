@@ -139,7 +139,7 @@ class Spellbook:
             self.refresh(embed=verb != "find")
             answer = self._searcher.ask(question)
         told = "; ".join(filter(None, (answer.index.reason, self.complaint, health.unseen(self.index))))
-        return replace(answer, index=replace(answer.index, degraded=bool(told), reason=told))
+        return replace(answer, index=replace(answer.index, degraded=answer.index.degraded or bool(told), reason=told))
 
     def show(self, id: str) -> list[Found]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
@@ -250,10 +250,9 @@ class Spellbook:
             moves.finish(self.index)
 
     def _looked(self) -> str | None:
-        try:
+        with contextlib.suppress(Damaged):
             return self.index.catalog.looked
-        except Damaged:
-            return None
+        return None
 
     def _look(self) -> None:
         try:
