@@ -1,12 +1,13 @@
 # make demo   set up .venv, index a vault, write, search and watch it, say what happened
 # make test   run all tests
+# make conformance  judge the MCP server by the inspector and the protocol's own suite, where npm is there
 # make bundle dist/spellbook-VERSION.mcpb, for Claude Desktop
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench bench-quality bundle readme clean
+.PHONY: demo test lint bench bench-quality bundle conformance readme clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Spellbook needs Python 3.11 or newer; name one with make PYTHON=…")'
@@ -34,6 +35,9 @@ bench-quality: $(READY)
 
 bundle: $(READY)
 	$(BIN)/python scripts/bundle.py
+
+conformance: $(READY)
+	$(BIN)/python scripts/conformance.py
 
 readme: $(READY)
 	$(BIN)/python -m tests.readme_tables

@@ -26,6 +26,7 @@ from spellbook.index import Index
 from spellbook.meter import Meter
 from spellbook.models import Embedder
 from spellbook.sync import Progress, Report
+from spellbook.text import door
 from spellbook.vault import UNDER_WAY
 
 if TYPE_CHECKING:
@@ -67,15 +68,16 @@ def open(
     return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope))
 
 
+@door(import_="source", export="file", restore_snapshot="into")
 class Spellbook:
-    """A vault and its index. Use it as a context manager, or call `close`."""
+    """A vault and its index; use it as a context manager, or call `close`. Text that is no valid Unicode raises InvalidInput."""
 
     def __init__(self, settings: Config, embedder: Embedder | None = None) -> None:
         self.config = settings
         self.index = Index.open(settings, embedder)
         self._meter = Meter(self.index.catalog.usage)
         self.watching = False
-        """Set by a watcher in this process: the index then follows the vault without being asked."""
+        """Set by a watcher in this process that sees every folder: the index then follows the vault without being asked."""
         self.complaint = ""
         """Why the last look at the vault could not be finished, "" if it could."""
 
@@ -136,10 +138,8 @@ class Spellbook:
         with self._meter.timed(verb):
             self.refresh(embed=verb != "find")
             answer = self._searcher.ask(question)
-        if self.complaint:
-            reason = "; ".join(filter(None, (answer.index.reason, self.complaint)))
-            answer = replace(answer, index=replace(answer.index, degraded=True, reason=reason))
-        return answer
+        told = "; ".join(filter(None, (answer.index.reason, self.complaint, health.unseen(self.index))))
+        return replace(answer, index=replace(answer.index, degraded=answer.index.degraded or bool(told), reason=told))
 
     def show(self, id: str) -> list[Found]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
@@ -250,10 +250,9 @@ class Spellbook:
             moves.finish(self.index)
 
     def _looked(self) -> str | None:
-        try:
+        with contextlib.suppress(Damaged):
             return self.index.catalog.looked
-        except Damaged:
-            return None
+        return None
 
     def _look(self) -> None:
         try:
@@ -262,7 +261,7 @@ class Spellbook:
             sync.words(self.index)
 
     def is_watched(self) -> bool:
-        """Say whether some process watches this vault."""
+        """Say whether some process watches this vault and sees every folder of it."""
         return presence.is_watched(self.config.state)
 
     # -- writing
@@ -451,7 +450,8 @@ class Spellbook:
         """Return the state of the index, as answers carry it."""
         from spellbook.search import State
 
-        return State(**asdict(self.index.catalog.counts()), degraded=bool(self.complaint), reason=self.complaint)
+        told = "; ".join(filter(None, (self.complaint, health.unseen(self.index))))
+        return State(**asdict(self.index.catalog.counts()), degraded=bool(told), reason=told)
 
     def warm_up(self) -> None:
         """Load what the first search would load."""
@@ -477,7 +477,7 @@ class Spellbook:
     def status(self) -> dict[str, Any]:
         """Return where things are, what state they are in, and what a person should mend."""
         return {
-            **health.places(self.index, is_watched=self.watching or self.is_watched()),
+            **health.places(self.index),
             "snapshots": self.snapshots.state(),
             **self.stats(),
             "faults": [asdict(fault) for fault in health.faults(self.index)],

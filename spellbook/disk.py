@@ -23,6 +23,10 @@ from typing import BinaryIO
 from spellbook import renames
 from spellbook.errors import SpellbookError, StorageError
 
+_REMOTE = frozenset({"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "fakeowner", "fuse", "gfs2", "gpfs", "lustre", "nfs"})
+_REMOTE |= {"nfs4", "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
+"""File systems, as Linux names them, on which other machines change files without an event here; `fuse.…` (sshfs, rclone) are more."""
+
 TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
 """Names of files on their way; one that stays was left by a process that was killed."""
 
@@ -233,3 +237,29 @@ def storage_error(path: str, error: OSError) -> StorageError:
     }
     reason = reasons.get(error.errno or 0, error.strerror or str(error))
     return StorageError(f"{path}: {reason}.", "Nothing was written; mend that and try again.")
+
+
+def eventless(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """
+    Return the file system (nfs, cifs …) of `folder`, or of one mounted below it, if it does not tell of changes made elsewhere; else "".
+
+    Read from `mounts`, in the form of proc(5). Only Linux has it; other systems are taken to tell.
+    """
+    place, nearest, kind = os.path.join(folder, ""), "", ""
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), left.split(" ")[4])
+        mounted, name = os.path.join(point, ""), right.split(" ")[0]
+        if place.startswith(mounted) and len(mounted) >= len(nearest):
+            nearest, kind = mounted, name
+        elif mounted.startswith(place) and _is_remote(name):
+            return name
+    return kind if _is_remote(kind) else ""
+
+
+def _is_remote(name: str) -> bool:
+    return name in _REMOTE or name.startswith("fuse.")

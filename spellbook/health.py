@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from spellbook.disk import eventless
 from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index import Index
 from spellbook.meter import Meter
 from spellbook.notes import Fault
-from spellbook.presence import processes
+from spellbook.presence import is_elected, is_silent, is_watched, processes
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
@@ -40,15 +41,31 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     }
 
 
-def places(index: Index, *, is_watched: bool) -> dict[str, Any]:
+def unseen(index: Index) -> str:
+    """Say which folders the process that watches the vault cannot watch, why, and what to do; "" if it sees all, or if there is none."""
+    told = index.catalog.unseen
+    return told if told and is_elected(index.config.state) else ""
+
+
+def _unwatched(index: Index) -> str:
+    """Say why a process that watches the vault is not relied upon."""
+    if is_silent(index.config.state):
+        return "the process that watches gives no sign of life; is it stopped?"
+    kind = eventless(index.config.vault)
+    return unseen(index) or (f"a {kind} drive does not tell of changes made elsewhere" if kind else "")
+
+
+def places(index: Index) -> dict[str, Any]:
     """Return where the vault and its index are, which embedder they have, and who watches or has them open."""
+    why_not = _unwatched(index)
     return {
         "vault": str(index.config.vault),
         "state": str(index.config.state),
         "embedder": index.embedder.name,
         **({"engine": told} if (told := index.embedder.describe()) else {}),
         "fingerprint": index.embedder.fingerprint,
-        "watched": is_watched,
+        "watched": is_watched(index.config.state),
+        **({"unwatched": why_not} if why_not else {}),
         "processes": [asdict(each) for each in processes(index.config.state)],
     }
 
@@ -61,6 +78,8 @@ def faults(index: Index) -> tuple[Fault, ...]:
 def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple[str, list[str]]]:
     """Check one thing after another; yield its name and what is wrong with it. `complaint` is what the last look at the vault met."""
     yield "the vault can be read and the index is up to it", [complaint] if complaint else []
+    silent = ["the process that watches gives no sign of life: end it, or let it go on"] if is_silent(index.config.state) else []
+    yield "whoever watches the vault sees every folder", [*filter(None, [unseen(index)]), *silent]
     yield "every note can be read as it is written", [_fault(fault) for fault in index.catalog.notes.faults()]
     yield "no two notes have one id", [_fault(fault) for fault in index.catalog.notes.twins()]
     yield "no link was broken by a rename", _links(index)

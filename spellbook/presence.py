@@ -15,8 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+ELECTED = "watch.lock"
+"""Held by the process that watches; the others wait for it."""
+
 READY = "watching.lock"
-"""Held by the process that watches, from its first look at everything on."""
+"""Held by that process while the index follows the vault: after its first look at everything, and while it sees every folder."""
+
+BEAT, BELIEVED = 2.0, 10.0
+"""Seconds between signs of life of the process that holds `READY`, and how long it is relied upon without one: it may be stopped."""
 
 _FOLDER = "processes"
 _NAME = re.compile(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
@@ -64,10 +70,39 @@ def processes(state: Path) -> tuple[Process, ...]:
     return tuple(sorted(found, key=lambda each: (each.since, each.pid)))
 
 
+def beat(state: Path) -> None:
+    """Give a sign of life, as the process that holds `READY`."""
+    now = time.time_ns()
+    with contextlib.suppress(OSError):
+        os.utime(state / READY, ns=(now, now))
+
+
 def is_watched(state: Path) -> bool:
-    """Say whether some process watches the vault."""
+    """Say whether some process watches the vault, sees every folder of it, and is alive."""
+    return _is_held(state / READY) and _silence(state) < BELIEVED
+
+
+def is_elected(state: Path) -> bool:
+    """Say whether some process watches the vault, whatever it can see."""
+    return _is_held(state / ELECTED)
+
+
+def is_silent(state: Path) -> bool:
+    """Say whether the process that watches the vault gives no sign of life."""
+    return _is_held(state / READY) and _silence(state) >= BELIEVED
+
+
+def _silence(state: Path) -> float:
+    """Seconds since the last sign of life. A clock that was set back counts as silence until the next one."""
     try:
-        return is_locked(state / READY)
+        return abs(time.time() - os.stat(state / READY).st_mtime)
+    except OSError:
+        return BELIEVED
+
+
+def _is_held(file: Path) -> bool:
+    try:
+        return is_locked(file)
     except OSError:
         return False
 

@@ -257,6 +257,10 @@ def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{each['kind']} (process {each['pid']}, since {_clock(each['since'])})" for each in listed)
 
 
+def _why_not(state: Mapping[str, Any]) -> str:
+    return f", {one_line(state['unwatched'])}" if "unwatched" in state else ""
+
+
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(f"{verb} {each['p50']:g} ms, at most {each['p95']:g} ms of 19 in 20 ({each['count']})" for verb, each in verbs.items())
 
@@ -290,7 +294,7 @@ def status(state: Mapping[str, Any]) -> None:
         "notes": f"{state['notes']}, in {counted(state['chunks'], 'chunk')}",
         "embedded": f"{embedded}, by {state['embedder']}",
         **({"engine": state["engine"]} if "engine" in state else {}),
-        "watched": "yes" if state["watched"] else "no: the next command looks for itself",
+        "watched": "yes" if state["watched"] else f"no{_why_not(state)}: every command looks for itself",
         **({"open in": _processes(state["processes"])} if state["processes"] else {}),
         "snapshots": _snapshots(state["snapshots"]),
         "categories": ", ".join(f"{name} {count}" for name, count in state["categories"].items()) or "none",

@@ -8,6 +8,7 @@ at everything follows whenever they may have been lost.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import threading
@@ -18,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdog import events
-from watchdog.observers import Observer
 
-from spellbook import sync
+from spellbook import observing, presence, sync
 from spellbook.book import Spellbook
+from spellbook.disk import eventless
 from spellbook.errors import SpellbookError
-from spellbook.presence import READY
 from spellbook.sync import Report
+from spellbook.text import is_whole
 from spellbook.vault import IGNORE_FILE
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ QUIET, MOST_WAIT = 0.3, 2.0
 FULL_LOOK = 30.0
 """Seconds between looks at everything, whatever the events said."""
 AGAIN = 2.0
-"""Seconds between such looks where there are no events, or where the last look failed; more if one takes long."""
+"""Seconds between such looks while some folder tells of no events, or where the last look failed; more if one takes long."""
 
 SETTLE_AFTER = 2.0
 """Seconds without new vectors before Chroma catches up; until then what it has not seen is searched exactly."""
@@ -48,6 +49,7 @@ SNAPSHOT_AFTER, SNAPSHOT_LOOK = 120.0, 1800.0
 LET_GO_AFTER, LET_GO_LOOK = 600.0, 60.0
 """Seconds without a question or a new vector until memory that only they need is given back, and between looks at that."""
 
+_MOST_NAMED = 3
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
 _USEFUL: list[type[events.FileSystemEvent]] = [
@@ -80,6 +82,12 @@ class Watcher:
         self._to_settle = threading.Event()
         self._threads: list[threading.Thread] = []
         self._observer: BaseObserver | None = None
+        self._is_elected = False
+        self._has_looked = False
+        self._beaten = 0.0
+        self._refused: dict[str, int] = {}
+        self._to_count = threading.Event()
+        self._unseen = self._eventless = ""
         self._root: tuple[int, int] | None = None
         self._next_try = 0.0
         self._look_seconds = 0.0
@@ -123,8 +131,8 @@ class Watcher:
         lock = self._elected()
         if lock is None:
             return
-        # Others rely on a watcher only once it has looked at everything.
-        ready = FileLock(self._book.config.state / READY)
+        ready = FileLock(self._book.config.state / presence.READY)
+        self._is_elected = True
         try:
             self._observe()
             self._hints.everything()  # observe first, look second: nothing falls between
@@ -134,6 +142,7 @@ class Watcher:
                 if self._stopping.is_set():
                     break
                 self._mend_observer()
+                self._vouch(ready)
                 now = time.monotonic()
                 if now >= next_full:
                     self._hints.everything()
@@ -141,14 +150,15 @@ class Watcher:
                 if due is not None:
                     full, paths = due
                     well = self._look(full, paths)
-                    if well and not self._book.watching:
-                        ready.acquire()
-                        self._book.watching = True
+                    self._has_looked |= well
+                    self._vouch(ready)
                     if full or not well:
                         next_full = time.monotonic() + self._period(well)
         finally:
-            self._book.watching = False
+            self._book.watching = self._is_elected = False
             ready.release()
+            with contextlib.suppress(SpellbookError):
+                self._book.index.catalog.set_unseen("")
             self._unobserve()
             self._hints.close()
             lock.release()
@@ -158,7 +168,7 @@ class Watcher:
         from filelock import FileLock, Timeout
 
         # The lock is taken and let go by this thread; the kernel frees it if the process dies.
-        lock = FileLock(self._book.config.state / "watch.lock", timeout=0)
+        lock = FileLock(self._book.config.state / presence.ELECTED, timeout=0)
         while not self._stopping.is_set():
             try:
                 return lock.acquire().lock
@@ -168,16 +178,54 @@ class Watcher:
 
     def _period(self, well: bool) -> float:
         # Without events, look as often as costs no more than some per cent of a processor.
-        return FULL_LOOK if well and self._observer is not None else max(AGAIN, 40 * self._look_seconds)
+        return FULL_LOOK if well and self._book.watching else max(AGAIN, 20 * self._look_seconds)
+
+    def _vouch(self, ready: BaseFileLock) -> None:
+        """Let others rely on this watcher while it sees every folder, and tell them which folders it cannot see."""
+        if self._to_count.is_set():
+            self._to_count.clear()
+            self._unseen = self._blind()
+            with contextlib.suppress(SpellbookError):
+                self._book.index.catalog.set_unseen(self._unseen)
+            self._say("watch", SpellbookError(self._unseen) if self._unseen else None)
+        if self._has_looked and self._observer is not None and not self._unseen and not self._eventless:
+            if not ready.is_locked:
+                ready.acquire()
+            self._book.watching = True
+            self._beat()
+        else:
+            self._book.watching = False
+            ready.release()
+
+    def _beat(self, *_: object) -> None:
+        """Give a sign of life to those who rely on this watcher, if it is time; a long look calls this too."""
+        if self._book.watching and time.monotonic() - self._beaten >= presence.BEAT:
+            self._beaten = time.monotonic()
+            presence.beat(self._book.config.state)
+
+    def _blind(self) -> str:
+        """Say which folders cannot be watched, why, and what to do; "" if all can."""
+        root, ignores = str(self._book.config.vault), self._book.index.vault.ignores
+        refused = {os.path.relpath(place, root): code for place, code in list(self._refused.items()) if os.path.isdir(place)}
+        folders = sorted(path for path in refused if path == "." or not ignores(path + "/"))
+        if not folders:
+            return ""
+        why = "; ".join(sorted({observing.advice(refused[path]) for path in folders}))
+        if "." in folders:
+            return f"{root} cannot be watched: {why}"
+        named = ", ".join([*folders[:_MOST_NAMED], *(["…"] if len(folders) > _MOST_NAMED else [])])
+        return f"{len(folders)} folder{'s' * (len(folders) > 1)} cannot be watched ({named}): {why}"
 
     def _look(self, full: bool, paths: list[str]) -> bool:
         """Take in what changed; say whether that went well. Whatever one look meets, there is a next one."""
         started = time.monotonic()
         try:
             self._book.follow()
-            report = sync.words(self._book.index) if full else sync.some(self._book.index, paths)
+            report = sync.words(self._book.index, progress=self._beat) if full else sync.some(self._book.index, paths)
             if full:
                 self._look_seconds = time.monotonic() - started
+                self._eventless = eventless(self._book.config.vault)
+                self._to_count.set()  # what could not be watched may be gone, or ignored now
             if full or report.added or report.changed:
                 self._to_embed.set()
             if self._on_report and (report.added or report.changed or report.moved or report.removed):
@@ -231,7 +279,7 @@ class Watcher:
         while self._book.config.snapshots and not self._stopping.wait(wait):
             wait = SNAPSHOT_LOOK
             try:
-                if self._book.watching and self._book.snapshots.is_due():
+                if self._is_elected and self._book.snapshots.is_due():
                     self._book.snapshots.create()
                 self._say("keep", None)
             except Exception as error:
@@ -256,18 +304,31 @@ class Watcher:
         # watchdog 7.1 prints its whole state with this one when events flood in.
         warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
         vault = self._book.config.vault
-        observer = Observer()
         self._root = _identity(vault)
+        self._refused.clear()
+        self._has_looked = False
+        started = time.monotonic()
+        observer = None
         try:
+            observer = observing.observer(str(vault), self._refuse)
             observer.schedule(self._hints, str(vault), recursive=True, event_filter=_USEFUL)
             observer.start()
-        except OSError as error:  # the limit on watches, or the root is gone; the timer still looks
-            _log.debug("no events from %s: %s", vault, error)
-            with contextlib.suppress(Exception):
-                observer.stop()
-            self._next_try = time.monotonic() + FULL_LOOK
+        except OSError as error:  # a limit, or the root is gone; the timer still looks
+            self._refuse(str(vault), error)
+            if observer is not None:
+                with contextlib.suppress(Exception):
+                    observer.stop()
         else:
             self._observer = observer
+        self._to_count.set()
+        self._next_try = time.monotonic() + max(FULL_LOOK, 20 * (time.monotonic() - started))
+
+    def _refuse(self, place: str, error: OSError) -> None:
+        """Note that a folder cannot be watched; called from whichever thread tried."""
+        if error.errno not in {errno.ENOENT, errno.ENOTDIR}:  # else it is gone, or a name that a file has now
+            self._refused[place] = error.errno or 0
+            self._to_count.set()
+            self._hints.wake.set()
 
     def _unobserve(self) -> None:
         if self._observer is not None:
@@ -276,13 +337,15 @@ class Watcher:
             self._observer = None
 
     def _mend_observer(self) -> None:
-        """Observe anew where events have ended: a root that is deleted or replaced leaves the observer looking alive."""
+        """Observe anew where events have ended, or might come now: a root that is deleted or replaced leaves the observer looking alive."""
         root = _identity(self._book.config.vault)
+        is_early = root == self._root and time.monotonic() < self._next_try
         if self._observer is not None:
-            if root == self._root and all(emitter.is_alive() for emitter in self._observer.emitters):
+            is_alive = root == self._root and all(emitter.is_alive() for emitter in self._observer.emitters)
+            if is_alive and (is_early or not self._unseen):
                 return
             self._unobserve()
-        elif root is None or (root == self._root and time.monotonic() < self._next_try):
+        elif root is None or is_early:
             return
         if root is not None:
             self._observe()
@@ -364,7 +427,7 @@ class _Hints(events.FileSystemEventHandler):
             self._add(None)
         elif path[-3:].lower() == ".md" and path != place:
             # A name that is not UTF-8 is for the walk to report.
-            self._add(path.replace(os.sep, "/") if _is_utf8(path) else None)
+            self._add(path.replace(os.sep, "/") if is_whole(path) else None)
 
     def _add(self, path: str | None) -> None:
         now = time.monotonic()
@@ -376,11 +439,3 @@ class _Hints(events.FileSystemEventHandler):
             self._first = self._first or now
             self._last = now
         self.wake.set()
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -13,7 +13,7 @@ from tests.helpers import finished, python
 FLOORS = (
     {"folders"},
     {"errors", "config", "seal"},
-    {"frontmatter", "names", "prose", "settings"},
+    {"frontmatter", "names", "prose", "settings", "text"},
     {
         "notes",
         "chunks",
@@ -34,7 +34,7 @@ FLOORS = (
     {"database", "disk", "heap"},
     {"journal"},
     {"vault", "catalog", "vectors", "sketches", "models"},
-    {"index", "meter", "presence", "install", "turns", "reading"},
+    {"index", "meter", "presence", "observing", "install", "turns", "reading"},
     {"readers"},
     {"nearest", "ranking", "neighbours"},
     {"packing"},

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 from watchdog import events
-from watchdog.observers import Observer
 
 from spellbook import book as books
-from spellbook import watch
+from spellbook import observing, watch
 from spellbook.book import Spellbook
 from spellbook.sync import Report
 from spellbook.vault import digest
@@ -270,26 +269,21 @@ def test_everything_is_looked_at_now_and_then(book: Spellbook, vault: Path, unse
         until(lambda: words(book, "orchard") == ["link.md"])
 
 
-class Exhausted(type(Observer())):  # type: ignore[misc]
-    """An observer on a machine whose watches are used up."""
-
-    starts = 0
-
-    def start(self) -> None:
-        type(self).starts += 1
-        raise OSError(28, "inotify watch limit reached")
-
-
 def test_without_events_the_timer_looks(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the limit on watches is reached, changes are found all the same, and nobody asks for watches all the time."""
-    monkeypatch.setattr(watch, "Observer", Exhausted)
+    tries = []
+
+    def exhausted(root: str, _: object) -> None:
+        tries.append(root)
+        raise OSError(28, "inotify watch limit reached")
+
+    monkeypatch.setattr(observing, "observer", exhausted)
     monkeypatch.setattr(watch, "AGAIN", 0.2)
-    note(vault / "a.md")
-    with watching(book):
+    with Watcher(book):
         for word in ("alder", "birch", "cedar"):
             note(vault / "a.md", word)
-            until(lambda word=word: words(book, word))
-    assert Exhausted.starts == 1
+            until(lambda: indexed(book) == on_disk(vault))
+    assert tries == [str(vault)]
 
 
 # -- the vault itself goes

@@ -112,6 +112,17 @@ class Catalog:
         value = self._meta.get("looked")
         return None if value is None else str(value)
 
+    def set_unseen(self, unseen: str) -> None:
+        """Note which folders the process that watches the vault cannot watch, and why; "" for none."""
+        if self.unseen != unseen:
+            with self._database.transaction() as connection:
+                self._meta.put(connection, "unseen", unseen)
+
+    @property
+    def unseen(self) -> str:
+        """Which folders the process that watches, or the last one that did, cannot watch, and why; "" if it sees all."""
+        return str(self._meta.get("unseen") or "")
+
     # -- finding
 
     def keys(self, conditions: Sequence[Condition]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook import bars, printing
-from spellbook.cli.base import command, filter_option, filtered, json_option, main
+from spellbook.cli.base import Group, command, filter_option, filtered, json_option, main
 from spellbook.printing import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ attachments_option = click.option("--attachments/--no-attachments", default=True
 
 
 @command(
-    click.argument("file"),
+    click.argument("file", type=click.Path(allow_dash=True)),
     click.option(
         "--format",
         type=click.Choice(["json", "markdown"]),
@@ -63,7 +63,7 @@ def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str
 
 
 @command(
-    click.argument("source", required=False),
+    click.argument("source", type=click.Path(), required=False),
     click.option(
         "--on-conflict",
         type=click.Choice(["skip", "overwrite", "rename"]),
@@ -119,7 +119,7 @@ def _imported(done: Imported) -> None:
         click.echo("  --on-conflict overwrite or rename takes them in.", err=True)
 
 
-class _WithDefault(click.Group):
+class _WithDefault(Group):
     """A group whose first command is meant where none is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -191,7 +191,7 @@ def verify(book: Spellbook, as_json: bool) -> None:
 
 @command(
     click.argument("name"),
-    click.option("--into", metavar="DIR", help="An empty folder, or one to be made; else over the vault."),
+    click.option("--into", type=click.Path(), metavar="DIR", help="An empty folder, or one to be made; else over the vault."),
     click.option("--skip-damaged", is_flag=True, help="Restore what is whole and name the rest, where contents are damaged."),
     click.option("--yes", is_flag=True, help="Do not ask before the vault is changed."),
     json_option,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from spellbook import __version__, printing
+from spellbook import __version__, printing, text
 from spellbook.printing import one_line, plain
 
 if TYPE_CHECKING:
@@ -27,21 +27,49 @@ F = TypeVar("F", bound=Callable[..., Any])
 _WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT"}
 
 
+class Command(click.Command):
+    """Refuses arguments that are no valid Unicode; only paths may be any bytes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        for param in self.params:
+            check_text(param, ctx.params.get(param.name or ""))
+        return super().invoke(ctx)
+
+
 class Group(click.Group):
     """Turns Spellbook's errors into a sentence, the next step and an exit code."""
+
+    command_class = Command
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # a console of another code page must not end the program
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="spellbook: %(message)s")
-        return super().main(*args, **kwargs)
+        is_alone = kwargs.get("standalone_mode", True)
+        kwargs["standalone_mode"] = False
+        if not is_alone:
+            return super().main(*args, **kwargs)
+        try:
+            code = super().main(*args, **kwargs)
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except click.Abort:
+            click.echo("Aborted!", err=True)
+            code = 1
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _pipes_left_alone():
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         from spellbook.errors import Conflict, SpellbookError, UnreadableNote
 
         try:
-            return super().invoke(ctx)
+            with _pipes_left_alone():
+                return super().invoke(ctx)
         except SpellbookError as error:
             click.echo(f"spellbook: {one_line(error.message)}", err=True)
             if error.hint:
@@ -51,13 +79,30 @@ class Group(click.Group):
             ctx.exit(2 if error.code in _WRONG_USAGE and not isinstance(error, UnreadableNote) else 1)
 
 
+@contextmanager
+def _pipes_left_alone() -> Iterator[None]:
+    """Keep click, which knows a closed pipe by its number and exits with 1, from judging it: `__main__` does."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise BrokenPipeError(error.strerror) from error
+
+
+def check_text(param: click.Parameter, value: object) -> None:
+    """Raise InvalidInput, naming the argument, for a value that is no valid Unicode, unless it is a path."""
+    if not isinstance(param.type, click.Path):
+        text.check(value, max(param.opts, key=len) if isinstance(param, click.Option) else (param.name or "").strip("_").upper())
+
+
 def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
     if value is not None:
+        check_text(option, value)
         ctx.ensure_object(dict)[option.name] = value
 
 
 vault_option = click.option(
     "--vault",
+    type=click.Path(),
     metavar="DIR",
     expose_value=False,
     callback=_remember,

@@ -20,8 +20,8 @@ _HOOKS = "git-hooks"
 
 @main.command()
 @click.argument("client", metavar="CLIENT", type=click.Choice((*_CLIENTS, _HOOKS)))
-@click.option("--project", metavar="DIR", help="For those who work in this folder, instead of for you everywhere.")
-@click.option("--file", metavar="FILE", help="The client's settings, where they are not in their usual place.")
+@click.option("--project", type=click.Path(), metavar="DIR", help="For those who work in this folder, instead of for you everywhere.")
+@click.option("--file", type=click.Path(), metavar="FILE", help="The client's settings, where they are not in their usual place.")
 @click.option("--name", default="spellbook", show_default=True, metavar="NAME", help="What the client calls it; one for each vault.")
 @click.option("--force", is_flag=True, help="Replace, or remove, an entry of that name even if it is no Spellbook.")
 @click.option("--uninstall", is_flag=True, help="Take it out again.")

@@ -51,7 +51,7 @@ _CONFIG = """\
 
 
 @main.command()
-@click.argument("folder", metavar="[DIR]", required=False)
+@click.argument("folder", type=click.Path(), metavar="[DIR]", required=False)
 @vault_option
 @click.pass_context
 def init(ctx: click.Context, folder: str | None) -> None:
@@ -156,13 +156,13 @@ def watch(book: Spellbook) -> None:
     import signal
     import threading
 
-    from spellbook.presence import present
+    from spellbook.presence import is_elected, present
     from spellbook.watch import Watcher
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    waits = " Another Spellbook watches it already; this one waits for its turn." if book.is_watched() else ""
+    waits = " Another Spellbook watches it already; this one waits for its turn." if is_elected(book.config.state) else ""
     click.echo(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
     with present(book.config.state, "watch"), Watcher(book, lambda report: click.echo(printing.told(report), err=True)):
         while not stop.wait(1.0):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from spellbook import bars, printing
-from spellbook.cli.base import json_option, main
+from spellbook.cli.base import Group, json_option, main
 from spellbook.printing import one_line
 
 
-@main.group()
+@main.group(cls=Group)
 def model() -> None:
     """
     Download, list and delete models for search by meaning; nothing is ever downloaded without being asked.

@@ -24,10 +24,11 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import ValidationError
 
-from spellbook import __version__
+from spellbook import __version__, text
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.heap import settle
+from spellbook.tools import stdio
 
 TOOLSETS = {"core": "spellbook.tools.core", "desk": "spellbook.tools.desk", "backup": "spellbook.tools.backup"}
 """Toolsets by name, with the module that registers each."""
@@ -83,8 +84,15 @@ class _Server(MCPServer):
         super().__init__(*args, **settings)
         self.called = threading.Event()
 
+    async def run_stdio_async(self) -> None:
+        await stdio.serve(self._lowlevel_server)
+
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
         self.called.set()
+        try:
+            text.check(arguments)
+        except InvalidInput as error:
+            raise ToolError(f"Error executing tool {name}: {error.code}: {error}") from error
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -136,13 +144,23 @@ class Background:
 
 def run_stdio(mcp: MCPServer) -> None:
     """Serve on stdin and stdout until the client closes them, or until SIGINT or SIGTERM; ends within two seconds of that."""
-    anyio.run(_serve, mcp)
+    try:
+        anyio.run(_serve, mcp)
+    except BaseExceptionGroup as group:
+        raise _first(group) from None
     deadline = time.monotonic() + 0.5
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and (not thread.daemon or thread.name.startswith("spellbook-")):
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
                 _leave(0)
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return what went wrong first, out of the groups that tasks make of it: a stream that is closed, say."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _leave(code: int) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -45,7 +46,8 @@ def adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations]
 
     def add(tool: Callable[..., str], title: str, annotations: ToolAnnotations) -> None:
         # One text for the model; a structured copy would cost its tokens twice.
-        mcp.add_tool(told(tool), title=title, annotations=annotations, structured_output=False)
+        described = inspect.getdoc(tool)  # without its indentation, which costs tokens
+        mcp.add_tool(told(tool), title=title, description=described, annotations=annotations, structured_output=False)
 
     return add
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from spellbook import disk, names
 from spellbook.errors import VaultNotFound
 from spellbook.notes import Fault, Stamp
+from spellbook.text import is_whole
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -104,18 +105,10 @@ def _look_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]
     status = entry.stat()
     if not stat.S_ISREG(status.st_mode):
         return None
-    if not path.isascii() and not _is_utf8(path):
+    if not is_whole(path):
         faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
         return None
     return stamp_of(status)
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def shown(path: str) -> str:

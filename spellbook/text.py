@@ -1,0 +1,85 @@
+"""
+Text that is handed in: whole characters alone. The one rule for tools, commands and Python.
+
+Half of a character (an unpaired surrogate, which JSON can spell, or a byte of
+an argument that is not UTF-8) is in no file and no index, so a call that holds
+one is refused instead of being answered with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from functools import wraps
+from types import FunctionType
+from typing import Any, TypeVar
+
+from spellbook.errors import InvalidInput
+
+C = TypeVar("C", bound=type)
+
+
+def is_whole(text: str) -> bool:
+    """Say whether a text can be written as UTF-8."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check(value: object, name: str = "") -> None:
+    """
+    Raise InvalidInput if a text anywhere in `value`, lists and mappings of any depth, is not whole; it names the argument.
+
+    `name` is what the value is called; without one, a mapping's keys name its values.
+    """
+    todo = [(name, value)]
+    while todo:
+        place, one = todo.pop()
+        if isinstance(one, str):
+            if not is_whole(one):
+                raise InvalidInput(*_refusal(place, one))
+        elif isinstance(one, Mapping):
+            for key, held in one.items():
+                if isinstance(key, str) and not is_whole(key):
+                    raise InvalidInput(*_refusal(f"A key of {place}" if place else "The name of an argument", key))
+                todo.append((f"{place}.{key}" if place else str(key), held))
+        elif isinstance(one, list | tuple | Set):
+            todo += [(f"{place}[{number}]", held) for number, held in enumerate(one)]
+
+
+def _refusal(place: str, text: str) -> tuple[str, str]:
+    at, letter = next((at, letter) for at, letter in enumerate(text) if not is_whole(letter))
+    what = f"the byte 0x{ord(letter) - 0xDC00:02x}" if 0xDC80 <= ord(letter) <= 0xDCFF else f"half a character, \\u{ord(letter):04x},"
+    return f"{place or 'The text'} is not valid Unicode: {what} is at position {at}.", "Give it as UTF-8; nothing was done."
+
+
+def door(**paths: str) -> Callable[[C], C]:
+    """
+    Check the arguments of every public method of a class.
+
+    `paths` names, by method, the argument that is a path outside of the vault: such a name may be any bytes.
+    """
+
+    def decorate(cls: C) -> C:
+        for name, function in list(vars(cls).items()):
+            if name[0] != "_" and isinstance(function, FunctionType):
+                setattr(cls, name, _checked(function, paths.get(name, "")))
+        return cls
+
+    return decorate
+
+
+def _checked(function: FunctionType, path: str) -> Callable[..., Any]:
+    names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
+
+    @wraps(function)
+    def run(self: object, *args: object, **kwargs: object) -> object:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        given.pop(path, None)
+        check(given)
+        return function(self, *args, **kwargs)
+
+    return run
