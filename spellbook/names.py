@@ -15,6 +15,9 @@ MOST_NUMBER = 10_000
 """How many files of one name there may be, numbered."""
 
 DEVICES = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(?= *(\.|$))")
+_MOST_STORED, _MOST_PATH = 255, 4_000
+"""Bytes that a file's name has at most on Linux and macOS, and a whole path without the folder of the vault (PATH_MAX is 4,096)."""
+
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
 _EDGES = " .-~"
 _JOINER = "\u200d"
@@ -38,6 +41,14 @@ def forbidden(name: str) -> str:
     """Return the first letters of a name that some system, Obsidian or its links cannot hold, "" if there are none."""
     found = _FORBIDDEN.search(name)
     return found[0] if found else ""
+
+
+def is_too_long(path: str) -> bool:
+    """Say whether a path, or the name of a file or folder in it, has more bytes than systems store."""
+    if len(path) * 4 <= _MOST_STORED:  # of the longest letters
+        return False
+    sizes = [len(part.encode("utf-8", "surrogatepass")) for part in path.split("/")]
+    return max(sizes) > _MOST_STORED or sum(sizes) + len(sizes) > _MOST_PATH
 
 
 def safe_parts(folder: str) -> list[str]:

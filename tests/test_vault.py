@@ -218,10 +218,11 @@ def test_a_name_spelled_otherwise_is_not_that_file(notes, vault, write_note):
 @pytest.mark.parametrize(
     "path",
     ["", "..", "../a.md", "a/../../b.md", "a/./b.md", "/etc/passwd", "//host/share/a.md", "\\\\host\\a.md", "C:\\a.md", "c:a.md", "~/a.md",
-     "a\0.md", "con.md", "a/NUL.md", "aux", "com1.txt", "LPT9/a.md", "conin$.md", "a//b.md", "a/", "out/a.md", "out.md"],
+     "a\0.md", "con.md", "a/NUL.md", "aux", "com1.txt", "LPT9/a.md", "conin$.md", "a//b.md", "a/", "out/a.md", "out.md",
+     "가" * 90 + ".md", "a/" * 2_500 + "a.md"],
 )  # fmt: skip
 def test_no_path_leaves_the_vault(notes, vault, tmp_path, path):
-    """Absolute paths, `..`, drive letters, NUL, device names and links that lead out are PATH_OUTSIDE_VAULT to every verb."""
+    """Absolute paths, `..`, drive letters, NUL, device names, names too long for a disk and links that lead out are PATH_OUTSIDE_VAULT to every verb."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.md").write_text("x")
     (vault / "out").symlink_to(tmp_path / "elsewhere")

@@ -141,6 +141,8 @@ class Folder:
         elsewhere = path.startswith(("\\", "~")) or re.match(r"[A-Za-z]:", path) or any(map(names.DEVICES.match, parts))
         if leaves or not self.holds(path) or (elsewhere and (os.name == "nt" or not (known or os.path.lexists(self.root / path)))):
             raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
+        if names.is_too_long(path) and not os.path.lexists(self.root / path):
+            raise PathOutsideVault(f"{path[:60]!r}… is longer than any disk can store.", "Use a shorter name.")
         return self.root.joinpath(*parts)
 
     def admitted(self, path: str) -> Path:
