@@ -79,7 +79,7 @@ def hits(texts, names):
 NAMES = st.tuples(HOSTILE, st.one_of(st.none(), HOSTILE, HOSTILE.map("https://x".__add__)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(HOSTILE, NAMES), min_size=1, max_size=4), st.sampled_from([120, 400, 20_000]))
 def test_no_text_passes_for_a_hit(given, most):
     """Of whatever notes are made, an answer has the hits that were found, in order, each with its id and its own text, and no other line."""
@@ -110,7 +110,7 @@ def test_no_text_passes_for_a_hit(given, most):
     assert estimate_tokens("\n".join([*lines, *quoted(answer)])) <= most
 
 
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE), min_size=1, max_size=4), st.sampled_from([60, 20_000]))
 def test_no_text_passes_for_a_chunk(given, most):
     """The same of a note that is read, with what is around it, of a topic, and of what is named where nothing was found."""
@@ -170,8 +170,9 @@ FORGERY = re.compile(r"\s*(?:\d+\. \[7\.77\]|\(index: FORGED|FORGED|id: FORGED)"
 
 
 @pytest.fixture
-def hostile(vault: Path) -> Path:
+def hostile(vault: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Notes whose text, names and labels all forge lines."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     said = json.dumps(f"x{EVIL}")
     write = note_writer(vault)
     labels = dict.fromkeys(("title", "topic", "category", "description"), said) | {
