@@ -160,8 +160,9 @@ def test_ids_in_notes_and_settings_reach_their_notes(book, vault, write_note, ha
     assert book.check().golden_failed == ()
 
 
-def test_both_doors_say_what_was_erased(book, vault, keys, hall):
+def test_both_doors_say_what_was_erased(book, vault, keys, hall, monkeypatch):
     """The tool and the command answer with the same fields."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     shown = json.loads(spellbook("--vault", vault, "erase", "ops/keys", "--json").stdout)
     told = talk(book, lambda agent: agent.json("erase", chunk_id="01HALL"))
     assert (shown["erased"], told["erased"]) == ("the note Keys (3 sections)", "the note Hall")
