@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from spellbook.printing import one_line
+from spellbook.quoting import one_line
 
 if TYPE_CHECKING:
     from spellbook.sync import Progress

@@ -317,7 +317,7 @@ class Spellbook:
         return self._known(lambda: write.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False) -> write.Erased:
-        """Erase a chunk, or a note by its path, into the trash; see `write.erase`."""
+        """Erase a note, by its id or path, or one section, by its own id, into the trash; see `write.erase`."""
         from spellbook import write
 
         return self._known(lambda: write.erase(self.index, id, hard=hard))

@@ -194,7 +194,8 @@ def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_Note], list[
             note = Note(found.path, "", found.meta, 0, 0, ())
             if found.path not in notes or found.ordinal < notes[found.path][0]:
                 lacks = tuple(name for name in ("topic", "questions") if not getattr(note, name))
-                notes[found.path] = found.ordinal, _Note(Place.of(found), note.kind == "memory", note.questions, lacks)
+                place = replace(Place.of(found), id=found.note)
+                notes[found.path] = found.ordinal, _Note(place, note.kind == "memory", note.questions, lacks)
             if piece := Piece.of(found, note):
                 pieces.append((found.path, found.ordinal, piece))
     listed = [note for _, (_, note) in sorted(notes.items())]

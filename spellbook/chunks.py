@@ -27,6 +27,8 @@ _MOST_PATH = 64
 _MOST_KEYWORDS = 48
 _MOST_BEFORE = 64
 _OVERLAP = 48
+_MOST_SUFFIX = 200
+"""Letters of a heading that an id takes: an id stands in every answer that names its chunk."""
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
 # All but a blank, a line end and an empty line; a set first, which is looked for several times as fast as alternatives are.
 _WIDE = re.compile(r"\s(?:(?<= )\s+|(?<=[^ \n])\s*|(?<=\n)(?:\n?[^\S\n]|\n\n)\s*)")
@@ -38,7 +40,9 @@ class Chunk(NamedTuple):
     """
     One section of a note, or a part of a long one.
 
-    `suffix` added to the note's id is the chunk's id. `heading` is the path of
+    `suffix` added to the note's id is the chunk's id: `#` and the anchor of its
+    section, a bare `#` for what stands above the first `##`, and `~2`, `~3` for
+    later parts of one section. `heading` is the path of
     headings below the title. `line` and `end_line` are 1-based lines of the
     file, the first and last with text; `start` and `end` are characters of
     `Note.text`. `lead` and `tail` are what must stand around `text` to read it
@@ -75,7 +79,7 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
     for section in _sections(note, source):
-        suffix = _unique(f"#{slug(section.top.text)}", seen) if section.top else ""
+        suffix = _unique(f"#{slug(section.top.text)[:_MOST_SUFFIX]}", seen) if section.top else "#"
         parts = page.parts(section)
         starts = [part.start for part in parts]
         placed = zip(parts, [None, *parts[:-1]], _paths(section, offsets, starts), page.labels(section, starts), strict=True)

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
+from spellbook.quoting import one_line
+
 _UNITS = (
     "%|‰|°[CF]?|[kKMGTP]i?[bB]|[kKMGTP]bps|[kmg]?Hz|bytes?|bits?|tokens?|times|percent|dollars?|euros?|won|usd|eur|krw"
     "|ms|µs|us|ns|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|days?|weeks?|months?|years?|am|pm|[kcm]?m|[km]?g"
@@ -43,7 +45,7 @@ _MOST_LINES = 200
 
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
     """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines of it."""
-    found = list(unified_diff(before.splitlines(), after.splitlines(), a, b, lineterm="", n=1))
+    found = list(unified_diff(before.splitlines(), after.splitlines(), one_line(a), one_line(b), lineterm="", n=1))
     more = [f"… {len(found) - _MOST_LINES} more lines"] if len(found) > _MOST_LINES else []
     return "\n".join([*found[:_MOST_LINES], *more])
 

@@ -109,7 +109,10 @@ def _condition(name: str, value: object) -> Condition:
 
 
 def _bare(key: str, value: object) -> object:
-    return value.lstrip("#") if key == "tags" and isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    # The id of what a note begins with, as a hit names it, is that of the note and a `#`.
+    return value.lstrip("#") if key == "tags" else value.removesuffix("#") if key == "id" else value
 
 
 def _importance(value: object) -> float:

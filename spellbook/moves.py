@@ -244,10 +244,14 @@ def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, st
     vault = index.vault
     source, target = old.rstrip("/"), new.rstrip("/")
     if not os.path.lexists(vault.locate(source)):
-        found = index.catalog.note(old)
+        found = index.catalog.meant(old)
         if not found:
             raise MemoryNotFound(f"There is nothing at {old[:200]!r}.", "Give the path of a note or a folder in the vault, or a note's id.")
         source = found[0].path
+        if len(found) < len(index.catalog.at(source)):
+            raise InvalidInput(
+                f"{old[:200]!r} is one section of {source}.", f"Move the note, {found[0].note!r:.200}, or its folder; nothing was moved."
+            )
     is_note = names.is_note(source) and not vault.locate(source).is_dir()
     if target in {"", "."}:
         target = source.rpartition("/")[2]

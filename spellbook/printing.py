@@ -1,14 +1,13 @@
 """
 What the command line prints: answers and tables, for people; one JSON object for programs.
 
-Nothing that a note or a file's name holds commands the terminal.
+Nothing that a note or a file's name holds commands the terminal, and every line of a note's text is marked as one: by `>`
+(see `quoting`), or by the first letter of a line of a difference.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import json
-import re
 import shutil
 import sys
 import unicodedata
@@ -17,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
+
+from spellbook.quoting import exact, flat, json_of, one_line, plain, quoted
 
 if TYPE_CHECKING:
     from spellbook.broken import Offer
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from spellbook.sync import Report
     from spellbook.why import Explanation, Row
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Letters that move the cursor, colour the terminal or turn the reading order, and half letters; not tab and line feed."""
-
 _MOST_COLUMNS = 100
 _MOST_PLACE = 48
 _MOST_PARTS = 3
@@ -47,21 +45,6 @@ _MOST_NEAR = 20
 def as_json(value: Any) -> None:
     """Print `value` as one JSON object."""
     click.echo(json_of(value))
-
-
-def json_of(value: Any) -> str:
-    """Return `value` as one line of JSON."""
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def plain(text: str) -> str:
-    """Return the text of a note, without what would command the terminal."""
-    return _CONTROL.sub(lambda letter: letter[0].encode("unicode_escape").decode(), text)
-
-
-def one_line(text: str) -> str:
-    """Return a text as part of one line of output: a file's name may hold anything."""
-    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def counted(number: int, noun: str) -> str:
@@ -79,23 +62,23 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
     if not found.hits:
         click.echo("Nothing found." if not found.perhaps else "Nothing surely answers this. What comes nearest:", err=True)
     for hit in found.perhaps:
-        click.echo(f"{hit.score:.2f}  {one_line(_titles(hit))}  {_place(hit)}", err=True)
+        click.echo(f"{hit.score:.2f}  {_titles(hit)}  {_place(hit)}", err=True)
     if found.index.pending and not by_words:
         click.echo(f"{found.index.pending} texts are not embedded yet: `spellbook reindex` does it.", err=True)
     if found.index.degraded:
-        click.echo(f"Degraded: {found.index.reason}", err=True)
+        click.echo(f"Degraded: {one_line(found.index.reason)}", err=True)
 
 
 def _hit(hit: Hit) -> None:
     from spellbook.packing import why
 
-    click.echo(f"{hit.score:.2f}  {click.style(one_line(_titles(hit)), bold=True)}")
-    click.echo(f"      {click.style(_place(hit), fg='cyan')}  {one_line(hit.id)}")
+    click.echo(f"{hit.score:.2f}  {click.style(_titles(hit), bold=True)}")
+    click.echo(f"      {click.style(_place(hit), fg='cyan')}  {_name(hit.id)}")
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:6]:
-        click.echo(f"      {plain(line[:200])}")
+        click.echo(f"      {quoted(line[:200])}")
     if len(lines) > 6:
-        click.echo(f"      … {len(lines) - 6} more lines: spellbook show {one_line(hit.id)}")
+        click.echo(f"      … {len(lines) - 6} more lines: spellbook show {_name(hit.id)}")
     click.echo(click.style(f"      {why(hit)}", dim=True))
     click.echo()
 
@@ -118,7 +101,7 @@ def explanation(given: Explanation) -> None:
         adjusted = sum(one["share"] for one in each.adjustments)
         sure = "" if each.evidence is None else f"{each.evidence:.2f}"
         click.echo(f"{each.place or '-':>3}  {each.score:5.2f} = {shares[0]} + {shares[1]} + {adjusted:+8.2f}   {sure:>4}")
-        click.echo(f"     {click.style(_place(each), fg='cyan')}  {one_line(_titles(each))}")
+        click.echo(f"     {click.style(_place(each), fg='cyan')}  {_titles(each)}")
         for one in each.adjustments:
             click.echo(f"     {one['share']:+.2f} {one_line(one['reason'])}")
         if each.words or each.lacks:
@@ -126,7 +109,7 @@ def explanation(given: Explanation) -> None:
         if each.place is None:
             click.echo(f"     no hit: {one_line(each.verdict)}")
     if given.index["degraded"]:
-        click.echo(f"Degraded: {given.index['reason']}", err=True)
+        click.echo(f"Degraded: {one_line(given.index['reason'])}", err=True)
 
 
 def _share(each: Row, leg: str) -> str:
@@ -145,19 +128,19 @@ def chunks(found: Sequence[Found]) -> None:
     """Print the chunks of a note."""
     click.echo(click.style(_place(found[0]), bold=True))
     for chunk in found:
-        click.echo(click.style(f"-- {one_line(chunk.id)}  {chunk.hash}", dim=True))
-        click.echo(plain(chunk.text.rstrip()))
+        click.echo(click.style(f"-- {_name(chunk.id)}  {chunk.hash}", dim=True))
+        click.echo(quoted(chunk.text.rstrip()))
 
 
 def around(near: Around) -> None:
     """Print what links to a note, and what has to do with it, a line each."""
-    linked = [(f"{each.path}:{', '.join(map(str, each.lines))}", each.title) for each in near.backlinks]
-    related = [(each.path, f"{each.title} ({'; '.join(each.why)})") for each in near.related]
+    linked = [(f"{each.path}:{', '.join(map(str, each.lines))}", flat(each.title)) for each in near.backlinks]
+    related = [(each.path, f"{flat(each.title)} ({flat('; '.join(each.why))})") for each in near.related]
     for heading, listed in (("Linked from", linked), ("Related", related)):
         if listed:
             click.echo(f"\n{click.style(heading, bold=True)}")
         for place, said in listed[:_MOST_NEAR]:
-            click.echo(f"  {click.style(one_line(place), fg='cyan')}  {one_line(said)}")
+            click.echo(f"  {click.style(one_line(place), fg='cyan')}  {said}")
         if len(listed) > _MOST_NEAR:
             click.echo(f"  … {len(listed) - _MOST_NEAR} more: --json lists them")
 
@@ -165,7 +148,7 @@ def around(near: Around) -> None:
 def pointers(found: Sequence[Found]) -> None:
     """Print where chunks stand, a line each."""
     for chunk in found:
-        click.echo(f"{_place(chunk)}  {one_line(_titles(chunk))}  {one_line(chunk.id)}")
+        click.echo(f"{_place(chunk)}  {_titles(chunk)}  {_name(chunk.id)}")
 
 
 def contents(listed: Sequence[Category], about: Callable[[Topic], About]) -> None:
@@ -297,7 +280,7 @@ def status(state: Mapping[str, Any]) -> None:
         "watched": "yes" if state["watched"] else f"no{_why_not(state)}: every command looks for itself",
         **({"open in": _processes(state["processes"])} if state["processes"] else {}),
         "snapshots": _snapshots(state["snapshots"]),
-        "categories": ", ".join(f"{name} {count}" for name, count in state["categories"].items()) or "none",
+        "categories": ", ".join(f"{flat(name)} {count}" for name, count in state["categories"].items()) or "none",
         **({"texts": f"{state['embedded']} embedded, {state['reused']} taken from the cache in 30 days"} if state["embedded"] else {}),
         **({"answers": _timings(state["timings"])} if state["timings"] else {}),
     }
@@ -305,9 +288,9 @@ def status(state: Mapping[str, Any]) -> None:
         click.echo(f"{name:<11} {value}")
     for fault in state["faults"]:
         place = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
-        click.echo(f"to mend     {one_line(place)}: {fault['reason']}")
+        click.echo(f"to mend     {one_line(place)}: {one_line(fault['reason'])}")
     if "warning" in state:
-        click.echo(f"warning     {state['warning']}")
+        click.echo(f"warning     {one_line(state['warning'])}")
 
 
 # -- a check
@@ -439,11 +422,16 @@ class _At(Protocol):
 
 
 def _place(at: _At) -> str:
-    return one_line(f"{at.path}:{at.line}")
+    return f"{_name(at.path)}:{at.line}"
+
+
+def _name(text: str) -> str:
+    """An id or a path; blanks in it must not look like those between columns."""
+    return exact(text) if "  " in text else one_line(text)
 
 
 def _titles(at: _At) -> str:
-    return " > ".join(filter(None, (at.title, at.heading)))
+    return flat(" > ".join(filter(None, (at.title, at.heading))))
 
 
 def _row(place: str, text: str, width: int = 32) -> str:

@@ -220,7 +220,7 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
     clone of the vault.
     """
     lives = {**HALF_LIVES, **half_lives}
-    successors = {str(old): each for each in candidates for old in _listed(each.found.meta.get("supersedes"))}
+    successors = {str(old).removesuffix("#"): each for each in candidates for old in _listed(each.found.meta.get("supersedes"))}
     for each in candidates:
         found, base = each.found, each.score
         if not base:

@@ -12,6 +12,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from spellbook import edits, moves, sync
 from spellbook.differences import unified
@@ -19,6 +20,7 @@ from spellbook.errors import Conflict, MemoryNotFound, UnreadableNote
 from spellbook.index import Index
 from spellbook.journal import Entry, Trace
 from spellbook.notes import parse
+from spellbook.quoting import one_line
 from spellbook.vault import TRASH, digest
 from spellbook.write import with_vectors
 
@@ -82,7 +84,7 @@ def _moved_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool
                 pass
         return Undone(entry, (), "", index.catalog.generation)
     done = moves.move(index, new, old, dry_run=dry_run, undoes=entry)
-    renamed = [f"rename from {before}\nrename to {after}" for before, after in done.moved]
+    renamed = [f"rename from {one_line(before)}\nrename to {one_line(after)}" for before, after in done.moved]
     paths = dict.fromkeys([*(path for pair in done.moved for path in pair), *(each.path for each in done.changed)])
     return Undone(entry, tuple(paths), "\n".join([*renamed, *(each.difference for each in done.changed)]), done.generation)
 
@@ -116,13 +118,14 @@ def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
         made = journal.made(name)
         is_cut = made is not None and made.verb in {"erase", "merge", "undo"} and any(each.before and each.after for each in made.traces)
         return made if is_cut and made and not made.is_undone else None, [name]
-    for entry in journal.entries():
-        if entry.verb != "erase" or entry.is_undone:
-            continue
+    erased = [entry for entry in journal.entries() if entry.verb == "erase" and not entry.is_undone]
+    # A section that was erased alone, by its id now or in earlier versions, else the note that it went with.
+    names = dict.fromkeys((name, "#~".join(name.rsplit("~", 1)), name.rpartition("#")[0] or name))
+    for wanted, entry in product(names, erased):
         trash = {each.after: each.path for each in entry.traces if each.before is None}
-        if entry.what == name:
+        if entry.what == wanted:
             return entry, list(trash.values())
-        gone = next((each for each in entry.traces if each.after is None and name in {each.path, each.path.removesuffix(".md")}), None)
+        gone = next((each for each in entry.traces if each.after is None and wanted in {each.path, each.path.removesuffix(".md")}), None)
         if gone is not None and gone.before in trash:
             return None, [trash[gone.before]]
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")

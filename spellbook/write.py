@@ -24,6 +24,7 @@ from spellbook.filters import conditions, fold
 from spellbook.index import Index
 from spellbook.memory import BROKEN, Findings, Memory, metadata
 from spellbook.notes import MERGED, Note, Stamp, parse
+from spellbook.quoting import flat
 from spellbook.search import Searcher
 from spellbook.vault import digest
 
@@ -63,7 +64,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A note that was written: the id of its first chunk, its path, and the generation that has it."""
+    """A note that was written: its id, its path, and the generation that has it."""
 
     chunk_id: str
     path: str
@@ -93,7 +94,11 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Revised:
-    """A note that was changed, the change as a unified difference, and the hash that the section has now."""
+    """
+    A section or a note that was changed: its id, the change as a unified difference, and its hash now.
+
+    The hash of a note of several sections is the first 16 digits of its file's sha256.
+    """
 
     chunk_id: str
     path: str
@@ -104,8 +109,9 @@ class Revised:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was erased: ids of chunks, and where it can be found again, "" for what was deleted for good."""
+    """What was `erased`, in words; ids of its chunks, and where in the trash it lies, nothing for what was deleted for good."""
 
+    erased: str
     chunk_ids: tuple[str, ...]
     trash: tuple[str, ...]
     generation: int
@@ -150,8 +156,7 @@ def write(
 
 
 def _written(index: Index, path: str, draft: _Draft) -> Written:
-    found = index.catalog.at(path)
-    return Written(found[0].id if found else path, path, index.catalog.generation, not draft.vectors)
+    return Written(index.catalog.where_is(path) or path, path, index.catalog.generation, not draft.vectors)
 
 
 def duplicates(index: Index, searcher: Searcher, memory: Memory) -> list[Duplicate]:
@@ -224,13 +229,13 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
     """
     changes = _sensible(asked)
     for _ in range(_TRIES):
-        found = resolve(index, id)
+        found, is_note = resolve(index, id), bool(index.catalog.note(id))
         data = index.vault.read(found.path)[0]
         note = parse(found.path, data)
-        text = _with_meta(found.path, note, _revised(index, id, found, (note, digest(data)), asked), changes)
+        text = _with_meta(found.path, note, _revised(index, found, (note, digest(data)), asked, is_note=is_note), changes)
         difference = unified(note.text, text, f"a/{found.path}", f"b/{found.path}")
         if asked.dry_run or text == note.text:
-            return Revised(found.id, found.path, index.catalog.generation, difference, found.hash)
+            return _told_of(index, found, data, difference, is_note=is_note)
         try:
             with index.vault.change("revise", id):
                 index.vault.write(found.path, note.encode(text), digest(data))
@@ -238,9 +243,7 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
             continue  # changed in this very moment: look again whether the parts overlap
         sync.some(index, [found.path])
         with_vectors(index, found.path)
-        after = index.catalog.at(found.path)
-        now = next((each for each in after if each.ordinal == found.ordinal), found)
-        return Revised(now.id, found.path, index.catalog.generation, difference, now.hash)
+        return _told_of(index, found, note.encode(text), difference, is_note=is_note)
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 
@@ -263,21 +266,28 @@ def _sensible(asked: Revision) -> dict[str, Any]:
     return changes
 
 
-def _revised(index: Index, id: str, found: Found, read: tuple[Note, str], asked: Revision) -> str:
-    """Return the text of a note, that was `read` with the sha256 of its file, with one section as it is `asked`."""
+def _told_of(index: Index, found: Found, data: bytes, difference: str, *, is_note: bool) -> Revised:
+    """Say of a chunk, or its whole note, whose file holds `data` now, what was changed."""
+    after = index.catalog.at(found.path)
+    now = next((each for each in after if each.ordinal == found.ordinal), found)
+    hash = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
+    return Revised(now.note if is_note else now.id, found.path, index.catalog.generation, difference, hash)
+
+
+def _revised(index: Index, found: Found, read: tuple[Note, str], asked: Revision, *, is_note: bool) -> str:
+    """Return the text of a note, that was `read` with the sha256 of its file, with one section or all of it as it is `asked`."""
     note, sha256 = read
     siblings = index.catalog.at(found.path)
-    names_section = len(siblings) == 1 or any(each.id == id for each in siblings)
-    if asked.content is not None and not names_section:
+    if asked.content is not None and is_note and len(siblings) > 1:
         raise InvalidInput(
-            f"{id!r} is a note of {len(siblings)} sections, and the content is for one.",
-            f"Name the section, {found.id!r} say; nothing was changed.",
+            f"{found.note!r:.200} is a note of {_sections(siblings)} sections, and the content is for one.",
+            f"Name the section: {found.id!r:.300} is the first; nothing was changed.",
         )
     if asked.content is not None:
         return edits.rewrite(note, _piece(index, note, found, asked.expected_hash, sha256), asked.content)
     if asked.expected_hash:
         _piece(index, note, found, asked.expected_hash, sha256)
-    start, end = _span(index, note, found if names_section else None)
+    start, end = (note.body_at, len(note.text)) if is_note else _span(index, note, found)
     if asked.append is not None:
         return edits.appended(note, start, end, asked.append)
     if asked.replace is not None:
@@ -285,11 +295,9 @@ def _revised(index: Index, id: str, found: Found, read: tuple[Note, str], asked:
     return note.text
 
 
-def _span(index: Index, note: Note, found: Found | None) -> tuple[int, int]:
-    """Return from which character to which a section stands in the file as it is now, all its parts; of None, the body."""
-    suffix = _suffix(index, found) if found else ""
-    if not suffix:
-        return note.body_at, len(note.text)
+def _span(index: Index, note: Note, found: Found) -> tuple[int, int]:
+    """Return from which character to which a section stands in the file as it is now, all its parts."""
+    suffix = found.suffix
     parts = [each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == suffix or each.suffix.startswith(f"{suffix}~")]
     if not parts:
         raise Conflict(f"{note.path}: the section {suffix} is not there any more.", "Read the note again; nothing was written.")
@@ -298,23 +306,37 @@ def _span(index: Index, note: Note, found: Found | None) -> tuple[int, int]:
 
 def erase(index: Index, id: str, *, hard: bool = False) -> Erased:
     """
-    Erase one chunk, or a whole note if `id` names the note and none of its chunks, or it has no other chunk.
+    Erase a note, named by its id or path, or one chunk, named by its own id; the only chunk of a note is the note.
 
     What is erased goes to the trash unless `hard`. One section of a longer
     note is cut out of it, and kept in the trash as a file of its own.
     """
-    found = resolve(index, id)
+    found, is_note = resolve(index, id), bool(index.catalog.note(id))
     siblings = index.catalog.at(found.path)
-    if len(siblings) == 1 or all(each.id != id for each in siblings):
-        with index.vault.change("erase", id, for_good=hard):
+    if is_note or len(siblings) == 1:
+        with index.vault.change("erase", id if is_note else found.note, for_good=hard):
             [kept] = _remove(index, [found.path], hard)
-        gone = tuple(each.id for each in siblings)
+        gone, said = siblings, f"the note {flat(found.title)}"
+        said += f" ({_sections(siblings)} sections)" if _sections(siblings) > 1 else ""
     else:
-        kept, gone = _erase_section(index, found, hard), (found.id,)
+        kept, gone, said = _erase_section(index, found, hard), [found], _place_of(found, siblings)
     sync.some(index, [found.path])
     if not hard:
         with_vectors(index, found.path)
-    return Erased(gone, (kept,) if kept else (), index.catalog.generation)
+    return Erased(said, tuple(each.id for each in gone), (kept,) if kept else (), index.catalog.generation)
+
+
+def _sections(siblings: Sequence[Found]) -> int:
+    return len({each.suffix.partition("~")[0] for each in siblings})
+
+
+def _place_of(found: Found, siblings: Sequence[Found]) -> str:
+    """Say what a chunk is of its note: a section, what stands above the first one, or a part of either."""
+    section = found.suffix.partition("~")[0]
+    parts = [each for each in siblings if each.suffix.partition("~")[0] == section]
+    name = f"the section {flat(parts[0].heading or section[1:])}" if section != "#" else "the text above the first section"
+    part = f"part {1 + parts.index(found)} of {len(parts)} of " if len(parts) > 1 else ""
+    return f"{part}{name} of {flat(found.title)}"
 
 
 def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = False) -> Erased:
@@ -323,9 +345,11 @@ def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = 
     if not found:
         raise MemoryNotFound(f"There is no topic {topic!r:.200}.", "get_index lists the topics.")
     paths = list(dict.fromkeys(each.path for each in found))
-    with index.vault.change("erase", "/".join(filter(None, (category, topic))), for_good=hard):
+    name = "/".join(filter(None, (category, topic)))
+    with index.vault.change("erase", name, for_good=hard):
         kept = _remove(index, paths, hard)
-    return Erased(tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
+    said = f"the topic {flat(name)} ({len(paths)} note{'s' * (len(paths) != 1)})"
+    return Erased(said, tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
 
 
 def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
@@ -346,17 +370,13 @@ def resolve(index: Index, id: str) -> Found:
     """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
     if len(id) > _MOST_ID:
         raise MemoryNotFound(f"There is no memory {id[:80]!r}….", "Search for it: ids are in every hit.")
-    for at in [len(id), *(i for i in range(len(id) - 1, 0, -1) if id[i] in "#~")]:
-        found = index.catalog.note(id[:at])
-        chunk = next((each for each in found if each.id == id), None)
-        if chunk is None and found and at == len(id):
-            chunk = found[0]
-        if chunk:
-            return chunk
-    if into := _merged_into(index, id.partition("#")[0]):
+    if found := index.catalog.meant(id):
+        return found[0]
+    name = id.rpartition("#")[0] or id
+    if into := _merged_into(index, name):
         raise MemoryNotFound(f"{id[:200]!r} was merged into {into.path}.", f"Look at {into.note}, which says what it said.")
     for fault in index.catalog.notes.faults():
-        named = fault.path.removesuffix(".md") in {id.removesuffix(".md"), id.partition("#")[0]}
+        named = fault.path.removesuffix(".md") in {id.removesuffix(".md"), name.removesuffix(".md")}
         if named and index.catalog.where_is(fault.path) is None:
             place = f"{fault.path}, line {fault.line}" if fault.line else fault.path
             raise MemoryNotFound(f"{place}: {fault.reason}.", "The file cannot be read as a note until that is mended.")
@@ -373,7 +393,7 @@ def _merged_into(index: Index, name: str) -> Found | None:
 
 def chunks_of(index: Index, id: str) -> list[Found]:
     """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
-    return index.catalog.note(id) or [resolve(index, id)]
+    return index.catalog.note(id) or [resolve(index, id)]  # which says what is wrong with an id that means nothing
 
 
 def with_vectors(index: Index, path: str) -> None:
@@ -406,18 +426,13 @@ def _erase_section(index: Index, found: Found, hard: bool) -> str | None:
 
 def _piece(index: Index, note: Note, found: Found, expected: str | None, sha256: str) -> Chunk:
     """The section of the file as it is now that the caller means."""
-    suffix = _suffix(index, found)
-    piece = next((each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == suffix), None)
+    piece = next((each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == found.suffix), None)
     seen = expected or hash_of(found.text)
     is_same = piece is not None and (hash_of(piece.text) == seen[:16] or (len(seen) >= 16 and bool(expected) and sha256.startswith(seen)))
     if piece is None or not is_same:
         sync.some(index, [found.path])
         raise Conflict(f"{found.path}: the section {found.id} was changed meanwhile.", "Read it again and repeat; nothing was written.")
     return piece
-
-
-def _suffix(index: Index, found: Found) -> str:
-    return found.id.removeprefix(index.catalog.where_is(found.path) or "")
 
 
 def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -> str:

@@ -56,9 +56,9 @@ def test_topics_are_read_in_order_by_name_or_with_their_category(book, write_not
     write_note("a.md", "## One\n\nx\n\n## Two\n\ny", topic="t", category="project")
     write_note("b.md", "z", topic="t", category="decision")
     write_note("c/d/e.md", "w")
-    assert [found.id for found in book.topic("t")] == ["a#one", "a#two", "b"]
-    assert [found.id for found in book.topic("decision/t")] == ["b"]
-    assert [found.id for found in book.topic("c/d")] == ["c/d/e"]
+    assert [found.id for found in book.topic("t")] == ["a#one", "a#two", "b#"]
+    assert [found.id for found in book.topic("decision/t")] == ["b#"]
+    assert [found.id for found in book.topic("c/d")] == ["c/d/e#"]
     assert {(topic.category, topic.topic, topic.notes, topic.chunks) for topic in book.topics()} == {
         ("project", "t", 1, 2),
         ("decision", "t", 1, 1),

@@ -371,7 +371,7 @@ def test_it_is_told_as_plain_data(book: Spellbook, vault: Path, memory: Write) -
     assert told["ok"] is False
     assert told["golden_failed"][0]["unknown"] == ["nowhere"]
     assert told["contradictions"][0]["parts"] == [["… kept for 30 days", "… kept for 14 days"]]
-    assert told["duplicates"][0]["chunks"][0] == {"id": "c", "path": "c.md", "line": 5, "title": "c", "heading": ""}
+    assert told["duplicates"][0]["chunks"][0] == {"id": "c#", "path": "c.md", "line": 5, "title": "c", "heading": ""}
     assert told["missed"][0]["question"] == "qwerty"
     assert told["unlabelled"][0]["lacks"] == ["questions"]
     assert told["index"]["degraded"] is False

@@ -2,7 +2,7 @@
 chunks.cut: a note in, its sections out.
 
 `cases/NAME.md` is a note, byte for byte; `cases/NAME.txt` what it is cut into,
-a line a chunk: the file's lines, the suffix of the id (`-` for none), the
+a line a chunk: the file's lines, the suffix of the id, the
 heading path, how its text begins, and behind `+` what else is shown before and
 after it. A line with `!` is a fault.
 """
@@ -47,7 +47,7 @@ def row(chunk: Chunk) -> str:
     begins = ascii_safe(next((line.strip() for line in lines(chunk.text) if line.strip()), ""))
     around = [ascii_safe(" / ".join(part.strip() for part in lines(each))) for each in (chunk.lead, chunk.tail)]
     added = f" + {around[0]} … {around[1]}".rstrip() if any(around) else ""
-    return f"{chunk.line}-{chunk.end_line} {chunk.suffix or '-'} [{' > '.join(chunk.heading)}] {begins[:60]}".rstrip() + added
+    return f"{chunk.line}-{chunk.end_line} {chunk.suffix} [{' > '.join(chunk.heading)}] {begins[:60]}".rstrip() + added
 
 
 def ascii_safe(text: str) -> str:

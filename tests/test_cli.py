@@ -552,14 +552,18 @@ def test_scribe_twice(vault: Path) -> None:
 
 
 def test_erase(notes: Path) -> None:
-    """A chunk, a note and a topic go to the trash, or with --hard for good."""
-    assert ".trash/ops/" in spellbook("--vault", notes, "erase", "ops/tokens#where").stdout
+    """A section, a note and a topic go to the trash, or with --hard for good, and the answer says which."""
+    said = spellbook("--vault", notes, "erase", "ops/tokens#where").stdout
+    assert said.startswith("Erased the section Where of Tokens. It is in .trash/ops/")
     assert (notes / "ops/tokens.md").read_text().rstrip().endswith("# Tokens")
     told = json.loads(spellbook("--vault", notes, "erase", "ops/deploy.md", "--json").stdout)
-    assert told.keys() == {"chunk_ids", "trash", "generation"}
+    assert told.keys() == {"status", "erased", "chunk_ids", "trash", "generation"}
     assert "Tuesdays" in (notes / told["trash"][0]).read_text()
     before = len(list((notes / ".trash").rglob("*.md")))
-    assert "Erased 2 chunks." in spellbook("--vault", notes, "erase", "decision/infra", "--topic", "--hard", "--yes").stdout
+    assert (
+        "Erased the topic decision/infra (2 notes)."
+        in spellbook("--vault", notes, "erase", "decision/infra", "--topic", "--hard", "--yes").stdout
+    )
     assert len(list((notes / ".trash").rglob("*.md"))) == before
     assert not [file for file in notes.rglob("*.md") if ".trash" not in file.parts]
 

@@ -309,15 +309,15 @@ NOTE = "# T\n\nlead\n\n## A\n\nold\nold\n\n\n## B\n\nb\n"
         pytest.param(NOTE, "#a", "Z\n---\nnew\n", "# T\n\nlead\n\nZ\n---\nnew\n\n\n## B\n\nb\n", id="own setext heading"),
         pytest.param(NOTE, "#a", "### Z\nnew", "# T\n\nlead\n\n## A\n\n### Z\nnew\n\n\n## B\n\nb\n", id="lower heading"),
         pytest.param(NOTE, "#b", "new", "# T\n\nlead\n\n## A\n\nold\nold\n\n\n## B\n\nnew\n", id="last section"),
-        pytest.param(NOTE, "", "new", "# T\n\nnew\n\n## A\n\nold\nold\n\n\n## B\n\nb\n", id="under the title"),
+        pytest.param(NOTE, "#", "new", "# T\n\nnew\n\n## A\n\nold\nold\n\n\n## B\n\nb\n", id="under the title"),
         pytest.param("## A\n## B\n", "#a", "x", "## A\n\nx\n## B\n", id="heading alone"),
         pytest.param("## A", "#a", "x", "## A\n\nx", id="heading alone, no newline"),
         pytest.param("## A\n\nx", "#a", "y\n", "## A\n\ny", id="no newline at the end stays none"),
         pytest.param("## A\r\n\r\nx\r\n\r\n## B\r\n", "#a", "y\nz", "## A\r\n\r\ny\r\nz\r\n\r\n## B\r\n", id="CRLF"),
         pytest.param("Title\n---\n\nx\n", "#title", "y", "Title\n---\n\ny\n", id="under a setext heading"),
         pytest.param("  \n## A\n\nx\n", "#a", "y", "  \n## A\n\ny\n", id="blanks above"),
-        pytest.param("", "", "x", "x", id="empty file"),
-        pytest.param("\ufeff---\na: 1\n---\n", "", "x\n", "\ufeff---\na: 1\n---\nx", id="frontmatter alone"),
+        pytest.param("", "#", "x", "x", id="empty file"),
+        pytest.param("\ufeff---\na: 1\n---\n", "#", "x\n", "\ufeff---\na: 1\n---\nx", id="frontmatter alone"),
     ],
 )
 def test_rewrite(before, suffix, content, after):

@@ -203,13 +203,13 @@ def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b
     assert (meta["id"], meta["keywords"], meta["merged"], str(meta["created"])[:4]) == ("A1", ["keys", "copy"], ["B1", "ops/new"], "2024")
     assert str(meta["updated"])[:4] > "2025"
     assert (vault / ".trash/ops/new.md").read_text() == before["ops/new.md"][0].decode().replace("\n---\n", "\nmerged_into: A1\n---\n")
-    assert [hit.id for hit in book.find("copy").hits] == ["A1"]
+    assert [hit.id for hit in book.find("copy").hits] == ["A1#"]
     for name in ("B1", "B1#part", "ops/new.md", "ops/new"):
         with pytest.raises(MemoryNotFound, match=r"merged into old\.md"):
             book.show(name)
     book.undo()
     assert tree(vault) == before
-    assert [hit.id for hit in book.find("copy").hits] == ["B1"]
+    assert [hit.id for hit in book.find("copy").hits] == ["B1#"]
 
 
 def test_contradictions_are_never_merged_silently(book, vault, write_note):
@@ -283,7 +283,7 @@ def test_the_tool(vault, book, pair):
         assert "merged into old.md" in await agent.refused("revise", chunk_id="B1", append="x")
         await agent.call("undo")
         (vault / "old.md").write_text((vault / "old.md").read_text() + "\nBob has no copy.\n")
-        assert "a: Bob has no copy.\nb: Bob has a copy." in await agent.call("merge", a="A1", b="B1")
+        assert "a:\n> Bob has no copy.\nb:\n> Bob has a copy." in await agent.call("merge", a="A1", b="B1")
         assert "CONFLICT" in await agent.refused("merge", a="A1", b="B1", apply=True)
 
     talk(book, conversation, toolsets=["core", "desk"])
@@ -357,7 +357,7 @@ def test_what_may_be_a_repetition_is_written_and_told(book, labels, is_told):
     [first] = book.scribe(chunk(" ".join(WORDS) + ".")).written
     done = book.scribe(chunk(" ".join(WORDS[:-2]) + " phi chi.", **labels))
     assert len(done.written) == 1
-    assert [(each.id, each.how) for each in done.duplicates[0]] == ([(first.chunk_id, "labels")] if is_told else [])
+    assert [(each.id, each.how) for each in done.duplicates[0]] == ([(f"{first.chunk_id}#", "labels")] if is_told else [])
 
 
 def test_the_doors_tell_what_is_repeated(vault, book, tmp_path):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from spellbook import packing
 from spellbook.packing import by_words, excerpt, head, pack, pointer, sentences
+from spellbook.quoting import quoted
 from spellbook.ranking import Hit
 from spellbook.terms import estimate_tokens
 
@@ -30,10 +31,10 @@ TEXT = st.text(alphabet="abc 도커。\n.,0", max_size=3000)
 @settings(max_examples=100)
 @given(st.lists(TEXT, max_size=30), st.integers(50, 4000))
 def test_an_answer_is_within_its_budget(texts, most):
-    """Whatever was found, names and texts together are within `max_tokens`, and each hit says what became of it."""
+    """Whatever was found, names and texts, every line marked, are within `max_tokens`, and each hit says what became of it."""
     packed = pack([hit(text) for text in texts], most, estimate_tokens, words("a", "도커"))
     named = [each for each in packed if each.why["text"] != "unnamed"]
-    shown = sum(estimate_tokens(f"{head(each)}\n{each.text}" if each.text else pointer(each)) for each in named)
+    shown = sum(estimate_tokens(f"{head(each)}\n{quoted(each.text)}" if each.text else pointer(each)) for each in named)
     assert shown <= most
     for each, text in zip(packed, texts, strict=True):
         match each.why["text"]:
@@ -68,7 +69,7 @@ def test_heads_are_counted_only_where_they_may_be_too_much():
         counted.append(text)
         return estimate_tokens(text)
 
-    hits = [hit("The crane lifts the copper."), replace(hit("The crane is old."), title="crane " * 100)]
+    hits = [hit("The crane lifts the copper."), replace(hit("The crane is old."), title="crane " * 45)]
     pack(hits, 2_000, count, words("crane"))
     assert counted == [each.text for each in hits]
     counted.clear()

@@ -16,7 +16,7 @@ NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
 def candidate(path="a.md", semantic=None, keyword=None, *, id="", key="", importance=0.5, category="", updated=None, **meta):
     id = id or path.removesuffix(".md")
-    found = Found(0, id, path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta)
+    found = Found(0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta)
     legs = [None if score is None else Leg(1, score) for score in (semantic, keyword)]
     return Candidate(found, *legs)
 

@@ -58,7 +58,7 @@ def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
     assert note.meta["created"] == note.meta["updated"]
     assert text.endswith("week.\n")
     for answer in (book.find("도커"), book.memorize(TEXT), book.search("lighthouse keeper")):
-        assert [hit.id for hit in answer.hits] == [written.chunk_id]
+        assert [hit.id for hit in answer.hits] == [f"{written.chunk_id}#"]
         assert (answer.index.pending, answer.index.generation >= written.generation) == (0, True)
 
 
@@ -68,7 +68,7 @@ def test_a_memory_repeated_is_told_and_not_written(book, vault):
     before = list(vault.rglob("*.md"))
     again = book.scribe({**CHUNK, "text": TEXT.upper().replace(",", " –")})
     assert again.written == ()
-    assert [(each.id, each.path, each.score) for each in again.duplicates[0]] == [(first.chunk_id, first.path, 1.0)]
+    assert [(each.id, each.path, each.score) for each in again.duplicates[0]] == [(f"{first.chunk_id}#", first.path, 1.0)]
     assert "+" in again.duplicates[0][0].difference
     assert list(vault.rglob("*.md")) == before
     [second] = book.scribe(CHUNK, force=True).written

@@ -192,6 +192,20 @@ class Catalog:
         """Return all chunks, in order, of the note with this id, else with this path; none if there is no such note."""
         return self._found("notes.id = :id", {"id": id}) or self.at(id)
 
+    def meant(self, id: str) -> list[Found]:
+        """
+        Return the chunks that `id` means: all of a note's, in order, for its id or path; one for a chunk's; none if it means nothing.
+
+        `<note>~2`, the id that the second part of a note's beginning had in earlier versions, is `<note>#~2`.
+        """
+        found = self.note(id)
+        ends = (i for i in range(len(id) - 1, 0, -1) if id[i] in "#~") if not found else ()
+        for end in ends:
+            suffix = id[end:] if id[end] == "#" else f"#{id[end:]}"
+            if found := [each for each in self.note(id[:end]) if each.suffix == suffix]:
+                break
+        return found
+
     def at(self, path: str) -> list[Found]:
         """Return all chunks, in order, of the note at `path`; none if there is no such note."""
         return self._found("notes.path = :path", {"path": path})

@@ -132,6 +132,20 @@ MIGRATIONS = (
         CREATE TRIGGER chunk_uncounted AFTER DELETE ON chunks BEGIN DELETE FROM counted WHERE chunk = old.chunk; END;
         """
     ),
+    # What stands above the first section has an id of its own, so that a note's id means the note. Opening a later part of it
+    # was counted for that part; it is a use of the note. Ids of very long headings are cut, which takes another look at the note.
+    Migration(
+        """
+        INSERT INTO uses SELECT notes.id, uses.count, uses.last
+            FROM chunks JOIN notes USING (note) JOIN uses ON uses.note = notes.id || suffix WHERE suffix LIKE '~%'
+            ON CONFLICT (note) DO UPDATE SET count = max(count, excluded.count), last = max(last, excluded.last);
+        DELETE FROM uses WHERE note IN (SELECT notes.id || suffix FROM chunks JOIN notes USING (note) WHERE suffix LIKE '~%')
+            AND note NOT IN (SELECT id FROM notes WHERE id IS NOT NULL);
+        UPDATE files SET sha256 = '', read_ns = 0 WHERE path IN
+            (SELECT path FROM chunks JOIN notes USING (note) WHERE length(suffix) > 200);
+        UPDATE chunks SET suffix = '#' || suffix WHERE suffix NOT LIKE '#%';
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -218,7 +232,12 @@ class Found(NamedTuple):
     @property
     def note(self) -> str:
         """The id of its note."""
-        return self.id.partition("#")[0]
+        return self.id.rpartition("#")[0]
+
+    @property
+    def suffix(self) -> str:
+        """What is added to the note's id to name this chunk; see `chunks.Chunk`."""
+        return self.id[len(self.note) :]
 
     @property
     def hash(self) -> str:

@@ -10,7 +10,7 @@ import click
 
 from spellbook import bars, printing
 from spellbook.cli.base import Group, command, filter_option, filtered, json_option, main
-from spellbook.printing import one_line
+from spellbook.quoting import one_line
 
 if TYPE_CHECKING:
     from spellbook.archive.intake import Imported
@@ -184,7 +184,7 @@ def verify(book: Spellbook, as_json: bool) -> None:
     else:
         click.echo(f"{done.snapshots} snapshots, {done.contents} contents: {len(done.faults) or 'nothing'} damaged.")
     for fault in done.faults:
-        click.echo(f"spellbook: {one_line(fault.path)}: {fault.reason}.", err=True)
+        click.echo(f"spellbook: {one_line(fault.path)}: {one_line(fault.reason)}.", err=True)
     if done.faults:
         sys.exit(1)
 
@@ -247,6 +247,6 @@ def _listed(what: str, names: Sequence[str]) -> None:
 def _tell(faults: Sequence[Fault]) -> None:
     """Name what is missing, and end as a command that met a fault."""
     for fault in faults:
-        click.echo(f"spellbook: {one_line(fault.path)}: {fault.reason}; left out.", err=True)
+        click.echo(f"spellbook: {one_line(fault.path)}: {one_line(fault.reason)}; left out.", err=True)
     if faults:
         sys.exit(1)

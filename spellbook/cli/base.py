@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from spellbook import __version__, printing, text
-from spellbook.printing import one_line, plain
+from spellbook.quoting import one_line, quoted
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -75,7 +75,7 @@ class Group(click.Group):
             if error.hint:
                 click.echo(f"  {one_line(error.hint)}", err=True)
             if isinstance(error, Conflict) and error.difference:
-                click.echo(plain(error.difference), err=True)
+                click.echo(quoted(error.difference), err=True)
             ctx.exit(2 if error.code in _WRONG_USAGE and not isinstance(error, UnreadableNote) else 1)
 
 

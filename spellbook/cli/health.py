@@ -10,7 +10,7 @@ import click
 
 from spellbook import bars, printing
 from spellbook.cli.base import command, filter_option, filtered, json_option, main
-from spellbook.printing import one_line
+from spellbook.quoting import one_line
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook

@@ -12,7 +12,7 @@ import click
 
 from spellbook import bars, printing
 from spellbook.cli.base import command, json_option, main, scope_option, vault_option
-from spellbook.printing import one_line
+from spellbook.quoting import json_of, one_line
 from spellbook.turns import turn
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
         except Exception as error:
             log(f"{type(error).__name__}: {error}")
             raise
-        faults = [f"{one_line(_place(fault))}: {fault.reason}." for fault in report.failed]
+        faults = [f"{one_line(_place(fault))}: {one_line(fault.reason)}." for fault in report.failed]
         log(" ".join((printing.told(report), *faults[:_MOST_LOGGED])))
     if as_json:
         printing.as_json(report.as_dict())
@@ -142,7 +142,7 @@ def _reindex(book: Spellbook, **asked: Any) -> Report:
     report = book.reindex(**asked)
     if report.is_nothing:
         again = replace(report, seconds=0.0)
-        seal.put(*places, seen, printing.told(again), printing.json_of(again.as_dict()))
+        seal.put(*places, seen, printing.told(again), json_of(again.as_dict()))
     return report
 
 

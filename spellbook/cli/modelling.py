@@ -6,7 +6,7 @@ import click
 
 from spellbook import bars, printing
 from spellbook.cli.base import Group, json_option, main
-from spellbook.printing import one_line
+from spellbook.quoting import one_line
 
 
 @main.group(cls=Group)

@@ -9,7 +9,7 @@ import click
 
 from spellbook import printing
 from spellbook.cli.base import command, json_option
-from spellbook.printing import one_line, plain
+from spellbook.quoting import one_line, plain
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook

@@ -11,7 +11,7 @@ import click
 
 from spellbook import printing
 from spellbook.cli.base import command, json_option, scope_option
-from spellbook.printing import one_line
+from spellbook.quoting import one_line, quoted
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -54,19 +54,19 @@ def scribe(book: Spellbook, file: Any, topic: str, category: str, keywords: Sequ
 
         printing.as_json({**asdict(done), "status": "success" if done.written else "warning"})
     for warning in done.warnings[0]:
-        click.echo(f"spellbook: {warning}", err=True)
+        click.echo(f"spellbook: {one_line(warning)}", err=True)
     if not done.written:
         for each in done.duplicates[0]:
             if each.path:
                 click.echo(f"spellbook: {one_line(each.path)} says so already ({each.score:.2f}).", err=True)
                 if each.difference:
-                    click.echo(printing.plain(each.difference), err=True)
+                    click.echo(quoted(each.difference), err=True)
         click.echo("  Nothing was written; revise that note, or repeat with --force.", err=True)
         sys.exit(1)
     for each in done.duplicates[0]:
         click.echo(f"spellbook: {one_line(each.path)} may say the same: `spellbook merge` makes one of two.", err=True)
     if not as_json:
-        click.echo(f"{done.written[0].path}  {done.written[0].chunk_id}")
+        click.echo(f"{one_line(done.written[0].path)}  {done.written[0].chunk_id}")
 
 
 def _read_chunk(data: bytes) -> dict[str, Any]:
@@ -99,17 +99,22 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
 )
 def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, yes: bool, as_json: bool) -> None:
     """
-    Erase a chunk, a note by its path, or a topic, into the vault's .trash folder.
+    Erase a note, one section of it, or a topic, into the vault's .trash folder.
+
+    ID is a note's id or path, for all of it, or a section's id.
 
     \b
     spellbook erase 01KAJ3W5V0ZT4N9GJ4X0QK8R1C
+    spellbook erase ops/keys#rotation
     spellbook erase decision/infra --topic
     """
+    from dataclasses import asdict
+
     if hard and not yes and sys.stdin.isatty():
         click.confirm(f"Delete {id} for good?", abort=True, err=True)
     done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard)
     if as_json:
-        printing.as_json({"chunk_ids": done.chunk_ids, "trash": done.trash, "generation": done.generation})
+        printing.as_json({"status": "erased", **asdict(done)})
     else:
         where = f" It is in {', '.join(map(one_line, done.trash))}." if done.trash else ""
-        click.echo(f"Erased {len(done.chunk_ids)} chunk{'s' * (len(done.chunk_ids) != 1)}.{where}")
+        click.echo(f"Erased {done.erased}.{where}")

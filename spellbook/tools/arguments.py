@@ -200,13 +200,13 @@ Replace = Annotated[
         )
     ),
 ]
-MemoryId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a chunk, as a hit names it.")]
+MemoryId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a section or a note.")]
 ShownId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a chunk or a note, or a note's path.")]
 TopicName = Annotated[str, Field(min_length=1, max_length=2_000, description="A topic, as `topic` or `category/topic`.")]
 Source = text("Where it comes from, if the metadata does not say: a path, a URL, a person.")
 Category = text("Its category, if the metadata does not say: project, preference, knowledge, decision, article.", 200)
 Scope = text("Limit to one scope, category or folder.", 500)
-MaybeId = text("The id of a chunk, or the path of a note for the whole note.")
+MaybeId = text("A note's id or path, or a section's id.")
 MaybeTopic = text("A topic, as `topic` or `category/topic`.")
 Content = text("The new text of the section; its heading stays unless the text brings one.", 200_000)
 ExpectedHash = text("The hash that a hit or get_topic showed for the chunk: refuse if it changed since.", 64)
@@ -217,7 +217,7 @@ Old = Annotated[str, Field(min_length=1, max_length=2_000, description="The path
 New = Annotated[str, Field(min_length=1, max_length=2_000, description="Its new path; a folder that is there takes it in.")]
 Preview = Annotated[bool, Field(description="Only show what would change."), _or(True)]
 DryRun = Annotated[bool, Field(description="Only show what would change."), _or(False)]
-Erased = Annotated[str, Field(min_length=1, max_length=2_000, description="A path in .trash, or the chunk_id, path or topic erased.")]
+Erased = Annotated[str, Field(min_length=1, max_length=2_000, description="A path in .trash, or the id, path or topic erased.")]
 Entries = Annotated[int, Field(ge=1, le=200, description="Most entries to list."), _or(20)]
 EntryNumber = Annotated[
     Annotated[int, Field(ge=1, le=2**53)] | None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
@@ -14,7 +13,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
-from spellbook.errors import SpellbookError
+from spellbook.errors import Conflict, SpellbookError
+from spellbook.quoting import json_of, one_line, quoted
 
 P = ParamSpec("P")
 _log = logging.getLogger(__name__)
@@ -33,12 +33,19 @@ def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
             # Left behind when the client cancels or goes, so that a long job keeps no server alive.
             return await anyio.to_thread.run_sync(partial(tool, *args, **kwargs), abandon_on_cancel=True)
         except SpellbookError as error:
-            raise ToolError(f"{error.code}: {error}") from error
+            raise ToolError(_said(error)) from error
         except Exception as error:
             _log.exception("%s failed", tool.__name__)
             raise ToolError(f"INTERNAL_ERROR: {type(error).__name__}. The server's log says more; please report it.") from error
 
     return run
+
+
+def _said(error: SpellbookError) -> str:
+    """Return an error as one line of ours, and the difference that it shows as a note's text."""
+    line = one_line(" ".join(filter(None, (f"{error.code}: {error.message}", error.hint))))
+    difference = quoted(error.difference) if isinstance(error, Conflict) else ""
+    return "\n".join(filter(None, (line, difference)))
 
 
 def adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations], None]:
@@ -54,4 +61,4 @@ def adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations]
 
 def as_json(**fields: Any) -> str:
     """Return an answer of these fields as JSON text."""
-    return json.dumps(fields, ensure_ascii=False, default=str)
+    return json_of(fields)

@@ -12,6 +12,7 @@ from mcp.types import ToolAnnotations
 
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
+from spellbook.quoting import exact, quoted
 from spellbook.rest import when
 from spellbook.tools import arguments as a
 from spellbook.tools.base import ADD, CHANGE, READ, adder, as_json
@@ -165,27 +166,30 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         Correct a memory: the text of one section (new content, something to append, a phrase to replace), frontmatter keys, or both.
 
-        Nothing else in the file changes. Prefer it to writing a near duplicate. Answers with the difference and the
-        section's new hash. CONFLICT means that the section changed since you read it: read it again.
+        A note's id means all of it, but for new content. Nothing else in the file changes. Prefer it to writing a near
+        duplicate. Answers with the difference and the new hash. CONFLICT means that it changed since you read it:
+        read it again.
         """
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
         phrase, every = a.phrase(replace)
         asked = {"append": append or None, "replace": phrase, "every": every}
         done = book.revise(chunk_id, content or None, metadata, expected_hash or None, **asked)
-        said = f"Revised {done.chunk_id} in {done.path}, generation {done.generation}, hash: {done.hash}."
-        return f"{said}\n{done.difference or '(it said so already)'}"
+        said = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
+        return f"{said}\n{quoted(done.difference) or '(it said so already)'}"
 
     def erase(chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False) -> str:
         """
-        Erase a memory by chunk_id (or a whole note by its path), or every note of a topic by topic_id.
+        Erase a note or one section by chunk_id, or every note of a topic by topic_id.
 
-        It goes to the vault's .trash folder, from where it can be had back; hard=true deletes it for good.
+        A hit's id is its section's; before the # stands the note's. What is erased goes to the vault's .trash folder,
+        from where it can be had back; hard=true deletes it for good.
         """
         if bool(chunk_id) == bool(topic_id):
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
         done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id, hard=hard)
-        return as_json(status="erased", chunk_ids=list(done.chunk_ids)[:100], trash=list(done.trash)[:100], generation=done.generation)
+        lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
+        return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
 
     def stats() -> str:
         """Counts and sizes: notes, chunks, pending vectors, chunks by category, faults in the vault's files."""

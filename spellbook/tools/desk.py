@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mcp.server.mcpserver import MCPServer
 
 from spellbook.book import Spellbook
+from spellbook.quoting import exact, flat, quoted
 from spellbook.tools import arguments as given
 from spellbook.tools import render
 from spellbook.tools.base import CHANGE, READ, adder, as_json
+
+if TYPE_CHECKING:
+    from spellbook.union import Changed
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
@@ -21,10 +27,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         listed, and nothing is written until keep says which are right.
         """
         done = book.merge(a, b, keep=keep, apply=apply)
-        said = f"Merged {done.gone} into {done.path}, id: {done.id}." if apply else f"Would merge {done.gone} into {done.path}."
-        contrary = [f"They contradict; keep says who is right:\na: {each.first}\nb: {each.other}" for each in done.changed]
-        stays = [f"{key}: {value} stays, not {other}" for key, (value, other) in done.differs.items()]
-        return "\n".join([said, *contrary, *stays, done.difference])
+        gone, path = exact(done.gone), exact(done.path)
+        said = f"Merged {gone} into {path}, id: {exact(done.id)}." if apply else f"Would merge {gone} into {path}."
+        contrary = [f"They contradict; keep says who is right, a or b:\n{_sides(each)}" for each in done.changed]
+        stays = [f"{flat(key)}: {flat(str(value))} stays, not {flat(str(other))}" for key, (value, other) in done.differs.items()]
+        return "\n".join([said, *contrary, *stays, quoted(done.difference)])
 
     def restore(name: given.Erased) -> str:
         """
@@ -46,8 +53,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         nothing was undone.
         """
         done = book.undo(entry, dry_run=dry_run)
-        verb = "Would undo" if dry_run else "Undid"
-        return f"{verb} entry {done.entry.id}, {done.entry.verb} {done.entry.what}.\n{done.difference or '(all is as it was before)'}"
+        verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
+        return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(all is as it was before)'}"
 
     def move(old: given.Old, new: given.New, preview: given.Preview = True) -> str:
         """
@@ -72,3 +79,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(undo, "Undo a change", CHANGE)
     add(move, "Move notes", CHANGE)
     add(mend_links, "Mend links", CHANGE)
+
+
+def _sides(each: Changed) -> str:
+    """Return the two sentences that contradict, each under the name of its note."""
+    return f"a:\n{quoted(each.first)}\nb:\n{quoted(each.other)}"
