@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import re
+import stat
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +24,9 @@ from spellbook.errors import SpellbookError, StorageError
 
 TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
 """Names of files on their way; one that stays was left by a process that was killed."""
+
+SMALL = 1_000_000
+"""Most bytes of a file of settings."""
 
 
 def aside(folder: Path) -> Path:
@@ -144,9 +148,40 @@ def _number(place: Path) -> int:
     return os.lstat(place).st_ino
 
 
+@contextmanager
+def regular(place: Path) -> Iterator[BinaryIO]:
+    """
+    Open a regular file for reading. Raises OSError, whose `strerror` says so if it is anything else.
+
+    A device or a FIFO would block, never end, or do something when it is opened.
+    """
+    _expect_regular(os.stat(place), place)
+    # Without blocking, in case somebody has put a FIFO there since.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+    with open(place, "rb", opener=lambda name, given: os.open(name, given | flags)) as file:
+        _expect_regular(os.fstat(file.fileno()), place)
+        yield file
+
+
+def _expect_regular(status: os.stat_result, place: Path) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(place))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(place))
+
+
+def read_small(place: Path, most: int = SMALL) -> bytes:
+    """Return the bytes of a regular file of at most `most` bytes. Raises OSError, whose `strerror` says what is wrong."""
+    with regular(place) as file:
+        data = file.read(most + 1) or b""  # None where a file of the system has nothing to say
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it is over {most / 1e6:g} MB", str(place))
+    return data
+
+
 def hash_of(place: Path) -> str:
     """Return the sha256 of a file's bytes, in hexadecimal. Raises OSError."""
-    with open(place, "rb") as file:
+    with regular(place) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -479,6 +479,7 @@ def test_a_file_put_in_the_place_of_another_has_another_stamp(notes, write_note)
 
 
 def test_a_stamp_fits_into_a_catalog():
-    """Disks that number their files beyond 2^63 do not break it."""
-    status = os.stat_result((0o100644, 2**64 - 1, 0, 1, 0, 0, 5, 0, 0, 0))
-    assert 0 <= stamp_of(status).inode < 2**63
+    """Disks that number their files beyond 2^63, and dates that nanoseconds in 64 bits do not reach, do not break it."""
+    for size, mtime_ns in ((5, 10**30), (2**70, -(10**30))):
+        status = os.stat_result((0o100644, 2**64 - 1, 0, 1, 0, 0, size, 0, 0, 0), {"st_mtime_ns": mtime_ns})
+        assert all(-(2**63) <= number < 2**63 for number in stamp_of(status))

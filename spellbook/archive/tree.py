@@ -93,6 +93,8 @@ def _item(vault: Vault, entry: os.DirEntry[str], path: str, faults: list[Fault])
         if stat.S_ISREG(status.st_mode):
             stamp = stamp_of(status)
             yield Item(path, stamp, stat.S_IMODE(status.st_mode))
+        elif not stat.S_ISDIR(status.st_mode):
+            faults.append(Fault(shown(path), 0, "no regular file (a FIFO, a socket or a device)"))
 
 
 def belongs(path: str) -> bool:

@@ -86,6 +86,32 @@ min_score_option = click.option(
 max_tokens_option = click.option("--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer.")
 
 
+class Input(click.ParamType):
+    """A file's bytes, or with - those of stdin: as many as a note may have, and of a regular file, which ends."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        from pathlib import Path
+
+        from spellbook import disk
+        from spellbook.notes import MOST_BYTES
+
+        if isinstance(value, bytes):
+            return value
+        if value != "-":
+            try:
+                return disk.read_small(Path(value), MOST_BYTES)
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else error
+                self.fail(f"{one_line(str(value))}: {reason}. Give a regular file, or pipe the text into -.", param, ctx)
+        with click.open_file("-", "rb") as stdin:
+            data = stdin.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            self.fail(f"stdin: it is over {MOST_BYTES / 1e6:g} MB.", param, ctx)
+        return data
+
+
 def command(*options: Callable[[Any], Any], group: click.Group | None = None) -> Callable[[F], click.Command]:
     """Make a function a command over an opened book, with `--vault` and `options`; of `group`, if it is not one of all."""
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from spellbook import names
+from spellbook import disk, names
 from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.notes import MOST_BYTES, Stamp
 from spellbook.vault import listing
@@ -96,7 +96,7 @@ class Folder:
         """
         place = self.locate(path)
         try:
-            with open(place, "rb") as file:
+            with disk.regular(place) as file:
                 status = os.fstat(file.fileno())
                 if status.st_size > MOST_BYTES:
                     raise UnreadableNote(
@@ -113,7 +113,7 @@ class Folder:
     def pieces(self, path: str) -> Iterator[bytes]:
         """Yield the bytes of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
         try:
-            with open(self.locate(path), "rb") as file:
+            with disk.regular(self.locate(path)) as file:
                 while piece := file.read(_PIECE):
                     yield piece
         except (FileNotFoundError, NotADirectoryError) as error:
