@@ -292,7 +292,8 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         if kind is None:
             raise InvalidInput(f"{file}: there is no setting {key!r:.80}.", f"Settings are {', '.join(_KINDS)}.")
         most = _MOST.get(key, _MOST_NUMBER)
-        if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or not 1 <= value <= most)):
+        is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+        if not (is_number if kind is int else isinstance(value, kind)):
             wanted = {int: f"a whole number from 1 to {most:,}", str: "text", dict: "a table", bool: "true or false"}[kind]
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {_told(value)}.", "Mend the line and try again.")
     scopes = raw.get("scopes", {})

@@ -16,6 +16,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -149,7 +150,7 @@ def _number(place: Path) -> int:
 
 
 @contextmanager
-def regular(place: Path) -> Iterator[BinaryIO]:
+def regular(place: Path) -> Iterator[BufferedReader]:
     """
     Open a regular file for reading. Raises OSError, whose `strerror` says so if it is anything else.
 

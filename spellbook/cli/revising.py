@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook import printing
-from spellbook.cli.base import Input, command, json_option
+from spellbook.cli.base import command, file_argument, json_option
 from spellbook.printing import one_line, plain
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would c
 
 @command(
     click.argument("id"),
-    click.argument("file", type=Input(), required=False),
+    file_argument(required=False),
     click.option("--append", "is_added", is_flag=True, help="Add the text at the end instead of replacing what is there."),
     click.option("--replace", nargs=2, metavar="OLD NEW", help="Replace the phrase OLD, which must be there once, by NEW."),
     click.option("--all", "every", is_flag=True, help="Replace every OLD."),

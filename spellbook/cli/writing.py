@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook import printing
-from spellbook.cli.base import Input, command, json_option, scope_option
+from spellbook.cli.base import command, file_argument, json_option, scope_option
 from spellbook.printing import one_line
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @command(
-    click.argument("file", type=Input()),
+    file_argument(required=True),
     click.option("--topic", help="What it is filed under."),
     click.option("--category", help="project, preference, knowledge, decision, article …"),
     click.option("-k", "--keyword", "keywords", multiple=True, help="A term to find it by; repeat for more."),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spellbook import disk
 from spellbook.errors import InvalidInput
@@ -74,12 +74,13 @@ def compiled(lines: Sequence[str]) -> GitIgnoreSpec:
 
     if len(lines) > _MOST_LINES:
         raise ValueError(f": it has {len(lines):,} lines, and {_MOST_LINES:,} are the most")
-    patterns = []
+    patterns: list[GitIgnoreSpecPattern] = []
+    pattern: Any = _pattern()
     for number, line in enumerate(lines, 1):
         try:
             if len(line) > _MOST_LETTERS:
                 raise ValueError(f"it is over {_MOST_LETTERS:,} letters long")
-            patterns.append(_pattern()(line))
+            patterns.append(pattern(line))
         except (ValueError, re.error) as error:
             raise ValueError(f", line {number}: {error}") from error
     return GitIgnoreSpec(patterns, backend="simple")  # the others know no atomic groups
