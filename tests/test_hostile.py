@@ -20,6 +20,7 @@ from spellbook.catalog import Catalog
 from spellbook.cli import main
 from spellbook.errors import InvalidInput, StorageError
 from spellbook.filters import path_glob
+from spellbook.install import changes
 from spellbook.links import find
 from spellbook.models import HashEmbedder
 from spellbook.notes import parse
@@ -174,8 +175,8 @@ def test_a_file_that_is_given_must_end(vault, write_note, tmp_path, command):
     """FILE is a regular file, and stdin is read as far as a note may go."""
     write_note("plain.md", "The lighthouse.\n")
     os.mkfifo(tmp_path / "fifo")
-    for given in (tmp_path / "fifo", "/dev/zero", tmp_path):
-        result = CliRunner().invoke(main, ["--vault", str(vault), *(part.format(given) for part in command)])
+    for file in (tmp_path / "fifo", "/dev/zero", tmp_path):
+        result = CliRunner().invoke(main, ["--vault", str(vault), *(part.format(file) for part in command)])
         assert (result.exit_code, "Give a regular file" in result.stderr) == (2, True), result.output
     with open("/dev/zero", "rb") as zeros:
         told = subprocess.run(
@@ -316,3 +317,14 @@ def test_the_catalog_tells_of_its_own_damage(tmp_path: Path, caplog):
     (tmp_path / "catalog.db").write_bytes(b"no database " * 4_000)
     Catalog.open(tmp_path).close()
     assert "it is rebuilt from the vault" in caplog.text
+
+
+@unix
+@pytest.mark.timeout(30)
+def test_settings_of_clients_and_hooks_are_read_from_regular_files(tmp_path):
+    """What `install` looks at is named and left alone if it is a FIFO or a device."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("fifo", "zero"):
+        with pytest.raises(StorageError, match="no regular file"):
+            changes.read(tmp_path / name)
