@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from spellbook import golden, repeats
+from spellbook import disk, golden, repeats
 from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.filters import Condition, Filter, conditions
 from spellbook.folders import MARKER
@@ -283,11 +283,12 @@ def _ask(searcher: Searcher, notes: Iterable[_Note], progress: Progress | None) 
 def _golden(index: Index) -> tuple[Golden, ...]:
     file = index.config.vault / MARKER / golden.FILE
     try:
-        return golden.parse(file.read_text("utf-8-sig"), str(file))
+        return golden.parse(disk.read_small(file).decode("utf-8-sig"), str(file))
     except (FileNotFoundError, NotADirectoryError):
         return ()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file}: the golden queries cannot be read ({error}).", "Mend or delete the file.") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{file}: the golden queries cannot be read ({reason}).", "Mend or delete the file.") from error
 
 
 def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]:

@@ -7,6 +7,7 @@ lives outside, in the state folder.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from spellbook import folders
+from spellbook import disk, folders
 from spellbook.errors import InvalidInput, VaultNotFound
 from spellbook.folders import MARKER
 
@@ -35,8 +36,15 @@ _KINDS: dict[str, type] = {
     "snapshots": bool,
 }
 
-_MOST, _MOST_THREADS = 1_000_000_000, 1_024
-"""Numbers beyond these mean nothing, and end what has to count or to start so many."""
+_MOST = {"threads": 256}
+_MOST_NUMBER = 1_000_000_000
+"""Numbers beyond are no settings: they overflow where they are counted with, and a machine runs so many of nothing."""
+
+_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
+"""A key of so many parts takes the reader of TOML memory by their square: gigabytes for 100 kB."""
+
+_MOST_SCOPES = 200
+_MOST_GLOB = 1_000
 
 _FORMS = {
     "ollama": "ollama:MODEL[@URL]",
@@ -269,35 +277,54 @@ def find_vault(vault: str | Path | None = None) -> Path:
 
 def _read_settings(file: Path) -> dict[str, Any]:
     try:
-        return settings_of(str(file), file.read_text("utf-8-sig"))
+        return settings_of(str(file), disk.read_small(file).decode("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Mend or delete the file.") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{file}: the settings cannot be read ({reason}).", "Mend or delete the file.") from error
 
 
 def settings_of(file: str, text: str) -> dict[str, Any]:
     """Return what the text of a config.toml says; `file` is what errors call it. Raises InvalidInput."""
     import tomllib
 
+    if deep := _DEEP_KEY.search(text):
+        line = text.count("\n", 0, deep.start()) + 1
+        raise InvalidInput(f"{file}, line {line}: no setting is so deep ({deep[0]:.40}…).", "Mend or delete the line.")
     try:
         raw: Mapping[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # what TOML is not, and numbers and depths that Python does not read
         raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Mend or delete the file.") from error
     for key, value in raw.items():
         kind = _KINDS.get(key)
         if kind is None:
-            raise InvalidInput(f"{file}: there is no setting {key!r}.", f"Settings are {', '.join(_KINDS)}.")
-        if not isinstance(value, kind) or (isinstance(value, int) and kind is int and (isinstance(value, bool) or value < 1)):
-            wanted = {int: "a positive whole number", str: "text", dict: "a table", bool: "true or false"}[kind]
-            raise InvalidInput(f"{file}: {key} must be {wanted}, not {value!r}.", "Mend the line and try again.")
-        if isinstance(value, int) and value > (most := _MOST_THREADS if key == "threads" else _MOST):
-            raise InvalidInput(f"{file}: {key} must be at most {most:,}.", "Mend the line and try again.")
+            raise InvalidInput(f"{file}: there is no setting {key!r:.80}.", f"Settings are {', '.join(_KINDS)}.")
+        most = _MOST.get(key, _MOST_NUMBER)
+        is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+        if not (is_number if kind is int else isinstance(value, kind)):
+            wanted = {int: f"a whole number from 1 to {most:,}", str: "text", dict: "a table", bool: "true or false"}[kind]
+            raise InvalidInput(f"{file}: {key} must be {wanted}, not {_told(value)}.", "Mend the line and try again.")
+    scopes = raw.get("scopes", {})
+    if len(scopes) > _MOST_SCOPES or any(len(glob) > _MOST_GLOB for glob in scopes):
+        raise InvalidInput(
+            f"{file}: scopes are at most {_MOST_SCOPES} globs of {_MOST_GLOB:,} letters.", "Put globs together; `work/` is all in work."
+        )
     for category, days in raw.get("half_lives", {}).items():
-        if not isinstance(days, int | float) or isinstance(days, bool) or not days > 0:
-            raise InvalidInput(f"{file}: half_lives.{category} must be a number of days, not {days!r}.", "Write inf for what never ages.")
+        if not isinstance(days, int | float) or isinstance(days, bool) or not (0 < days <= _MOST_NUMBER or days == math.inf):
+            raise InvalidInput(
+                f"{file}: half_lives.{category:.80} must be a number of days, not {_told(days)}.", "Write inf for what never ages."
+            )
     for key, hint in (("categories", "Write what the category is for."), ("scopes", 'Write a scope for a glob: "work/acme/" = "acme".')):
         for name, text in raw.get(key, {}).items():
             if not isinstance(text, str):
-                raise InvalidInput(f"{file}: {key}.{name} must be text, not {text!r}.", hint)
+                raise InvalidInput(f"{file}: {key}.{name:.80} must be text, not {_told(text)}.", hint)
     return dict(raw)
+
+
+def _told(value: object) -> str:
+    """Return a value of a setting as an error shows it, however large or deep it is."""
+    try:
+        return f"{value!r:.80}"
+    except (ValueError, RecursionError):
+        return "this"

@@ -9,6 +9,7 @@ derived and comes back with the next look at the vault.
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 import threading
 import time
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.errors import InvalidInput, StorageError
+
+_log = logging.getLogger(__name__)
 
 _BUSY_SECONDS = 30
 _HURRIED_SECONDS = 0.005
@@ -51,10 +54,23 @@ class _Unready(StorageError):
 
 
 class Database:
-    """The SQLite file `file`; `functions` are `name: (arguments, function)` for use in SQL."""
+    """
+    The SQLite file `file`; `functions` are `name: (arguments, function)` for use in SQL.
 
-    def __init__(self, file: Path, migrations: Sequence[Migration], functions: Mapping[str, tuple[int, Callable[..., Any]]]) -> None:
+    `what` it is, and the `loss` if it is damaged and begun anew, are for messages.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        migrations: Sequence[Migration],
+        functions: Mapping[str, tuple[int, Callable[..., Any]]],
+        what: str = "index",
+        loss: str = "it is rebuilt from the vault, which is unharmed",
+    ) -> None:
         self.file = file
+        self._what = what
+        self._loss = loss
         self._migrations = migrations
         self._functions = functions
         self._local = threading.local()
@@ -221,8 +237,8 @@ class Database:
                     with contextlib.suppress(OSError):
                         self._mark.write_text(str(connection.inode))
                 raise Damaged(
-                    f"{self.file}: the index is damaged ({error}).",
-                    "Run the command again: it is rebuilt from the vault, which is unharmed.",
+                    f"{self.file}: the {self._what} is damaged ({error}).",
+                    f"Run the command again: {self._loss}.",
                 ) from error
             raise StorageError(
                 f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")
@@ -232,6 +248,10 @@ class Database:
     def _mark(self) -> Path:
         return self.file.with_suffix(".broken")
 
+    def set_aside(self) -> list[Path]:
+        """Return the damaged file that was set aside last, with what belongs to it; nothing if there is none."""
+        return sorted(self.file.parent.glob(f"{self.file.name}.damaged-*"))
+
     def _set_aside(self) -> None:
         """Move a file that was found to be damaged out of the way, unless somebody did so already; keep the last such file."""
         try:
@@ -239,13 +259,14 @@ class Database:
         except (OSError, ValueError):
             damaged = 0
         if damaged and damaged == self._inode():
-            for old in self.file.parent.glob(f"{self.file.name}.damaged-*"):
+            for old in self.set_aside():
                 old.unlink(missing_ok=True)
             aside = self.file.with_name(f"{self.file.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
             # Its log first: a new file must never meet an old log.
             for side in ("-wal", "-shm", ""):
                 with contextlib.suppress(FileNotFoundError):
                     self.file.with_name(self.file.name + side).replace(aside.with_name(aside.name + side))
+            _log.warning("The %s was damaged, and lies in %s now: %s.", self._what, aside, self._loss)
         self._mark.unlink(missing_ok=True)
 
 
@@ -281,6 +302,21 @@ def _atomic(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+@contextlib.contextmanager
+def part(connection: sqlite3.Connection) -> Iterator[None]:
+    """Within a transaction: take back what was done inside if it ends in an error, and nothing else."""
+    connection.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO part")
+        raise
+    finally:
+        if connection.in_transaction:
+            connection.execute("RELEASE part")
 
 
 class _Connection(sqlite3.Connection):

@@ -30,6 +30,9 @@ _REMOTE |= {"nfs4", "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "v
 TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
 """Names of files on their way; one that stays was left by a process that was killed."""
 
+SMALL = 1_000_000
+"""Most bytes of a file of settings."""
+
 
 def aside(folder: Path) -> Path:
     """Return a name in `folder` that nobody has."""
@@ -155,13 +158,35 @@ def _number(place: Path) -> int:
     return os.lstat(place).st_ino
 
 
-def regular(place: str | Path) -> BufferedReader:
-    """Open a regular file to read it. Raises OSError, at once, for a pipe or a device, which may never answer or never end."""
-    file = open(place, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))  # noqa: SIM115
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "a pipe or a device, not a regular file", str(place))
-    return file
+@contextmanager
+def regular(place: Path) -> Iterator[BufferedReader]:
+    """
+    Open a regular file for reading. Raises OSError, whose `strerror` says so if it is anything else.
+
+    A device or a FIFO would block, never end, or do something when it is opened.
+    """
+    _expect_regular(os.stat(place), place)
+    # Without blocking, in case somebody has put a FIFO there since.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+    with open(place, "rb", opener=lambda name, given: os.open(name, given | flags)) as file:
+        _expect_regular(os.fstat(file.fileno()), place)
+        yield file
+
+
+def _expect_regular(status: os.stat_result, place: Path) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(place))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(place))
+
+
+def read_small(place: Path, most: int = SMALL) -> bytes:
+    """Return the bytes of a regular file of at most `most` bytes. Raises OSError, whose `strerror` says what is wrong."""
+    with regular(place) as file:
+        data = file.read(most + 1) or b""  # None where a file of the system has nothing to say
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it is over {most / 1e6:g} MB", str(place))
+    return data
 
 
 def set_time(place: Path, mtime_ns: int) -> None:

@@ -21,6 +21,9 @@ from spellbook.notes import LEVELS
 
 DATES = ("created", "updated")
 
+_MOST_GLOBS = 2_000
+_MOST_GLOB = 1_000
+
 Filter = Mapping[str, object]
 
 
@@ -85,9 +88,24 @@ def instant(text: str | None) -> float | None:
     if not text:
         return None
     try:
-        return dt.datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, OSError):
+        return _seconds(dt.datetime.fromisoformat(text))
+    except ValueError:
         return None
+
+
+def _seconds(moment: dt.datetime) -> float:
+    try:
+        return moment.timestamp()
+    except (ValueError, OverflowError, OSError):  # the system knows no local time for that year; Windows, for none before 1970
+        return (moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)).total_seconds()
+
+
+def day_of(mtime_ns: int) -> str:
+    """Return the day of a file's time, in local time where the system knows it for that year, as ISO 8601."""
+    try:
+        return dt.datetime.fromtimestamp(mtime_ns / 1e9).date().isoformat()
+    except (ValueError, OverflowError, OSError):  # Windows knows no time before 1970
+        return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=mtime_ns // 1000)).date().isoformat()
 
 
 def _condition(name: str, value: object) -> Condition:
@@ -104,6 +122,10 @@ def _condition(name: str, value: object) -> Condition:
     if not values or any(isinstance(each, Mapping) or each is None for each in values):
         raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", "Give a text, or a list of texts.")
     if key == "path":
+        if len(values) > _MOST_GLOBS or any(len(str(each)) > _MOST_GLOB for each in values):
+            raise InvalidInput(
+                "The filter path has too much in it.", f"Name folders: {_MOST_GLOBS:,} globs of {_MOST_GLOB:,} letters are the most."
+            )
         return Condition(key, tuple(unicodedata.normalize("NFC", str(each)) for each in values), negated=negated)
     return Condition(key, tuple(fold(_bare(key, each)) for each in values), negated=negated)
 
@@ -146,20 +168,22 @@ def _moment(key: str, value: object, end: bool) -> float:
     text = value.isoformat() if isinstance(value, dt.date) else str(value).strip()
     try:
         if len(text) > 10:
-            return dt.datetime.fromisoformat(text).timestamp()
+            return _seconds(dt.datetime.fromisoformat(text))
         parts = [int(part) for part in text.split("-")]
         year, month, day = (*parts, 1, 1)[:3] if len(parts) < 3 else parts
         start = dt.datetime(year, month, day)
         if not end:
-            return start.timestamp()
+            return _seconds(start)
+        if start.year == dt.MAXYEAR:
+            return math.inf
         if len(parts) == 1:
             after = start.replace(year=start.year + 1)
         elif len(parts) == 2:
             after = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
         else:
             after = start + dt.timedelta(days=1)
-        return after.timestamp() - 1e-3
-    except (ValueError, TypeError, OverflowError, OSError) as error:
+        return _seconds(after) - 1e-3
+    except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(f"The filter {key}: {text!r:.80} is no date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00.") from error
 
 
@@ -168,7 +192,8 @@ def path_glob(path: str, pattern: str) -> bool:
     return bool(_glob(pattern).match(unicodedata.normalize("NFC", path)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4_000)  # more than a filter and the scopes of a vault have together: each is compared with every path
 def _glob(pattern: str) -> re.Pattern[str]:
+    # Since Python 3.11 what fnmatch makes of `*` takes its first match and no other, so no pattern takes long.
     inside = fnmatch.translate(f"{pattern.removesuffix('/')}/*")
     return re.compile(inside if pattern.endswith("/") else f"{fnmatch.translate(pattern)}|{inside}")

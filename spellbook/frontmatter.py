@@ -8,6 +8,7 @@ does not, and whatever it holds: nothing here can hang, crash or swell. Pure.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -22,6 +23,9 @@ FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r)
 _MOST_HEADER = 256_000
 _MOST_NODES = 20_000
 _MOST_DEPTH = 20
+_MOST_DIGITS = 1_000
+_MOST_NUMBER = 2**63
+_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 
 _Lines = list[tuple[str, int]]  # something said or found, and its 0-based line in the header
 
@@ -87,6 +91,8 @@ def _loader() -> Any:
 
         def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
             try:
+                if node.tag in _NUMBERS and len(node.value) > _MOST_DIGITS:
+                    raise ValueError("a number of thousands of digits")  # which takes time by the square of them
                 return super().construct_object(node, deep)
             except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
                 # `2026-02-30`, `!!int x` and their like: one odd value is no reason to lose the others
@@ -146,11 +152,25 @@ def _plain(value: object) -> Any:
         return sorted(map(_plain, value), key=str)
     if isinstance(value, str):
         return value.replace("\0", " ")
-    if isinstance(value, int) and value.bit_length() > 10_000:
-        raise BadHeader("the frontmatter holds a number of thousands of digits", 0)
     if value is None or isinstance(value, bool | int | float | dt.datetime | dt.date):
         return value
     return str(value)
+
+
+def as_json(meta: Mapping[str, Any]) -> Any:
+    """Return a note's values with those as text that readers of JSON do not know: dates, nan and inf, numbers beyond 64 bits."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: plain(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        is_odd = (isinstance(value, float) and not math.isfinite(value)) or (
+            isinstance(value, int) and not -_MOST_NUMBER <= value < _MOST_NUMBER
+        )
+        return str(value) if is_odd or isinstance(value, dt.date) else value
+
+    return plain(meta)
 
 
 def compose(meta: Mapping[str, object], body: str) -> str:

@@ -4,7 +4,7 @@ Health: the state that a vault and its index are in, and what a person should me
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,8 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     yield "no two notes have one id", [_fault(fault) for fault in index.catalog.notes.twins()]
     yield "no link was broken by a rename", _links(index)
     yield "nothing was left half done", _unfinished(index, snapshots)
-    yield "the catalog is sound", _catalog(index)
+    yield "the catalog is sound", _sound(index.catalog.verify)
+    yield "what was changed can be undone", _sound(lambda: [lost] if (lost := index.vault.journal.lost) else [])
     yield "the embedder works", _embedder(index)
     pending = index.catalog.counts().pending
     yield "every text has its vector", [f"{pending} texts wait for theirs: run `spellbook reindex`"] if pending else []
@@ -108,9 +109,9 @@ def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:
     return half
 
 
-def _catalog(index: Index) -> list[str]:
+def _sound(verify: Callable[[], list[str]]) -> list[str]:
     try:
-        return index.catalog.verify()
+        return verify()
     except StorageError as error:
         return [str(error)]
 

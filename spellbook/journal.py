@@ -40,6 +40,7 @@ _MIGRATIONS = (
         """
     ),
 )
+_LOSS = "a new one is begun, and what was changed before can no longer be undone"
 _DAY = 86_400.0
 _FIRST_TOO_LARGE = 2**63
 """The least number that SQLite cannot hold."""
@@ -133,7 +134,7 @@ class Journal:
     """The journal in the folder `state`, opened when it is first needed; it keeps `most_bytes` and `most_days`, about."""
 
     def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
-        self._database = Database(state / FILE, _MIGRATIONS, {})
+        self._database = Database(state / FILE, _MIGRATIONS, {}, "journal of changes", _LOSS)
         self._most_bytes = most_bytes
         self._most_days = most_days
         self._here = threading.local()
@@ -263,6 +264,13 @@ class Journal:
         rows = self._database.rows("SELECT * FROM entries WHERE undoes IS NULL ORDER BY entry DESC")
         return next((self._read(row, undone) for row in rows if row[0] not in undone), None)
 
+    @property
+    def lost(self) -> str:
+        """What became of a journal that was damaged, "" if none was; it is told as long as that file lies there."""
+        self._database.connection()
+        aside = self._database.set_aside()
+        return f"The journal of changes was damaged, and lies in {aside[0]}: what was changed before cannot be undone" if aside else ""
+
     def made(self, path: str) -> Entry | None:
         """Return the newest entry that wrote the file at `path` where there was none; None if there is none."""
         sql = "SELECT entry FROM changes WHERE path = ? AND before IS NULL ORDER BY change DESC LIMIT 1"
@@ -272,7 +280,10 @@ class Journal:
     def text(self, sha256: str) -> bytes | None:
         """Return a text by its hash; None if it is not kept, or not any more."""
         rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
-        return zlib.decompress(rows[0][0]) if rows else None
+        with contextlib.suppress(zlib.error):  # SQLite does not notice every damage
+            if rows and _hash(data := zlib.decompress(rows[0][0])) == sha256:
+                return data
+        return None
 
     def _undone(self) -> set[int]:
         undone: set[int] = set()

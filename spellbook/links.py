@@ -190,6 +190,7 @@ def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator
     code = [(first + start, first + end) for start, end in code_spans(text)] if "`" in text else []
     opened = 0
     at = first
+    closing = line_feed = carriage_return = -1
     while token := _TOKEN.search(body, at, last):
         at = token.end()
         span = bisect_right(code, (token.start(), last)) - 1
@@ -205,7 +206,10 @@ def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator
                 at = inline.end()
             opened = max(0, opened - 1)
         elif token[0].endswith("[["):
-            wiki = _WIKI.match(body, token.start(), last)
+            closing = _next(body, "]]", closing, at)
+            line_feed, carriage_return = _next(body, "\n", line_feed, at), _next(body, "\r", carriage_return, at)
+            # Else each of many that nobody closed would be looked for to the end of the line.
+            wiki = _WIKI.match(body, token.start(), last) if closing < min(line_feed, carriage_return) else None
             if wiki is None:
                 opened += 2
                 continue

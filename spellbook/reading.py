@@ -20,6 +20,7 @@ from spellbook import chunks, links, terms
 from spellbook.catalog.schema import ChunkRow, Entry, Known, LinkRow
 from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.filters import fold
+from spellbook.frontmatter import as_json
 from spellbook.models.base import vector_key
 from spellbook.notes import Fault, Note, Stamp, parse
 from spellbook.scopes import scopes_of
@@ -87,7 +88,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "updated": note.updated,
         "keywords": json.dumps(keywords, ensure_ascii=False),
         "tags": json.dumps(tags, ensure_ascii=False),
-        "meta": json.dumps(note.meta, ensure_ascii=False, default=str),
+        "meta": json.dumps(as_json(note.meta), ensure_ascii=False),
     }
     named: dict[str, Sequence[object]] = {
         "id": [note.declared_id] if note.declared_id else [],

@@ -379,11 +379,11 @@ def patiently(index: Index, rows: Sequence[tuple[str, str]], refused: set[str]) 
         return vectors(index, rows)
     except EmbeddingError as failure:
         done: list[tuple[str, bytes]] = []
-        for row in rows if len(rows) > 1 else ():
+        for number, row in enumerate(rows if len(rows) > 1 else ()):
             try:
                 done += vectors(index, [row])
             except EmbeddingError as error:
-                if not done:  # the first alone too: the embedder is down, and asking on would take for ever
+                if number and not done:  # the first two alone too: the embedder is down, and asking on would take for ever
                     raise
                 refused.add(row[0])
                 _log.warning("A text that begins %r is not embedded: %s", row[1][:60], error)
@@ -405,7 +405,12 @@ def vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, by
     rows = [(key, text) for key, text in rows if key == vector_key(index.embedder.fingerprint, text)]
     if not rows:
         return []
-    block = np.asarray(index.embedder.embed_passages([text for _, text in rows]), dtype="<f4")
+    try:
+        block = np.asarray(index.embedder.embed_passages([text for _, text in rows]), dtype="<f4")
+    except (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError) as error:  # what a text may cause in a library
+        raise EmbeddingError(
+            f"The embedder {index.embedder.name} failed ({type(error).__name__}: {error}).", "Choose another one with SPELLBOOK_EMBEDDER."
+        ) from error
     if block.ndim != 2 or len(block) != len(rows) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
         raise EmbeddingError(
             f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {len(rows)} texts.",

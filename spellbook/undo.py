@@ -58,7 +58,9 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     """
     chosen = index.vault.journal.latest() if entry is None else index.vault.journal.get(entry)
     if chosen is None:
-        raise MemoryNotFound("There is nothing to undo.", "`spellbook log` lists what tools and commands changed.")
+        lost = index.vault.journal.lost
+        hint = f"{lost}." if lost else "`spellbook log` lists what tools and commands changed."
+        raise MemoryNotFound("There is nothing to undo.", hint)
     if (places := moves.went(index.vault.journal, chosen)) is not None:
         return _moved_back(index, chosen, *places, dry_run=dry_run)
     since = _moves_since(index, chosen)

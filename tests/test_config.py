@@ -87,8 +87,8 @@ def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, m
     [
         pytest.param("chunk_tokens = ", "cannot be read", id="no TOML"),
         pytest.param("colour = 1", "there is no setting 'colour'", id="unknown key"),
-        pytest.param("chunk_tokens = 0", "positive whole number", id="zero"),
-        pytest.param("cache_mb = true", "positive whole number", id="a truth for a number"),
+        pytest.param("chunk_tokens = 0", "a whole number from 1 to 1,000,000,000", id="zero"),
+        pytest.param("cache_mb = true", "a whole number from 1 to 1,000,000,000", id="a truth for a number"),
         pytest.param("half_lives = 3", "must be a table", id="a number for a table"),
         pytest.param("[half_lives]\nproject = 0", "half_lives.project must be a number of days", id="no time at all"),
         pytest.param("embedder = 3", "must be text", id="a number for a text"),

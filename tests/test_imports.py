@@ -12,7 +12,9 @@ from tests.helpers import finished, python
 
 FLOORS = (
     {"folders"},
-    {"errors", "config", "seal"},
+    {"errors", "renames"},
+    {"disk"},
+    {"config", "seal"},
     {"frontmatter", "names", "prose", "settings", "text", "quoting"},
     {
         "notes",
@@ -30,8 +32,8 @@ FLOORS = (
         "scopes",
         "links",
     },
-    {"edits", "mending", "union", "renames"},
-    {"database", "disk", "heap"},
+    {"edits", "mending", "union"},
+    {"database", "heap"},
     {"journal"},
     {"vault", "catalog", "vectors", "sketches", "models"},
     {"index", "meter", "presence", "observing", "install", "turns", "reading"},
@@ -52,7 +54,6 @@ FLOORS = (
     {"__main__", "__init__"},
 )
 SHARED = (
-    {"errors", "config"},
     {
         "notes",
         "chunks",

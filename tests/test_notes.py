@@ -120,7 +120,6 @@ MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
         pytest.param("a:\n" + "- " * 100_000, 2, "too many or too deep", id="deep block list"),
         pytest.param("a: [" + "1," * 100_000 + "]", None, "too many or too deep", id="many values"),
         pytest.param("a: " + "x" * 300_000, 2, "over 256 kB", id="300 kB"),
-        pytest.param("a: 0x" + "f" * 5000, 2, "a number of thousands of digits", id="huge number"),
     ],
 )
 def test_bad_header(header, line, says):
@@ -145,6 +144,8 @@ def test_bad_header(header, line, says):
         pytest.param("a: 2026-02-30\nb: 1", {"a": "2026-02-30", "b": 1}, 1, id="no such day"),
         pytest.param("a: !!timestamp x\nb: !!bool x\nc: !!int ''", {"a": "x", "b": "x", "c": ""}, 3, id="tags that do not fit"),
         pytest.param("a: " + "1" * 5000, {"a": "1" * 5000}, 1, id="too many digits"),
+        pytest.param("a: 0x" + "f" * 5000, {"a": "0x" + "f" * 5000}, 1, id="too many hexadecimal digits"),
+        pytest.param("a: 1" + ":1" * 100_000, {"a": "1" + ":1" * 100_000}, 1, id="too many sixtieths"),
         pytest.param("a: !!set {x, y}\nb: !!binary aGk=", {"a": ["x", "y"], "b": "b'hi'"}, 0, id="sets and bytes are made plain"),
         pytest.param('a: "x\\0y"', {"a": "x y"}, 0, id="NUL by escape"),
         pytest.param("questions: [방법은?]\n카테고리: 메모", {"questions": ["방법은?"], "카테고리": "메모"}, 0, id="Korean"),

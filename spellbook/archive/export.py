@@ -25,6 +25,7 @@ from spellbook import __version__
 from spellbook.archive.tree import Item, Tree, tree
 from spellbook.disk import replacing, storage_error
 from spellbook.errors import InvalidInput, SpellbookError, UnreadableNote
+from spellbook.frontmatter import as_json
 from spellbook.notes import Fault, parse
 from spellbook.vault import Vault
 
@@ -189,7 +190,7 @@ def _told(path: str, data: bytes) -> Mapping[str, Any]:
         "tags",
         "aliases",
     )
-    said = {"id": note.declared_id or path[:-3], **{name: getattr(note, name) for name in named}, "meta": note.meta}
+    said = {"id": note.declared_id or path[:-3], **{name: getattr(note, name) for name in named}, "meta": as_json(note.meta)}
     return {"note": {key: value for key, value in said.items() if value not in (None, "", (), {})}}
 
 

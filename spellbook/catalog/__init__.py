@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
@@ -32,7 +31,7 @@ from spellbook.catalog.usage import Usage
 from spellbook.catalog.vectors import Vectors
 from spellbook.catalog.waiting import Waiting
 from spellbook.database import Database
-from spellbook.filters import Condition, instant, path_glob
+from spellbook.filters import Condition, day_of, instant, path_glob
 
 FILE = "catalog.db"
 
@@ -243,7 +242,7 @@ class Catalog:
                 topic,
                 notes,
                 chunks,
-                updated or time.strftime("%Y-%m-%d", time.localtime(mtime / 1e9)),
+                updated or day_of(mtime),
                 tuple(json.loads(titles)),
                 tuple(dict.fromkeys(word for words in json.loads(keywords) for word in json.loads(words))),
             )
@@ -256,10 +255,11 @@ class Catalog:
         rows = self._rows(
             f"""
             SELECT note FROM notes WHERE category = :category AND topic = :topic AND {where}
-            ORDER BY path NOT LIKE '%/' || replace(replace(:topic, '_', ''), '%', '') || '.md' AND path NOT LIKE '%/index.md'
+            ORDER BY lower(substr(path, -length(:file))) <> lower(:file) AND path NOT LIKE '%/index.md'
                      AND path NOT LIKE '%/readme.md', path LIMIT 1
             """,
-            {"category": category, "topic": topic, **values},
+            # No LIKE for the topic: SQLite refuses patterns of 50 kB, and a topic is as long as a note says.
+            {"category": category, "topic": topic, "file": f"/{topic}.md", **values},
         )
         return self._found("note = :note AND ordinal < 3", {"note": rows[0][0]}) if rows else []
 

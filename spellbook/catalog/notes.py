@@ -4,6 +4,7 @@ The files of the vault and the notes in them, as they come into the catalog and 
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -13,8 +14,21 @@ from spellbook.catalog.links import Links
 from spellbook.catalog.meta import Meta
 from spellbook.catalog.schema import ChunkRow, Entry, Known
 from spellbook.catalog.sql import batches
-from spellbook.database import Database
+from spellbook.database import Database, part
 from spellbook.notes import Fault, Stamp
+
+_OF_A_ROW = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
+"""What a value in a row can cause; other errors are the disk's or the whole file's."""
+
+_log = logging.getLogger(__name__)
 
 
 class Notes:
@@ -80,14 +94,29 @@ class Notes:
                 connection.execute("DELETE FROM faults WHERE path = ? AND NOT walk", (path,))
                 connection.execute("DELETE FROM files WHERE path = ?", (path,))
             current = [entry for entry in entries if now(entry.path) == entry.stamp]
-            self._remember(connection, current)
-            # What could not be opened is remembered without a hash, and what was read before stays.
-            affected |= self._replace_notes(connection, [entry for entry in current if entry.sha256])
+            affected |= self._take(connection, current)
             self._settle_ids(connection, affected, heirs)
             self._links.moved(connection, leaving)
             if connection.total_changes != before:
                 self._meta.bump(connection, "generation")
             return [entry.path for entry in current], lost
+
+    def _take(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> set[str]:
+        """Keep what was read; of what cannot be kept only that. Return the ids that may change hands."""
+        try:
+            with part(connection):
+                self._remember(connection, entries)
+                # What could not be opened is remembered without a hash, and what was read before stays.
+                return self._replace_notes(connection, [entry for entry in entries if entry.sha256])
+        except _OF_A_ROW as error:
+            if len(entries) > 1:  # one by one, so that one note's fault is that note's alone
+                return set().union(*[self._take(connection, [entry]) for entry in entries])
+            [entry] = entries
+            if entry.note is None:
+                raise
+            _log.exception("%s cannot be kept", entry.path)
+            fault = Fault(entry.path, 0, f"Spellbook cannot keep it ({type(error).__name__}: {error})")
+            return self._take(connection, [Entry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))])
 
     def touch(self, entries: Iterable[Entry]) -> None:
         """Note that files were read again and hold what they held; no generation passes."""

@@ -131,6 +131,32 @@ min_score_option = click.option(
 max_tokens_option = click.option("--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer.")
 
 
+def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
+    from pathlib import Path
+
+    from spellbook import disk
+    from spellbook.notes import MOST_BYTES
+
+    if value is None:
+        return None
+    if value == "-":
+        with click.open_file("-", "rb") as stdin:
+            data: bytes = stdin.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise click.BadParameter(f"stdin: it is over {MOST_BYTES / 1e6:g} MB.", ctx, param)
+        return data
+    try:
+        return disk.read_small(Path(value), MOST_BYTES)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise click.BadParameter(f"{one_line(value)}: {reason}. Give a regular file, or pipe the text into -.", ctx, param) from error
+
+
+def file_argument(*, required: bool) -> Callable[[F], F]:
+    """FILE as an argument: its bytes, or with - those of stdin; as many as a note may have, and of a regular file, which ends."""
+    return click.argument("file", type=click.Path(allow_dash=True), callback=_read, required=required)
+
+
 def command(*options: Callable[[Any], Any], group: click.Group | None = None) -> Callable[[F], click.Command]:
     """Make a function a command over an opened book, with `--vault` and `options`; of `group`, if it is not one of all."""
 

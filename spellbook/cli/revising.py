@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook import printing
-from spellbook.cli.base import command, json_option
+from spellbook.cli.base import command, file_argument, json_option
 from spellbook.quoting import one_line, plain
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would c
 
 @command(
     click.argument("id"),
-    click.argument("file", type=click.File("rb"), required=False),
+    file_argument(required=False),
     click.option("--append", "is_added", is_flag=True, help="Add the text at the end instead of replacing what is there."),
     click.option("--replace", nargs=2, metavar="OLD NEW", help="Replace the phrase OLD, which must be there once, by NEW."),
     click.option("--all", "every", is_flag=True, help="Replace every OLD."),
@@ -29,7 +29,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would c
     dry_run_option,
     json_option,
 )
-def revise(book: Spellbook, id: str, file: Any, is_added: bool, as_json: bool, **given: Any) -> None:
+def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json: bool, **given: Any) -> None:
     """
     Change a section's text, or frontmatter, and no other byte; prints the difference.
 
@@ -43,7 +43,7 @@ def revise(book: Spellbook, id: str, file: Any, is_added: bool, as_json: bool, *
     """
     from dataclasses import asdict
 
-    text = _text(file) if file else None
+    text = None if file is None else _text(file)
     if is_added and text is None:
         raise click.UsageError("--append needs the text: give FILE, or - for stdin.")
     if given["every"] and not given["replace"]:
@@ -59,10 +59,10 @@ def revise(book: Spellbook, id: str, file: Any, is_added: bool, as_json: bool, *
         click.echo("It says so already.", err=True)
 
 
-def _text(file: Any) -> str:
+def _text(data: bytes) -> str:
     from spellbook.notes import parse
 
-    return parse("input", file.read()).text.removeprefix("\ufeff")
+    return parse("input", data).text.removeprefix("\ufeff")
 
 
 def _metadata(pairs: Sequence[str]) -> dict[str, object]:
@@ -146,8 +146,11 @@ def log(book: Spellbook, limit: int, as_json: bool) -> None:
     spellbook log -n 5
     """
     entries = book.log(limit)
+    lost = book.index.vault.journal.lost
+    if lost:
+        click.echo(f"spellbook: {one_line(lost)}.", err=True)
     if as_json:
-        printing.as_json({"entries": [entry.as_dict() for entry in entries]})
+        printing.as_json({"entries": [entry.as_dict() for entry in entries], **({"warning": lost} if lost else {})})
     else:
         printing.log(entries)
 

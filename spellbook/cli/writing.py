@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook import printing
-from spellbook.cli.base import command, json_option, scope_option
+from spellbook.cli.base import command, file_argument, json_option, scope_option
 from spellbook.quoting import one_line, quoted
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @command(
-    click.argument("file", type=click.File("rb")),
+    file_argument(required=True),
     click.option("--topic", help="What it is filed under."),
     click.option("--category", help="project, preference, knowledge, decision, article …"),
     click.option("-k", "--keyword", "keywords", multiple=True, help="A term to find it by; repeat for more."),
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     click.option("--force", is_flag=True, help="Write it even if it repeats what is there."),
     json_option,
 )
-def scribe(book: Spellbook, file: Any, topic: str, category: str, keywords: Sequence[str], source: str, force: bool, as_json: bool) -> None:
+def scribe(
+    book: Spellbook, file: bytes, topic: str, category: str, keywords: Sequence[str], source: str, force: bool, as_json: bool
+) -> None:
     """
     Keep a memory from FILE, or from stdin with -.
 
@@ -39,7 +41,7 @@ def scribe(book: Spellbook, file: Any, topic: str, category: str, keywords: Sequ
     """
     from spellbook.errors import InvalidInput
 
-    chunk = _read_chunk(file.read())
+    chunk = _read_chunk(file)
     given = {"topic": topic, "category": category, "keywords": list(keywords)}
     meta = chunk.get("metadata", {})
     if isinstance(meta, dict):  # else scribe says what is wrong with it

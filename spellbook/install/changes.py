@@ -21,6 +21,7 @@ from spellbook import disk
 from spellbook.errors import Conflict, StorageError
 
 _BACKUP = ".spellbook-{}.bak"
+_MOST_BYTES = 10_000_000  # Claude Code keeps what was said beside its settings, which makes megabytes
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -97,9 +98,9 @@ class Change:
 
 
 def read(path: Path) -> bytes | None:
-    """Return the bytes of a file, None if there is none. Raises StorageError if it cannot be read."""
+    """Return the bytes of a small regular file, None if there is none. Raises StorageError if it cannot be read."""
     try:
-        return path.read_bytes()
+        return disk.read_small(path, _MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -114,7 +115,7 @@ def backups(path: Path) -> Iterator[bytes]:
     with contextlib.suppress(OSError):
         names = [name for name in os.listdir(path.parent) if name.startswith(path.name + prefix) and name.endswith(suffix)]
         for copy in sorted((path.with_name(name) for name in names), key=lambda copy: copy.stat().st_mtime_ns, reverse=True):
-            yield copy.read_bytes()
+            yield disk.read_small(copy, _MOST_BYTES)
 
 
 def _write_new(place: Path, data: bytes, mode: int) -> None:

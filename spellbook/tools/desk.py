@@ -43,7 +43,9 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def log(limit: given.Entries = 20) -> str:
         """What tools and commands changed in the vault, the newest first: entry numbers for undo, times, verbs and files."""
-        return as_json(entries=[{**each.as_dict(), "files": each.as_dict()["files"][:10]} for each in book.log(limit)])
+        entries = [{**each.as_dict(), "files": each.as_dict()["files"][:10]} for each in book.log(limit)]
+        lost = book.index.vault.journal.lost
+        return as_json(entries=entries, **({"warning": lost} if lost else {}))
 
     def undo(entry: given.EntryNumber = None, dry_run: given.DryRun = False) -> str:
         """

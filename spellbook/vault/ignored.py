@@ -4,15 +4,26 @@ What `.spellbookignore` leaves out of the vault.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from spellbook import disk
 from spellbook.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 IGNORE_FILE = ".spellbookignore"
+
+_MOST_LINES = 1_000
+_MOST_LETTERS = 1_000
+
+# What pathspec makes of `*` in a name, of `**/` before all others, and of `/**` further on.
+_STAR, _BEFORE, _BETWEEN = "[^/]*", "(?:.+/)?", "(?:/.+)?"
 
 
 class Ignored:
@@ -39,17 +50,76 @@ class Ignored:
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
             if self._read[0] == version:
                 return self._read[1]
-            text = file.read_text("utf-8-sig", "replace")
+            text = disk.read_small(file).decode("utf-8-sig", "replace")
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             # Going on without it would put into the index what was to be kept out.
-            raise InvalidInput(f"{file}: cannot be read ({error.strerror}).", "Mend its permissions, or delete it.") from error
-        from pathspec import GitIgnoreSpec
-
+            raise InvalidInput(f"{file}: cannot be read ({error.strerror}).", "Mend or delete the file.") from error
         try:
-            spec = GitIgnoreSpec.from_lines(text.splitlines())
+            spec = compiled(text.splitlines())
         except ValueError as error:
-            raise InvalidInput(f"{file}: {error}.", "Mend the line; patterns are as in .gitignore.") from error
+            raise InvalidInput(f"{file}{error}.", "Mend the line; patterns are as in .gitignore.") from error
         self._read = (version, spec)
         return spec
+
+
+def compiled(lines: Sequence[str]) -> GitIgnoreSpec:
+    """
+    Return what the lines of a .gitignore mean. Raises ValueError, whose text begins `, line N: ` or `: `.
+
+    A path is matched in time that grows with its length, whatever the patterns are.
+    """
+    from pathspec import GitIgnoreSpec
+
+    if len(lines) > _MOST_LINES:
+        raise ValueError(f": it has {len(lines):,} lines, and {_MOST_LINES:,} are the most")
+    patterns: list[GitIgnoreSpecPattern] = []
+    pattern: Any = _pattern()
+    for number, line in enumerate(lines, 1):
+        try:
+            if len(line) > _MOST_LETTERS:
+                raise ValueError(f"it is over {_MOST_LETTERS:,} letters long")
+            patterns.append(pattern(line))
+        except (ValueError, re.error) as error:
+            raise ValueError(f", line {number}: {error}") from error
+    return GitIgnoreSpec(patterns, backend="simple")  # the others know no atomic groups
+
+
+@cache
+def _pattern() -> type[GitIgnoreSpecPattern]:
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    class Pattern(GitIgnoreSpecPattern):
+        __slots__ = ()
+
+        @classmethod
+        def pattern_to_regex(cls, pattern: str) -> tuple[str | None, bool | None]:  # type: ignore[override]
+            regex, include = super().pattern_to_regex(pattern)
+            return regex and without_backtracking(regex), include
+
+    return Pattern
+
+
+def without_backtracking(regex: str) -> str:
+    """
+    Return a regex of pathspec's that matches the same, but takes what each `*` and `**` matches first.
+
+    For all but the last of a path, the first match is as good as any later
+    one, and trying those too takes time to the power of how many there are.
+    """
+    *early, last = regex.split(_BETWEEN)
+    done = ""
+    for number, part in enumerate(early):
+        anywhere = _lazy(_BETWEEN) if number else ""
+        done += f"(?>{anywhere}{_stars(part.replace(_BEFORE, _lazy(_BEFORE)))}(?=/))"
+    return done + (_BETWEEN if early else "") + _stars(last)
+
+
+def _stars(part: str) -> str:
+    first, *between = part.split(_STAR)
+    return first + "".join(f"(?>{_STAR}?{each})" for each in between[:-1]) + "".join(_STAR + each for each in between[-1:])
+
+
+def _lazy(optional: str) -> str:
+    return optional.replace("+", "+?") + "?"

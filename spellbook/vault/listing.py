@@ -19,6 +19,8 @@ from spellbook.text import is_whole
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
+_MOST = 0x7FFF_FFFF_FFFF_FFFF
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -93,8 +95,8 @@ def is_inside(root: Path, path: str) -> bool:
 
 def stamp_of(status: os.stat_result) -> Stamp:
     """Return what a file's status tells of it."""
-    # Some disks number files up to 2^64 and beyond; SQLite counts to 2^63.
-    return Stamp(status.st_size, status.st_mtime_ns, status.st_ino & 0x7FFF_FFFF_FFFF_FFFF)
+    # Some disks number files up to 2^64 and beyond, and know dates after 2262; SQLite counts to 2^63.
+    return Stamp(min(status.st_size, _MOST), max(-_MOST, min(status.st_mtime_ns, _MOST)), status.st_ino & _MOST)
 
 
 def _look_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Stamp | None:
@@ -104,6 +106,8 @@ def _look_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]
         return None
     status = entry.stat()
     if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
+            faults.append(Fault(shown(path), 0, "not a regular file (a FIFO, a socket or a device); not read"))
         return None
     if not is_whole(path):
         faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
