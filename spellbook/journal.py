@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
+import json
 import threading
 import time
 import zlib
@@ -21,6 +22,7 @@ from typing import Any
 
 from spellbook.database import Database, Migration
 from spellbook.errors import MemoryNotFound
+from spellbook.links import Span
 
 FILE = "journal.db"
 
@@ -39,10 +41,13 @@ _MIGRATIONS = (
         CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
         """
     ),
+    # JSON: the spans that a move wrote anew in the text after, or left although they lead somewhere only since then.
+    Migration("ALTER TABLE changes ADD COLUMN links TEXT"),
 )
 _DAY = 86_400.0
 _FIRST_TOO_LARGE = 2**63
 """The least number that SQLite cannot hold."""
+_MOST_WHAT = 1_000
 _CHANGE_BYTES = 300
 """What a change takes beside its texts, about: two hashes and a path, and their places in indexes."""
 
@@ -62,12 +67,17 @@ _LINEAGE = """
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file about to be changed: what it holds `before` and `after`, None where there is no file, and its `mode` before."""
+    """
+    A file about to be changed: what it holds `before` and `after`, None where there is no file, and its `mode` before.
+
+    `links` are what a move does to its links, None for what is no move.
+    """
 
     path: str
     before: bytes | None
     after: bytes | None
     mode: int = 0o644
+    links: tuple[Span, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,20 @@ class Trace:
     def kind(self) -> str:
         """What became of the file: added, changed or removed."""
         return "added" if self.before is None else "removed" if self.after is None else "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """
+    What a move did to the links of a file, whose texts, by their sha256, were `before` and `after`.
+
+    `links` also has, unchanged, those that led nowhere and lead somewhere since. It is None if the version that made the
+    move did not note them.
+    """
+
+    before: str | None
+    after: str | None
+    links: tuple[Span, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,23 +170,32 @@ class Journal:
 
     @contextlib.contextmanager
     def entry(
-        self, verb: str, what: str = "", *, undoes: int | None = None, for_good: bool = False, always: bool = False
+        self,
+        verb: str,
+        what: str = "",
+        *,
+        undoes: int | None = None,
+        for_good: bool = False,
+        always: bool = False,
+        resumes: bool = False,
     ) -> Iterator[Draft]:
         """
         Make all that this thread changes inside one entry, that of the outermost where they are nested.
 
         Of what is changed `for_good` no text is kept, nor what was kept of those files before.
         Where nothing changed there is no entry, but for what `undoes` another or is to be there `always`.
+        One that `resumes` goes on with the entry that a kill left unfinished, if there is one.
         """
         outer: Draft | None = getattr(self._here, "draft", None)
         if outer is not None:
             yield outer
             return
-        draft = self._here.draft = Draft(verb, what, undoes, for_good, always or undoes is not None)
+        begun = self._unfinished(verb, what) if resumes else None
+        draft = self._here.draft = Draft(verb, what, undoes, for_good, always or undoes is not None or begun is not None, begun)
         try:
             yield draft
         except BaseException:
-            if draft.id is not None and not net(tuple(draft.made.values())):
+            if draft.id is not None and draft.id != begun and not net(tuple(draft.made.values())):
                 self._drop(draft.id)
             raise
         else:
@@ -190,8 +223,9 @@ class Journal:
                 else:
                     rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts.items()]
                     connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", rows)
-                row = (entry, trace.path, trace.before, trace.after, trace.mode)
-                sql = "INSERT INTO changes (entry, path, before, after, mode) VALUES (?, ?, ?, ?, ?)"
+                links = None if change.links is None else json.dumps(change.links)
+                row = (entry, trace.path, trace.before, trace.after, trace.mode, links)
+                sql = "INSERT INTO changes (entry, path, before, after, mode, links) VALUES (?, ?, ?, ?, ?, ?)"
                 numbers.append(int(connection.execute(sql, row).lastrowid or 0))
         draft.id = entry  # only now: what could not be committed is not there
         draft.made |= zip(numbers, traces, strict=True)
@@ -206,9 +240,14 @@ class Journal:
             for number in numbers:
                 draft.made.pop(number, None)
 
+    def _unfinished(self, verb: str, what: str) -> int | None:
+        sql = "SELECT max(entry) FROM entries WHERE verb = ? AND what = ? AND NOT whole"
+        number: int | None = self._database.rows(sql, (verb, what[:_MOST_WHAT]))[0][0]
+        return number
+
     def _begin(self, connection: Any, draft: Draft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes) VALUES (?, ?, ?, ?)"
-        return int(connection.execute(sql, (time.time(), draft.verb, draft.what[:1_000], draft.undoes)).lastrowid or 0)
+        return int(connection.execute(sql, (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes)).lastrowid or 0)
 
     def _finish(self, draft: Draft) -> None:
         if draft.id is not None and not draft.always and not net(tuple(draft.made.values())):
@@ -241,6 +280,7 @@ class Journal:
             """,
             {"path": path},
         )
+        connection.execute(f"{_LINEAGE} UPDATE changes SET links = NULL WHERE path IN (SELECT path FROM line)", {"path": path})
 
     # -- reading
 
@@ -273,6 +313,18 @@ class Journal:
         """Return a text by its hash; None if it is not kept, or not any more."""
         rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
         return zlib.decompress(rows[0][0]) if rows else None
+
+    def rewrites(self, entry: int) -> dict[str, Rewrite]:
+        """Return what an entry, a move, did to the links of files, by their paths after it."""
+        rows = self._database.rows("SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change", (entry,))
+        found: dict[str, Rewrite] = {}
+        for path, before, after, links in rows:
+            spans = None if links is None else tuple(Span(*each) for each in json.loads(links))
+            if not spans and path in found and found[path].after == after:
+                continue  # noted of a note that is then moved as it is
+            if after is not None or spans:
+                found[path] = Rewrite(before, after, spans)
+        return found
 
     def _undone(self) -> set[int]:
         undone: set[int] = set()

@@ -11,10 +11,12 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 
 from spellbook import disk, names
 from spellbook.errors import Conflict, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
 from spellbook.journal import Change, Journal
+from spellbook.links import Span
 from spellbook.notes import MOST_BYTES
 from spellbook.vault.folder import Folder, digest
 
@@ -78,10 +80,13 @@ class Writer(Folder):
         for error in self.write_all({path: (data, expected)}).values():
             raise error
 
-    def write_all(self, texts: Mapping[str, tuple[bytes, str]]) -> dict[str, SpellbookError]:
+    def write_all(
+        self, texts: Mapping[str, tuple[bytes, str]], links: Mapping[str, tuple[Span, ...]] = MappingProxyType({})
+    ) -> dict[str, SpellbookError]:
         """
         Replace the bytes of many files, each with the hash that is expected of it, as `write` does.
 
+        The journal is told what that does to `links`.
         Returns why some were not written; the others were. A disk makes many
         files safe in the time of one.
         """
@@ -92,7 +97,7 @@ class Writer(Folder):
         with self.alone():
             for path, (data, expected) in texts.items():
                 try:
-                    changes.append(Change(path, self.expect(path, expected), data, mode_of(self.locate(path))))
+                    changes.append(Change(path, self.expect(path, expected), data, mode_of(self.locate(path)), links.get(path)))
                 except SpellbookError as error:
                     failed[path] = error
             numbers = self.journal.note(changes) if changes else []
