@@ -142,7 +142,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Draft:
-    """An entry that is being made; `id` is None until something changed."""
+    """An entry that is being made; `id` is None until something changed. `warnings` are for whoever asked for the change."""
 
     verb: str
     what: str
@@ -151,6 +151,7 @@ class Draft:
     always: bool = False
     id: int | None = None
     made: dict[int, Trace] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 class Journal:
@@ -239,6 +240,12 @@ class Journal:
         if draft is not None:
             for number in numbers:
                 draft.made.pop(number, None)
+
+    def warn(self, warning: str) -> None:
+        """Add a warning to the entry that this thread makes, if it makes one."""
+        draft: Draft | None = getattr(self._here, "draft", None)
+        if draft is not None:
+            draft.warnings.append(warning)
 
     def _unfinished(self, verb: str, what: str) -> int | None:
         sql = "SELECT max(entry) FROM entries WHERE verb = ? AND what = ? AND NOT whole"

@@ -58,8 +58,7 @@ class Shift:
     def finds(self, source: str, target: str, is_markdown: bool) -> bool:
         """Say whether a link in the note that was at `source`, which led nowhere, leads somewhere by chance now."""
         return (
-            self.before.follow(source, target, is_markdown) is None
-            and self.after.follow(self.now(source), target, is_markdown) is not None
+            self.before.follow(source, target, is_markdown) is None and self.after.follow(self.now(source), target, is_markdown) is not None
         )
 
 

@@ -202,7 +202,7 @@ def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
     """Plan what the note that was at `source` is to hold, and that lies `at` a path as long as the move is not done."""
     path = plan.shift.now(source)
     for planned in (plan.texts, plan.spans, plan.same):
-        planned.pop(path, None)  # type: ignore[attr-defined]
+        planned.pop(path, None)
     try:
         data = index.vault.read(at)[0]
         note = parse(path, data)
@@ -293,7 +293,7 @@ def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, st
 # -- doing
 
 
-def _change(index: Index, plan: _Plan, undoes: Entry | None, *, resumes: bool = False) -> contextlib.AbstractContextManager[None]:
+def _change(index: Index, plan: _Plan, undoes: Entry | None, *, resumes: bool = False) -> AbstractContextManager[list[str]]:
     if undoes is None:
         return index.vault.change(VERB, plan.what, always=not resumes, resumes=resumes)
     return index.vault.change("undo", f"{undoes.id}: {undoes.verb} {undoes.what}", undoes=undoes.id, resumes=resumes)

@@ -93,13 +93,18 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Revised:
-    """A note that was changed, the change as a unified difference, and the hash that the section has now."""
+    """
+    A note that was changed, the change as a unified difference, and the hash that the section has now.
+
+    `warnings` say what of the file the system did not let it keep: its owner, say.
+    """
 
     chunk_id: str
     path: str
     generation: int
     difference: str
     hash: str
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +237,7 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         if asked.dry_run or text == note.text:
             return Revised(found.id, found.path, index.catalog.generation, difference, found.hash)
         try:
-            with index.vault.change("revise", id):
+            with index.vault.change("revise", id) as warnings:
                 index.vault.write(found.path, note.encode(text), digest(data))
         except Conflict:
             continue  # changed in this very moment: look again whether the parts overlap
@@ -240,7 +245,7 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         with_vectors(index, found.path)
         after = index.catalog.at(found.path)
         now = next((each for each in after if each.ordinal == found.ordinal), found)
-        return Revised(now.id, found.path, index.catalog.generation, difference, now.hash)
+        return Revised(now.id, found.path, index.catalog.generation, difference, now.hash, tuple(warnings))
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 

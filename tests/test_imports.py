@@ -30,7 +30,7 @@ FLOORS = (
         "scopes",
         "links",
     },
-    {"edits", "mending", "union", "renames"},
+    {"edits", "mending", "union", "renames", "attributes"},
     {"database", "disk", "heap"},
     {"journal"},
     {"vault", "catalog", "vectors", "sketches", "models"},

@@ -399,7 +399,9 @@ def test_undo_gives_back_every_byte_that_was_not_edited(notes: Mapping[str, str]
     taken = {str(place).casefold() for path in notes for place in (Path(path), *Path(path).parents)}
     assume(target.casefold() not in taken and not f"{target}/".casefold().startswith(f"{source}/".casefold()))
     bare = target.removesuffix(".md")
-    nowhere = [f"[[{name}]]" for name in (*absent, bare, bare.rpartition("/")[2])] + [f"[t]({name.replace(' ', '%20')}.md)" for name in (bare,)]
+    nowhere = [f"[[{name}]]" for name in (*absent, bare, bare.rpartition("/")[2])] + [
+        f"[t]({name.replace(' ', '%20')}.md)" for name in (bare,)
+    ]
     with TemporaryDirectory() as folder:
         vault = Path(folder) / "vault"
         for path, text in notes.items():

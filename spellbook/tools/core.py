@@ -174,7 +174,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         asked = {"append": append or None, "replace": phrase, "every": every}
         done = book.revise(chunk_id, content or None, metadata, expected_hash or None, **asked)
         said = f"Revised {done.chunk_id} in {done.path}, generation {done.generation}, hash: {done.hash}."
-        return f"{said}\n{done.difference or '(it said so already)'}"
+        return "\n".join([said, *(f"Warning: {warning}" for warning in done.warnings), done.difference or "(it said so already)"])
 
     def erase(chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False) -> str:
         """

@@ -54,17 +54,17 @@ class Vault(Writer):
         for_good: bool = False,
         always: bool = False,
         resumes: bool = False,
-    ) -> Iterator[None]:
+    ) -> Iterator[list[str]]:
         """
         Make all that this thread writes inside one change: logged as one, undone as one, taken back if it ends in an error.
 
         Of what is changed `for_good` nothing is kept, so it is neither. With `always` it is logged even if no note changes.
-        One that `resumes` goes on with what a kill cut short.
+        One that `resumes` goes on with what a kill cut short. Yields the list that warnings of what is written come into.
         """
         with self.journal.entry(verb, what, undoes=undoes, for_good=for_good, always=always, resumes=resumes) as draft:
             before = set(draft.made)
             try:
-                yield
+                yield draft.warnings
             except BaseException:
                 self._take_back([trace for number, trace in draft.made.items() if number not in before])
                 raise
