@@ -327,8 +327,10 @@ class Journal:
         found: dict[str, Rewrite] = {}
         for path, before, after, links in rows:
             spans = None if links is None else tuple(Span(*each) for each in json.loads(links))
-            if not spans and path in found and found[path].after == after:
-                continue  # noted of a note that is then moved as it is
+            if spans is not None and (earlier := found.get(path)) is not None:
+                # Noted before the file was moved as it is, or of the symbolic link that it is.
+                is_same = not spans and earlier.after == after
+                spans = (*(span for span in earlier.links or () if is_same or span.at is None), *spans)
             if after is not None or spans:
                 found[path] = Rewrite(before, after, spans)
         return found

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spellbook import disk, links, names, sync
+from spellbook import disk, links, names, symlinks, sync
 from spellbook.differences import unified
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.index import Index
@@ -83,6 +83,7 @@ class _Plan:
     counts: dict[str, int] = field(default_factory=dict)
     spans: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     same: dict[str, bytes] = field(default_factory=dict)
+    symlinks: dict[str, tuple[str, str]] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
 
     @property
@@ -114,6 +115,8 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
         _write_down(file, plan, inode, undoes)
         with _change(index, plan, undoes):
             _note_same(index, plan, plan.same)
+            if plan.symlinks:
+                index.vault.journal.note(symlinks.changes(plan.symlinks))
             try:
                 index.vault.relocate(plan.old, plan.new)
             except SpellbookError:
@@ -167,13 +170,23 @@ def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
     entry = undoes or _taken_back(index.vault.journal, old, new)
     plan = _Plan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
     then = plan.then or {}
-    sources = _concerned(index, plan.shift) | {path for path, each in then.items() if each.links or each.before != each.after}
+    plan.symlinks |= symlinks.planned(index.vault, old, new, then)
+    sources = _concerned(index, plan.shift) | {
+        path for path, each in then.items() if each.after and (each.links or each.before != each.after)
+    }
     is_noted = any(each.links is not None for each in then.values())
-    for source in sorted(sources & set(files)):
+    for source in sorted(sources & set(files) - _doubles(index)):
         # What led here by chance, since before the move that is taken back, led nowhere then; not every version noted it.
         if entry is None or is_noted or source in then or _written_since(index, source, entry.at):
             _plan_note(index, plan, source, source)
     return plan
+
+
+def _doubles(index: Index) -> set[str]:
+    """The symbolic links to other notes of the vault: what those say is mended there, seen from where they are."""
+    root = os.path.join(index.vault.root, "")
+    real = {path: os.path.realpath(index.vault.root / path) for path in index.vault.symlinks()}
+    return {path for path, place in real.items() if place.startswith(root) and index.vault.stamp(place[len(root) :].replace(os.sep, "/"))}
 
 
 def _written_since(index: Index, path: str, at: float) -> bool:
@@ -307,6 +320,9 @@ def _note_same(index: Index, plan: _Plan, paths: Iterable[str]) -> None:
 
 def _mend(index: Index, plan: _Plan) -> StorageError | None:
     """Write the mended notes; what somebody changed meanwhile is mended as it is now, or left and told. Returns what stops it."""
+    for path, reason in symlinks.write(index.vault, plan.symlinks).items():
+        plan.left.append(Left(path, reason))
+        plan.symlinks.pop(path)
     homes = {new: old for old, new in plan.shift.moved.items()}
     wanted = set(plan.texts)
     for _ in range(_TRIES):
@@ -329,7 +345,7 @@ def _mend(index: Index, plan: _Plan) -> StorageError | None:
 def _settle(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
     """Let the index follow; then the move is done, unless there was trouble."""
     changed = [path for pair in plan.shift.moved.items() for path in pair]
-    sync.some(index, [path for path in dict.fromkeys([*changed, *plan.texts]) if names.is_note(path)])
+    sync.some(index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)])
     if trouble is not None:
         raise StorageError(f"{plan.old} was moved, and not all links are mended yet: {trouble.message}", "The next call goes on with it.")
     (index.config.state / UNDER_WAY).unlink(missing_ok=True)
@@ -340,6 +356,11 @@ def _told(index: Index, plan: _Plan) -> Moved:
         Changed(path, plan.counts[path], unified(decode(path, before)[0], decode(path, after)[0], f"a/{path}", f"b/{path}"))
         for path, (before, after) in sorted(plan.texts.items())
     ]
+    changed += [
+        Changed(path, 1, unified(before, after, f"a/{path}", f"b/{path}"))
+        for path, (before, after) in sorted(plan.symlinks.items())
+        if before != after
+    ]
     return Moved(plan.old, plan.new, tuple(sorted(plan.shift.moved.items())), tuple(changed), tuple(plan.left), index.catalog.generation)
 
 
@@ -348,7 +369,8 @@ def _told(index: Index, plan: _Plan) -> Moved:
 
 def _write_down(file: Path, plan: _Plan, inode: int, undoes: Entry | None) -> None:
     hashes = {path: digest(after) for path, (_, after) in plan.texts.items()}
-    said = {"old": plan.old, "new": plan.new, "inode": inode, "texts": hashes, "undoes": undoes.id if undoes else None}
+    said: dict[str, object] = {"old": plan.old, "new": plan.new, "inode": inode, "texts": hashes, "symlinks": plan.symlinks}
+    said["undoes"] = undoes.id if undoes else None
     data = json.dumps(said).encode()
     with disk.replacing(file) as target:
         target.write(data)
@@ -370,6 +392,7 @@ def _finish(index: Index) -> None:
     if is_moved:
         undoes = _entry(index.vault.journal, written.get("undoes"))
         plan = _left_over(index, old, new, texts, undoes)
+        plan.symlinks |= {path: (before, after) for path, (before, after) in written.get("symlinks", {}).items()}
         with _change(index, plan, undoes, resumes=True):
             trouble = _mend(index, plan)
         _settle(index, plan, trouble)

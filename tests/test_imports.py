@@ -37,7 +37,7 @@ FLOORS = (
     {"index", "meter", "presence", "install", "turns", "reading"},
     {"readers"},
     {"nearest", "ranking", "neighbours"},
-    {"packing"},
+    {"packing", "symlinks"},
     {"sync", "search"},
     {"write", "moves"},
     {"why", "contents", "undo", "broken", "merge", "rest", "scribe"},
