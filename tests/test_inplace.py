@@ -16,6 +16,7 @@ from spellbook import book as books
 from spellbook.book import Spellbook
 from spellbook.cli import main
 from spellbook.errors import Conflict
+from spellbook.install import changes
 from spellbook.vault import digest, inplace
 from tests.helpers import finished, python
 
@@ -162,6 +163,19 @@ def test_attributes_and_access_lists_stay(book: Spellbook, vault: Path, write_no
     assert (attributes(note), note.stat().st_mode) == (before, mode)
     book.undo()
     assert (attributes(note), note.stat().st_mode) == (before, mode)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="extended attributes as Linux has them")
+def test_settings_of_others_keep_their_attributes(tmp_path: Path) -> None:
+    """The settings of a client and the hooks of a repository are files of somebody's as well."""
+    file = tmp_path / "settings.json"
+    file.write_text("{}")
+    try:
+        os.setxattr(file, "user.tag", b"value")
+    except OSError:
+        pytest.skip("this disk has none")
+    changes.Change(file, b"{}", b"{ }").make()
+    assert (file.read_text(), attributes(file)) == ("{ }", {"user.tag": b"value"})
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
