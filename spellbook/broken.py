@@ -71,6 +71,24 @@ def guesses(index: Index) -> tuple[Guess, ...]:
 def mend(index: Index, *, dry_run: bool) -> Offer:
     """Mend the links whose meaning is known; with `dry_run`, only say how."""
     sync.words(index)
+    offer, texts = _planned(index)
+    if not texts or dry_run:
+        return offer
+    with index.vault.change("doctor", "links"):
+        failed = index.vault.write_all(texts)
+    left = [*offer.left, *(Left(path, error.message) for path, error in failed.items())]
+    changed = [each for each in offer.changed if each.path not in failed]
+    sync.some(index, [each.path for each in changed])
+    return Offer(offer.guesses, tuple(changed), tuple(left), index.catalog.generation)
+
+
+def offered(index: Index) -> Offer:
+    """Return how the links that lead nowhere would be mended, by what the catalog knows of them."""
+    return _planned(index)[0]
+
+
+def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
+    """Return what can be mended, and for each note its new bytes with the hash of those that it has."""
     found = guesses(index)
     meant: dict[str, dict[str, Guess]] = defaultdict(dict)
     for guess in found:
@@ -95,13 +113,7 @@ def mend(index: Index, *, dry_run: bool) -> Offer:
         if done.count:
             changed.append(Changed(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
             texts[path] = (note.encode(done.text), digest(data))
-    if texts and not dry_run:
-        with index.vault.change("doctor", "links"):
-            failed = index.vault.write_all(texts)
-        left += [Left(path, error.message) for path, error in failed.items()]
-        changed = [each for each in changed if each.path not in failed]
-        sync.some(index, [each.path for each in changed])
-    return Offer(found, tuple(changed), tuple(left), index.catalog.generation)
+    return Offer(found, tuple(changed), tuple(left), index.catalog.generation), texts
 
 
 def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:

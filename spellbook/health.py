@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
 
 _MOST_OPENED = 5
+_MOST_LISTED = 20
+
+
+class Remark(str):
+    """Something that a check tells a person and that is no fault: a link to a note that is still to be written, say."""
+
+    __slots__ = ()
 
 
 def figures(index: Index, meter: Meter) -> dict[str, Any]:
@@ -76,7 +83,11 @@ def faults(index: Index) -> tuple[Fault, ...]:
 
 
 def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple[str, list[str]]]:
-    """Check one thing after another; yield its name and what is wrong with it. `complaint` is what the last look at the vault met."""
+    """
+    Check one thing after another; yield its name and what is wrong with it, or worth a `Remark`.
+
+    `complaint` is what the last look at the vault met.
+    """
     yield "the vault can be read and the index is up to it", [complaint] if complaint else []
     silent = ["the process that watches gives no sign of life: end it, or let it go on"] if is_silent(index.config.state) else []
     yield "whoever watches the vault sees every folder", [*filter(None, [unseen(index)]), *silent]
@@ -94,8 +105,17 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
 def _links(index: Index) -> list[str]:
     from spellbook import broken
 
-    count = sum(guess.why in {broken.MOVED, broken.NAMED} for guess in broken.guesses(index))
-    return [f"{count} lead nowhere and can be mended: `spellbook doctor --fix links` shows how"] if count else []
+    offer = broken.offered(index)
+    count = sum(each.links for each in offer.changed)
+    said = [f"{count} link{'s' * (count != 1)} can be mended: `spellbook doctor --fix links` shows how"] if count else []
+    said += [f"{left.path}: {left.reason}" for left in offer.left]
+    unknown = [guess for guess in offer.guesses if guess.path is None]
+    for guess in unknown[:_MOST_LISTED]:
+        like = f"; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else ""
+        said.append(Remark(f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and what it means is not known{like}"))
+    if len(unknown) > _MOST_LISTED:
+        said.append(Remark(f"{len(unknown) - _MOST_LISTED} more such links: `spellbook doctor --fix links` lists all"))
+    return said
 
 
 def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:

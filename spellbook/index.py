@@ -49,6 +49,7 @@ class Index:
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
         vault = Vault(config.vault, config.state, Journal(config.state, config.journal_mb * 1_000_000, config.journal_days))
+        vault.recover()
         return cls(config, vault, catalog, embedder, chroma, models.reranker(config.reranker), scope)
 
     @property

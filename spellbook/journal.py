@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
+import json
 import threading
 import time
 import zlib
@@ -21,6 +22,7 @@ from typing import Any
 
 from spellbook.database import Database, Migration
 from spellbook.errors import MemoryNotFound
+from spellbook.links import Span
 
 FILE = "journal.db"
 
@@ -39,11 +41,14 @@ _MIGRATIONS = (
         CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
         """
     ),
+    # JSON: the spans that a move wrote anew in the text after, or left although they lead somewhere only since then.
+    Migration("ALTER TABLE changes ADD COLUMN links TEXT"),
 )
 _LOSS = "a new one is begun, and what was changed before can no longer be undone"
 _DAY = 86_400.0
 _FIRST_TOO_LARGE = 2**63
 """The least number that SQLite cannot hold."""
+_MOST_WHAT = 1_000
 _CHANGE_BYTES = 300
 """What a change takes beside its texts, about: two hashes and a path, and their places in indexes."""
 
@@ -63,12 +68,17 @@ _LINEAGE = """
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file about to be changed: what it holds `before` and `after`, None where there is no file, and its `mode` before."""
+    """
+    A file about to be changed: what it holds `before` and `after`, None where there is no file, and its `mode` before.
+
+    `links` are what a move does to its links, None for what is no move.
+    """
 
     path: str
     before: bytes | None
     after: bytes | None
     mode: int = 0o644
+    links: tuple[Span, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,20 @@ class Trace:
     def kind(self) -> str:
         """What became of the file: added, changed or removed."""
         return "added" if self.before is None else "removed" if self.after is None else "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """
+    What a move did to the links of a file, whose texts, by their sha256, were `before` and `after`.
+
+    `links` also has, unchanged, those that led nowhere and lead somewhere since. It is None if the version that made the
+    move did not note them.
+    """
+
+    before: str | None
+    after: str | None
+    links: tuple[Span, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +143,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Draft:
-    """An entry that is being made; `id` is None until something changed."""
+    """An entry that is being made; `id` is None until something changed. `warnings` are for whoever asked for the change."""
 
     verb: str
     what: str
@@ -128,6 +152,7 @@ class Draft:
     always: bool = False
     id: int | None = None
     made: dict[int, Trace] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 class Journal:
@@ -147,23 +172,32 @@ class Journal:
 
     @contextlib.contextmanager
     def entry(
-        self, verb: str, what: str = "", *, undoes: int | None = None, for_good: bool = False, always: bool = False
+        self,
+        verb: str,
+        what: str = "",
+        *,
+        undoes: int | None = None,
+        for_good: bool = False,
+        always: bool = False,
+        resumes: bool = False,
     ) -> Iterator[Draft]:
         """
         Make all that this thread changes inside one entry, that of the outermost where they are nested.
 
         Of what is changed `for_good` no text is kept, nor what was kept of those files before.
         Where nothing changed there is no entry, but for what `undoes` another or is to be there `always`.
+        One that `resumes` goes on with the entry that a kill left unfinished, if there is one.
         """
         outer: Draft | None = getattr(self._here, "draft", None)
         if outer is not None:
             yield outer
             return
-        draft = self._here.draft = Draft(verb, what, undoes, for_good, always or undoes is not None)
+        begun = self._unfinished(verb, what) if resumes else None
+        draft = self._here.draft = Draft(verb, what, undoes, for_good, always or undoes is not None or begun is not None, begun)
         try:
             yield draft
         except BaseException:
-            if draft.id is not None and not net(tuple(draft.made.values())):
+            if draft.id is not None and draft.id != begun and not net(tuple(draft.made.values())):
                 self._drop(draft.id)
             raise
         else:
@@ -191,8 +225,9 @@ class Journal:
                 else:
                     rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts.items()]
                     connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", rows)
-                row = (entry, trace.path, trace.before, trace.after, trace.mode)
-                sql = "INSERT INTO changes (entry, path, before, after, mode) VALUES (?, ?, ?, ?, ?)"
+                links = None if change.links is None else json.dumps(change.links)
+                row = (entry, trace.path, trace.before, trace.after, trace.mode, links)
+                sql = "INSERT INTO changes (entry, path, before, after, mode, links) VALUES (?, ?, ?, ?, ?, ?)"
                 numbers.append(int(connection.execute(sql, row).lastrowid or 0))
         draft.id = entry  # only now: what could not be committed is not there
         draft.made |= zip(numbers, traces, strict=True)
@@ -207,9 +242,20 @@ class Journal:
             for number in numbers:
                 draft.made.pop(number, None)
 
+    def warn(self, warning: str) -> None:
+        """Add a warning to the entry that this thread makes, if it makes one."""
+        draft: Draft | None = getattr(self._here, "draft", None)
+        if draft is not None:
+            draft.warnings.append(warning)
+
+    def _unfinished(self, verb: str, what: str) -> int | None:
+        sql = "SELECT max(entry) FROM entries WHERE verb = ? AND what = ? AND NOT whole"
+        number: int | None = self._database.rows(sql, (verb, what[:_MOST_WHAT]))[0][0]
+        return number
+
     def _begin(self, connection: Any, draft: Draft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes) VALUES (?, ?, ?, ?)"
-        return int(connection.execute(sql, (time.time(), draft.verb, draft.what[:1_000], draft.undoes)).lastrowid or 0)
+        return int(connection.execute(sql, (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes)).lastrowid or 0)
 
     def _finish(self, draft: Draft) -> None:
         if draft.id is not None and not draft.always and not net(tuple(draft.made.values())):
@@ -242,6 +288,7 @@ class Journal:
             """,
             {"path": path},
         )
+        connection.execute(f"{_LINEAGE} UPDATE changes SET links = NULL WHERE path IN (SELECT path FROM line)", {"path": path})
 
     # -- reading
 
@@ -284,6 +331,20 @@ class Journal:
             if rows and _hash(data := zlib.decompress(rows[0][0])) == sha256:
                 return data
         return None
+
+    def rewrites(self, entry: int) -> dict[str, Rewrite]:
+        """Return what an entry, a move, did to the links of files, by their paths after it."""
+        rows = self._database.rows("SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change", (entry,))
+        found: dict[str, Rewrite] = {}
+        for path, before, after, links in rows:
+            spans = None if links is None else tuple(Span(*each) for each in json.loads(links))
+            if spans is not None and (earlier := found.get(path)) is not None:
+                # Noted before the file was moved as it is, or of the symbolic link that it is.
+                is_same = not spans and earlier.after == after
+                spans = (*(span for span in earlier.links or () if is_same or span.at is None), *spans)
+            if after is not None or spans:
+                found[path] = Rewrite(before, after, spans)
+        return found
 
     def _undone(self) -> set[int]:
         undone: set[int] = set()

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from spellbook.frontmatter import FRONTMATTER
@@ -71,6 +71,18 @@ class Link:
     def is_markdown(self) -> bool:
         """Whether it is a Markdown link, which is relative to its note."""
         return self.style in {"plain", "angle"}
+
+
+class Span(NamedTuple):
+    """
+    A target in a text that was written anew: at which character of the text after, and its spelling before and after.
+
+    `at` is None for the target of a symbolic link.
+    """
+
+    at: int | None
+    before: str
+    after: str
 
 
 class By(IntEnum):
@@ -346,6 +358,13 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
         if reached and reached.path == wanted and (not link.is_markdown or before.by != By.RELATIVE or reached.by == By.RELATIVE):
             return form
     return None
+
+
+def named(link: Link, written: str) -> str:
+    """Return the target that `written` would name in the place of `link`."""
+    if link.style == "single":
+        return written.replace("''", "'")
+    return _decoded(written) if link.is_markdown else written
 
 
 def spelled(link: Link, written: str, target: str) -> str:

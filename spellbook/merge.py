@@ -16,10 +16,10 @@ from spellbook import edits, sync, union
 from spellbook.catalog.schema import Found
 from spellbook.differences import unified
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
-from spellbook.filters import instant
+from spellbook.filters import fold, instant
 from spellbook.index import Index
-from spellbook.links import Files, key
-from spellbook.mending import Shift, mended
+from spellbook.links import Files, Link, key
+from spellbook.mending import Shift, mended, unlinked
 from spellbook.notes import Note, parse
 from spellbook.union import Changed
 from spellbook.vault import digest
@@ -78,15 +78,14 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     first, other = sorted(named, key=lambda side: side.since)
     swapped = first is not named[0]
     take: dict[Keep, union.Take] = {"a": "other" if swapped else "first", "b": "first" if swapped else "other"}
-    shift = _shift(index, first.found.path, other.found.path)
-    joined = union.join(
-        _leading(first.note, first.found.path, shift),
-        # Read as if it lay where the first does, so that its relative links lead where they led.
-        _leading(parse(first.found.path, other.note.encode()), other.found.path, shift),
-        take.get(keep, "both" if keep else ""),
-    )
+    shift = _shift(index, first.note, other.note)
+    here, there = (_apart(side.note, shift, first.found.path) for side in (first, other))
+    here = _leading(here, first.found.path, shift)
+    # Read as if it lay where the first does, so that its relative links lead where they led.
+    there = _leading(parse(first.found.path, there.encode()), other.found.path, shift)
+    joined = union.join(here, there, take.get(keep, "both" if keep else ""))
     linking = _linking(index, first.found.path, other.found.path, shift)
-    text, differs = _labelled(first.note, other.note, joined.text)
+    text, differs = _labelled(here, parse(other.found.path, there.encode()), joined.text)
     done = Merged(
         id=first.found.note,
         path=first.found.path,
@@ -128,16 +127,29 @@ def _side(index: Index, id: str) -> _Side:
     return _Side(found, note, digest(data), instant(note.created) or found.mtime_ns / 1e9)
 
 
-def _shift(index: Index, first: str, other: str) -> Shift:
-    """Return how links lead before and after what was at `other` is at `first`."""
+def _shift(index: Index, first: Note, other: Note) -> Shift:
+    """Return how links lead before and after what `other` said is said by `first`, which has all their other names then."""
     files, aliases = index.vault.files(), index.catalog.links.aliases()
-    named = {name: first if path == other else path for name, path in aliases.items()}
-    return Shift(Files(files, aliases), Files((path for path in files if path != other), named), {other: first})
+    named = {name: first.path if path == other.path else path for name, path in aliases.items()}
+    for name in union.metadata(first, other)[0].get("aliases", ()):  # type: ignore[attr-defined]
+        named.setdefault(fold(name), first.path)
+    return Shift(Files(files, aliases), Files((path for path in files if path != other.path), named), {other.path: first.path})
 
 
 def _leading(note: Note, source: str, shift: Shift) -> Note:
     """Return a note that was at `source` with its links mended."""
     return parse(note.path, note.encode(mended(note, source, shift).text))
+
+
+def _apart(note: Note, shift: Shift, home: str) -> Note:
+    """Return a note without links that would lead to the note at `home`, which it is to be part of: it would link to itself."""
+
+    def is_own(link: Link) -> bool:
+        now = shift.before.follow(note.path, link.target, link.is_markdown)
+        then = shift.after.follow(home, link.target, link.is_markdown)
+        return home == (shift.now(now.path) if now else then.path if then else "")
+
+    return parse(note.path, note.encode(unlinked(note, is_own)))
 
 
 def _linking(index: Index, first: str, other: str, shift: Shift) -> tuple[str, ...]:

@@ -12,19 +12,19 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spellbook import disk, links, names, sync
+from spellbook import disk, links, names, symlinks, sync
 from spellbook.differences import unified
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.index import Index
-from spellbook.journal import Entry, Journal, Trace
-from spellbook.links import Files
-from spellbook.mending import Shift, mended
-from spellbook.notes import decode, parse
+from spellbook.journal import Change, Entry, Journal, Rewrite
+from spellbook.links import Files, Span
+from spellbook.mending import Shift, derived, found_again, mended
+from spellbook.notes import Note, decode, parse
 from spellbook.vault import UNDER_WAY, digest
 
 VERB = "mv"
@@ -68,13 +68,22 @@ class Moved:
 
 @dataclass(slots=True)
 class _Plan:
-    """A move with what it takes: texts `before` and `after` by the new paths of notes, and how many links are mended in each."""
+    """
+    A move with what it takes: texts `before` and `after` by the new paths of notes, and how many links are mended in each.
+
+    `spans` are what is done to links, also in notes that keep their text. `then` are what the move that this one takes back
+    did to links, by the paths of notes before this one; None if it takes none back.
+    """
 
     old: str
     new: str
     shift: Shift
+    then: Mapping[str, Rewrite] | None = None
     texts: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    spans: dict[str, tuple[Span, ...]] = field(default_factory=dict)
+    same: dict[str, bytes] = field(default_factory=dict)
+    symlinks: dict[str, tuple[str, str]] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
 
     @property
@@ -103,8 +112,11 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
             inode = os.lstat(index.vault.locate(plan.old)).st_ino
         except FileNotFoundError as error:
             raise MemoryNotFound(f"{plan.old}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved.") from error
-        _write_down(file, plan, inode)
+        _write_down(file, plan, inode, undoes)
         with _change(index, plan, undoes):
+            _note_same(index, plan, plan.same)
+            if plan.symlinks:
+                index.vault.journal.note(symlinks.changes(plan.symlinks))
             try:
                 index.vault.relocate(plan.old, plan.new)
             except SpellbookError:
@@ -125,6 +137,13 @@ def went(journal: Journal, entry: Entry) -> tuple[str, str] | None:
         return None
     old, arrow, new = entry.what.partition(_TO)
     return (old, new) if entry.verb == VERB and arrow and _TO not in new else None
+
+
+def moved_since(journal: Journal, entry: Entry) -> list[tuple[str, str]]:
+    """Return from where to where notes and folders were moved after an entry, the earliest first."""
+    newest = journal.entries(1)
+    later = journal.entries(newest[0].id - entry.id) if newest else []
+    return [places for each in reversed(later) if each.id > entry.id and (places := went(journal, each))]
 
 
 def finish(index: Index) -> None:
@@ -148,15 +167,26 @@ def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
     moved = {path: new + path[len(old) :] for path in files if path == old or path.startswith(f"{old}/")}
     aliases = index.catalog.links.aliases()
     after = Files((moved.get(path, path) for path in files), {name: moved.get(path, path) for name, path in aliases.items()})
-    plan = _Plan(old, new, Shift(Files(files, aliases), after, moved))
-    entry = undoes or _taken_back(index.vault.journal, plan)
-    then = _traces(plan, entry)
-    differ = {path for path, trace in then.items() if trace.before != trace.after}
-    for source in sorted((_concerned(index, plan.shift) | differ) & set(files)):
-        # A link that leads here by chance, since before the move that is taken back, led nowhere then.
-        if entry is None or source in then or _written_since(index, source, entry.at):
-            _plan_note(index, plan, source, source, then)
+    entry = undoes or _taken_back(index.vault.journal, old, new)
+    plan = _Plan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
+    then = plan.then or {}
+    plan.symlinks |= symlinks.planned(index.vault, old, new, then)
+    sources = _concerned(index, plan.shift) | {
+        path for path, each in then.items() if each.after and (each.links or each.before != each.after)
+    }
+    is_noted = any(each.links is not None for each in then.values())
+    for source in sorted(sources & set(files) - _doubles(index)):
+        # What led here by chance, since before the move that is taken back, led nowhere then; not every version noted it.
+        if entry is None or is_noted or source in then or _written_since(index, source, entry.at):
+            _plan_note(index, plan, source, source)
     return plan
+
+
+def _doubles(index: Index) -> set[str]:
+    """The symbolic links to other notes of the vault: what those say is mended there, seen from where they are."""
+    root = os.path.join(index.vault.root, "")
+    real = {path: os.path.realpath(index.vault.root / path) for path in index.vault.symlinks()}
+    return {path for path, place in real.items() if place.startswith(root) and index.vault.stamp(place[len(root) :].replace(os.sep, "/"))}
 
 
 def _written_since(index: Index, path: str, at: float) -> bool:
@@ -168,75 +198,77 @@ def _written_since(index: Index, path: str, at: float) -> bool:
 
 
 def _concerned(index: Index, shift: Shift) -> set[str]:
-    """The notes with a link that would no longer lead where it does, by what the catalog knows of them."""
+    """The notes with a link that would no longer lead where it does, or nowhere, by what the catalog knows of them."""
     touched = {links.key(path) for pair in shift.moved.items() for path in pair}
     return {
         each.source
         for each in index.catalog.links.all()
-        if (each.source in shift.moved or each.link.name in touched) and shift.wanted(each.source, each.link.target, each.link.is_markdown)
+        if (each.source in shift.moved or each.link.name in touched)
+        and (
+            shift.wanted(each.source, each.link.target, each.link.is_markdown)
+            or shift.finds(each.source, each.link.target, each.link.is_markdown)
+        )
     }
 
 
-def _plan_note(index: Index, plan: _Plan, source: str, at: str, then: Mapping[str, Trace]) -> None:
-    """
-    Plan what the note that was at `source` is to hold, and that lies `at` a path as long as the move is not done.
-
-    `then` are traces of the move that this one takes back, by the paths of notes before this one.
-    """
+def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
+    """Plan what the note that was at `source` is to hold, and that lies `at` a path as long as the move is not done."""
     path = plan.shift.now(source)
-    plan.texts.pop(path, None)
+    for planned in (plan.texts, plan.spans, plan.same):
+        planned.pop(path, None)
     try:
         data = index.vault.read(at)[0]
         note = parse(path, data)
+        then = None if plan.then is None else _found_again(index.vault.journal, plan.then.get(source), note, digest(data))
     except (MemoryNotFound, UnreadableNote) as error:
         plan.left.append(Left(path, error.message))
         return
-    trace = then.get(source)
-    former = index.vault.journal.text(trace.before) if trace and trace.before and trace.after == digest(data) else None
-    count = None if former is None else _leads_alike(plan.shift, path, former, source, data)
-    if former is None or count is None:
-        done = mended(note, source, plan.shift, lenient=bool(then) and trace is None)
-        former, count = note.encode(done.text), done.count
-        if done.left:
-            lines = ", ".join(str(link.line) for link in done.left)
-            why = "no spelling leads there" if note.editable else note.faults[-1].reason
-            plan.left.append(Left(path, f"links on line {lines} are as they were ({why})"))
-    if former != data:
-        plan.texts[path], plan.counts[path] = (data, former), count
+    done = mended(note, source, plan.shift, then=then)
+    if done.left:
+        lines = ", ".join(str(link.line) for link in done.left)
+        why = "no spelling leads there" if note.editable else note.faults[-1].reason
+        plan.left.append(Left(path, f"links on line {lines} are as they were ({why})"))
+    plan.spans[path] = done.spans
+    if done.count:
+        plan.texts[path], plan.counts[path] = (data, note.encode(done.text)), done.count
+    elif done.spans:
+        plan.same[path] = data
 
 
-def _leads_alike(shift: Shift, path: str, then: bytes, source: str, now: bytes) -> int | None:
-    """Return how many links of a text were spelled otherwise then, None if they would not lead where those of today do."""
-    old, new = links.find(parse(path, then)), links.find(parse(source, now))
-    if len(old) != len(new):
-        return None
-    for former, link in zip(old, new, strict=True):
-        reached = shift.before.follow(source, link.target, link.is_markdown)
-        would = shift.after.follow(path, former.target, former.is_markdown)
-        if reached and (would is None or would.path != shift.now(reached.path)):
-            return None
-    return sum(former.target != link.target for former, link in zip(old, new, strict=True))
+def _found_again(journal: Journal, rewrite: Rewrite | None, note: Note, sha256: str) -> dict[int, Span | None]:
+    """Return where links are that an earlier move found in a note; nothing if that is not known, or not any more."""
+    if rewrite is None or rewrite.after is None:
+        return {}
+    data = note.encode() if rewrite.after == sha256 else journal.text(rewrite.after)
+    if data is None:
+        return {}
+    former = parse(note.path, data)
+    spans = rewrite.links
+    if spans is None:
+        before = journal.text(rewrite.before) if rewrite.before else None
+        spans = derived(parse(note.path, before), former) if before is not None else ()
+    return found_again(former.text, spans, note)
 
 
-def _taken_back(journal: Journal, plan: _Plan) -> Entry | None:
-    """Return the move that this one takes back, if it was made lately."""
+def _taken_back(journal: Journal, old: str, new: str) -> Entry | None:
+    """Return the move that one from `old` to `new` takes back, if it was made lately."""
     entries = (entry for entry in journal.entries(_LOOKED_BACK) if entry.is_whole and not entry.is_undone)
-    return next((entry for entry in entries if went(journal, entry) == (plan.new, plan.old)), None)
+    return next((entry for entry in entries if went(journal, entry) == (new, old)), None)
 
 
-def _traces(plan: _Plan, entry: Entry | None) -> dict[str, Trace]:
-    """
-    Return what `entry`, the move that this one takes back, changed: texts before and after, by the paths of notes now.
+def _rewrites(journal: Journal, entry: Entry | None) -> dict[str, Rewrite] | None:
+    """Return what `entry` did to links, by the paths of files now, wherever they were moved since."""
+    if entry is None:
+        return None
+    since = moved_since(journal, entry)
+    return {_carried(path, since): rewrite for path, rewrite in journal.rewrites(entry.id).items()}
 
-    So a move there and back changes nothing, however links were spelled.
-    """
-    traces = {trace.path: trace for trace in entry.traces} if entry else {}
-    # A note that was moved has two traces: its old path has what it held before, its new one what it held after.
-    return {
-        path: Trace(path, traces[home].before, trace.after, trace.mode)
-        for path, trace in traces.items()
-        if trace.after and (home := plan.shift.now(path)) in traces
-    }
+
+def _carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
+    for old, new in moves:
+        if f"{path}/".startswith(f"{old}/"):
+            path = new + path[len(old) :]
+    return path
 
 
 def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, str]:
@@ -278,22 +310,33 @@ def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, st
 # -- doing
 
 
-def _change(index: Index, plan: _Plan, undoes: Entry | None) -> contextlib.AbstractContextManager[None]:
+def _change(index: Index, plan: _Plan, undoes: Entry | None, *, resumes: bool = False) -> AbstractContextManager[list[str]]:
     if undoes is None:
-        return index.vault.change(VERB, plan.what, always=True)
-    return index.vault.change("undo", f"{undoes.id}: {undoes.verb} {undoes.what}", undoes=undoes.id)
+        return index.vault.change(VERB, plan.what, always=not resumes, resumes=resumes)
+    return index.vault.change("undo", f"{undoes.id}: {undoes.verb} {undoes.what}", undoes=undoes.id, resumes=resumes)
+
+
+def _note_same(index: Index, plan: _Plan, paths: Iterable[str]) -> None:
+    """Tell the journal of notes that keep their text, and of whose links some lead somewhere by chance from now on."""
+    if changes := [Change(path, plan.same[path], plan.same[path], links=plan.spans[path]) for path in paths]:
+        index.vault.journal.note(changes)
 
 
 def _mend(index: Index, plan: _Plan) -> StorageError | None:
     """Write the mended notes; what somebody changed meanwhile is mended as it is now, or left and told. Returns what stops it."""
+    for path, reason in symlinks.write(index.vault, plan.symlinks).items():
+        plan.left.append(Left(path, reason))
+        plan.symlinks.pop(path)
     homes = {new: old for old, new in plan.shift.moved.items()}
     wanted = set(plan.texts)
     for _ in range(_TRIES):
-        failed = index.vault.write_all({path: (after, digest(before)) for path, (before, after) in plan.texts.items() if path in wanted})
+        texts = {path: (after, digest(before)) for path, (before, after) in plan.texts.items() if path in wanted}
+        failed = index.vault.write_all(texts, plan.spans)
         for path, error in failed.items():
             if isinstance(error, StorageError):
                 return error
-            _plan_note(index, plan, homes.get(path, path), path, {})
+            _plan_note(index, plan, homes.get(path, path), path)
+        _note_same(index, plan, failed.keys() & plan.same.keys())
         wanted = failed.keys() & plan.texts.keys()
         if not wanted:
             return None
@@ -306,7 +349,7 @@ def _mend(index: Index, plan: _Plan) -> StorageError | None:
 def _settle(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
     """Let the index follow; then the move is done, unless there was trouble."""
     changed = [path for pair in plan.shift.moved.items() for path in pair]
-    sync.some(index, [path for path in dict.fromkeys([*changed, *plan.texts]) if names.is_note(path)])
+    sync.some(index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)])
     if trouble is not None:
         raise StorageError(f"{plan.old} was moved, and not all links are mended yet: {trouble.message}", "The next call goes on with it.")
     (index.config.state / UNDER_WAY).unlink(missing_ok=True)
@@ -317,15 +360,22 @@ def _told(index: Index, plan: _Plan) -> Moved:
         Changed(path, plan.counts[path], unified(decode(path, before)[0], decode(path, after)[0], f"a/{path}", f"b/{path}"))
         for path, (before, after) in sorted(plan.texts.items())
     ]
+    changed += [
+        Changed(path, 1, unified(before, after, f"a/{path}", f"b/{path}"))
+        for path, (before, after) in sorted(plan.symlinks.items())
+        if before != after
+    ]
     return Moved(plan.old, plan.new, tuple(sorted(plan.shift.moved.items())), tuple(changed), tuple(plan.left), index.catalog.generation)
 
 
 # -- after a kill
 
 
-def _write_down(file: Path, plan: _Plan, inode: int) -> None:
+def _write_down(file: Path, plan: _Plan, inode: int, undoes: Entry | None) -> None:
     hashes = {path: digest(after) for path, (_, after) in plan.texts.items()}
-    data = json.dumps({"old": plan.old, "new": plan.new, "inode": inode, "texts": hashes}).encode()
+    said: dict[str, object] = {"old": plan.old, "new": plan.new, "inode": inode, "texts": hashes, "symlinks": plan.symlinks}
+    said["undoes"] = undoes.id if undoes else None
+    data = json.dumps(said).encode()
     with disk.replacing(file) as target:
         target.write(data)
 
@@ -344,8 +394,10 @@ def _finish(index: Index) -> None:
     source, target = index.vault.root / old, index.vault.root / new
     is_moved = os.path.lexists(target) and (target.lstat().st_ino == inode or not os.path.lexists(source))
     if is_moved:
-        plan = _left_over(index, old, new, texts)
-        with index.vault.change(VERB, plan.what):
+        undoes = _entry(index.vault.journal, written.get("undoes"))
+        plan = _left_over(index, old, new, texts, undoes)
+        plan.symlinks |= {path: (before, after) for path, (before, after) in written.get("symlinks", {}).items()}
+        with _change(index, plan, undoes, resumes=True):
             trouble = _mend(index, plan)
         _settle(index, plan, trouble)
         _log.warning("A move of %s to %s that was cut short is finished; %d notes were still to be mended.", old, new, len(plan.texts))
@@ -361,15 +413,23 @@ def _finish(index: Index) -> None:
     file.unlink()
 
 
-def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str]) -> _Plan:
+def _entry(journal: Journal, number: int | None) -> Entry | None:
+    try:
+        return None if number is None else journal.get(number)
+    except MemoryNotFound:
+        return None
+
+
+def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoes: Entry | None) -> _Plan:
     """Plan again what is still to be done after the files were moved; `texts` are the hashes of what notes are to hold."""
     files = index.vault.files()
     homes = {path: old + path[len(new) :] for path in files if path == new or path.startswith(f"{new}/")}
     aliases = index.catalog.links.aliases()
     before = Files((homes.get(path, path) for path in files), {name: homes.get(path, path) for name, path in aliases.items()})
-    plan = _Plan(old, new, Shift(before, Files(files, aliases), {home: path for path, home in homes.items()}))
+    shift = Shift(before, Files(files, aliases), {home: path for path, home in homes.items()})
+    plan = _Plan(old, new, shift, _rewrites(index.vault.journal, undoes))
     for path, sha256 in texts.items():
         with contextlib.suppress(MemoryNotFound):
             if digest(index.vault.read(path)[0]) != sha256:
-                _plan_note(index, plan, homes.get(path, path), path, {})
+                _plan_note(index, plan, homes.get(path, path), path)
     return plan

@@ -154,6 +154,7 @@ def words(index: Index, *, full: bool = False, progress: Progress | None = None)
     """First stage: read what changed anywhere in the vault; afterwards search by words is right."""
     index.catalog.notes.recut(_rules(index.config))
     adopt(index)
+    index.vault.recover()
     for _ in range(_GLANCES):
         listing = index.vault.walk()
         known = index.catalog.notes.known()
@@ -179,6 +180,7 @@ def words(index: Index, *, full: bool = False, progress: Progress | None = None)
 def some(index: Index, paths: Sequence[str]) -> Report:
     """First stage for `paths` alone, which somebody says have changed; waits for no other process."""
     adopt(index)
+    index.vault.recover()
     report = Report(scanned=len(paths))
     left = list(paths)
     for _ in range(_LOOKS):

@@ -63,7 +63,7 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
         raise MemoryNotFound("There is nothing to undo.", hint)
     if (places := moves.went(index.vault.journal, chosen)) is not None:
         return _moved_back(index, chosen, *places, dry_run=dry_run)
-    since = _moves_since(index, chosen)
+    since = moves.moved_since(index.vault.journal, chosen)
     steps = [step for trace in chosen.traces if (step := _step(index, chosen, trace, since))]
     difference = "\n".join(_shown(step) for step in steps)
     if not dry_run:
@@ -155,14 +155,6 @@ def _step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, s
             unified(_read(trace.path, after), _read(trace.path, now), f"then/{trace.path}", f"now/{trace.path}"),
         )
     return _Step(trace.path, now, then, trace.mode) if then != now else None
-
-
-def _moves_since(index: Index, entry: Entry) -> list[tuple[str, str]]:
-    """Return from where to where notes and folders were moved after an entry, the earliest first."""
-    journal = index.vault.journal
-    newest = journal.entries(1)
-    later = journal.entries(newest[0].id - entry.id) if newest else []
-    return [places for each in reversed(later) if each.id > entry.id and (places := moves.went(journal, each))]
 
 
 def _moved_to(index: Index, trace: Trace, since: Sequence[tuple[str, str]]) -> str | None:

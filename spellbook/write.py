@@ -98,6 +98,7 @@ class Revised:
     A section or a note that was changed: its id, the change as a unified difference, and its hash now.
 
     The hash of a note of several sections is the first 16 digits of its file's sha256.
+    `warnings` say what of the file the system did not let it keep: its owner, say.
     """
 
     chunk_id: str
@@ -105,6 +106,7 @@ class Revised:
     generation: int
     difference: str
     hash: str
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +239,13 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         if asked.dry_run or text == note.text:
             return _told_of(index, found, data, difference, is_note=is_note)
         try:
-            with index.vault.change("revise", id):
+            with index.vault.change("revise", id) as warnings:
                 index.vault.write(found.path, note.encode(text), digest(data))
         except Conflict:
             continue  # changed in this very moment: look again whether the parts overlap
         sync.some(index, [found.path])
         with_vectors(index, found.path)
-        return _told_of(index, found, note.encode(text), difference, is_note=is_note)
+        return _told_of(index, found, note.encode(text), difference, is_note=is_note, warnings=warnings)
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 
@@ -266,12 +268,12 @@ def _sensible(asked: Revision) -> dict[str, Any]:
     return changes
 
 
-def _told_of(index: Index, found: Found, data: bytes, difference: str, *, is_note: bool) -> Revised:
+def _told_of(index: Index, found: Found, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()) -> Revised:
     """Say of a chunk, or its whole note, whose file holds `data` now, what was changed."""
     after = index.catalog.at(found.path)
     now = next((each for each in after if each.ordinal == found.ordinal), found)
     hash = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
-    return Revised(now.note if is_note else now.id, found.path, index.catalog.generation, difference, hash)
+    return Revised(now.note if is_note else now.id, found.path, index.catalog.generation, difference, hash, tuple(warnings))
 
 
 def _revised(index: Index, found: Found, read: tuple[Note, str], asked: Revision, *, is_note: bool) -> str:

@@ -75,6 +75,27 @@ def test_names_aliases_and_titles_tell(book: Spellbook, vault: Path, write_note:
     )
 
 
+def test_doctor_counts_what_can_be_mended(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Doctor and `--fix links` give one number; what nobody knows the meaning of is listed with its line, and is no fault."""
+    write_note("a/keys.md", "# How we rotate keys\n", aliases="[rotation]")
+    write_note("two/plan.md")
+    write_note("three/plan.md")
+    write_note("home.md", "[[old/keys]] [[rotation]] [[rotation]] [[How We Rotate-Keys]]\n\n[[How we rotate kays]] [[old/plan]]\n")
+    assert "4 links in 1 note can be mended" in doctor(vault, "--fix", "links").stderr
+    said = doctor(vault)
+    assert said.exit_code == 1
+    assert "wrong  no link was broken by a rename\n       4 links can be mended: `spellbook doctor --fix links`" in said.stdout
+    unknown = [
+        "       home.md, line 3: How we rotate kays leads nowhere, and what it means is not known; did you mean a/keys.md?\n",
+        "       home.md, line 3: old/plan leads nowhere, and what it means is not known",
+    ]
+    assert all(line in said.stdout for line in unknown)
+    book.mend_links()
+    said = doctor(vault)
+    assert said.exit_code == 0
+    assert "well   no link was broken by a rename\n" + unknown[0] + unknown[1] in said.stdout
+
+
 def test_two_of_one_name_are_not_guessed(book: Spellbook, vault: Path, write_note: Write) -> None:
     """Where two files may be meant, nothing is written."""
     write_note("a/keys.md", "a")

@@ -19,7 +19,7 @@ import pytest
 
 import spellbook
 from spellbook import config
-from tests.helpers import leads
+from tests.helpers import held, leads
 from tests.scratch import assert_equal_to_scratch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -112,7 +112,7 @@ import spellbook
 left = int(sys.argv[2])
 def hook(event, arguments):
     global left
-    if event in {"os.rename", "os.remove", "os.mkdir"}:
+    if event in {"os.rename", "os.remove", "os.mkdir", "os.symlink"}:
         left -= 1
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -125,13 +125,14 @@ with spellbook.open(sys.argv[1]) as book:
 
 @pytest.mark.parametrize(("old", "new"), [("a", "b/c"), ("a/x.md", "y.md")], ids=["folder", "note"])
 def test_mv_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
-    """Whenever kill -9 comes, between any two changes to the disk, nothing is lost, and the next call has all links lead where they led."""
+    """Whenever kill -9 comes, between any two changes to the disk, the next call has all links lead where they led, and undo puts all back."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     texts = {
         "a/x.md": "# X\n\n[[z]] [p](p.png) [out](../home.md)\n",
         "a/z.md": "# Z\n\n[x](x.md) [[a/x]]\n",
         "home.md": "[[a/x]] [[x]] ![p](a/p.png)\n",
         "log/1.md": "[x](../a/x.md#x) [[z]]\n",
+        "log/2.md": f"[[{new.removesuffix('.md')}]] [x](../b/c/x.md)\n",
     }
     unfinished = 0
     for step in range(1, 100):
@@ -140,7 +141,8 @@ def test_mv_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, ne
         for path, text in {**texts, "a/p.png": "png"}.items():
             (vault / path).parent.mkdir(parents=True, exist_ok=True)
             (vault / path).write_text(text)
-        led = leads(vault)
+        (vault / "log/s").symlink_to("../a/x.md")
+        led, before = leads(vault), held(vault)
         child = subprocess.run([sys.executable, "-c", MV, str(vault), str(step), old, new], check=False)
         plan = config.load(vault).state / "moving.json"
         unfinished += plan.exists()
@@ -150,10 +152,22 @@ def test_mv_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, ne
             book.reindex()
             is_done = not (vault / old).exists()
             moved = {path: new + path.removeprefix(old) if is_done and path.startswith(old) else path for path in [*texts, "a/p.png"]}
-        assert leads(vault) == {(moved[path], number): moved[to] for (path, number), to in led.items()}
+        now = leads(vault)
+        assert {key: now.get(key) for path, number in led if (key := (moved[path], number))} == {
+            (moved[path], number): moved[to] for (path, number), to in led.items()
+        }
         assert_equal_to_scratch(vault, tmp_path / f"scratch {step}")
+        assert (vault / "log/s").resolve(strict=True) == vault / moved["a/x.md"]
+        if is_done:
+            with spellbook.open(vault) as book:
+                (vault / "log/2.md").write_text((vault / "log/2.md").read_text() + "since\n")
+                book.undo()
+            (vault / "log/2.md").write_text(texts["log/2.md"])
+            assert {path: data for path, data in held(vault).items() if ".spellbook-" not in path} == before
+            assert os.readlink(vault / "log/s") == "../a/x.md"
+            is_undone = True
         if child.returncode == 0:
             break
         assert child.returncode == -signal.SIGKILL
-    assert is_done
+    assert is_undone
     assert unfinished > 3

@@ -274,6 +274,38 @@ def test_where_git_looks_for_hooks(repository: Path, tmp_path: Path) -> None:
     assert "core.hooksPath" in install(repository, code=2).stderr
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"GIT_DIR": "{}/.git"}, id="another repository"),
+        pytest.param({"GIT_DIR": "{}/.git", "GIT_WORK_TREE": "{}", "GIT_INDEX_FILE": "{}/.git/index", "GIT_PREFIX": ""}, id="as in a hook"),
+        pytest.param({"GIT_COMMON_DIR": "{}/.git"}, id="another common folder"),
+        pytest.param({"GIT_CEILING_DIRECTORIES": "{}"}, id="no looking upwards"),
+        pytest.param(
+            {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "{}/elsewhere"}, id="settings of one call"
+        ),
+        pytest.param({"GIT_CONFIG_PARAMETERS": "'core.hooksPath'='{}/elsewhere'"}, id="settings handed on"),
+    ],
+)
+def test_the_callers_repository_is_none_of_the_vaults(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    """Called by git for another repository, from a hook of that one say, the hooks go into the vault's own."""
+    other = tmp_path / "other"
+    git(tmp_path, "init", "--quiet", other)
+    before = tree(other)
+    deep = repository / "notes"
+    deep.mkdir()
+    ceiling = "GIT_CEILING_DIRECTORIES" in given
+    for name, value in given.items():
+        monkeypatch.setenv(name, value.format(repository if ceiling else other))
+    install(deep)
+    assert (repository / ".git" / "hooks" / "post-commit").exists()
+    assert tree(other) == before
+    install(deep, "--uninstall")
+    assert not (repository / ".git" / "hooks" / "post-commit").exists()
+
+
 def test_another_working_tree(repository: Path, tmp_path: Path) -> None:
     """Hooks are shared by a repository's working trees; ours works for the one that holds the vault alone."""
     linked = tmp_path / "linked"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.notes import parse
 from spellbook.union import join, metadata
+from tests.helpers import leads
 from tests.test_journal import spellbook, tree
 from tests.test_mcp import talk
 
@@ -396,14 +397,45 @@ def test_links_to_what_was_merged_lead_on(book, write_note, pair):
 
 
 def test_what_is_merged_keeps_its_own_links(book, vault, write_note):
-    """Links relative to the folder of the note that is gone lead where they led; those to itself lead to the one that stays."""
+    """Links relative to the folder of the note that is gone lead where they led; those to itself are text."""
     write_note("ops/tide.md", "The tide.\n")
     write_note("old.md", "Anna has them.\n", created=OLD)
     write_note("ops/new.md", "See [the tide](tide.md) and [[ops/new]].\n", created=NEW)
     book.reindex()
     before = tree(vault)
     book.merge("old", "ops/new", apply=True)
-    assert parse("old.md", (vault / "old.md").read_bytes()).body == "Anna has them.\n\nSee [the tide](ops/tide.md) and [[old]].\n"
+    assert parse("old.md", (vault / "old.md").read_bytes()).body == "Anna has them.\n\nSee [the tide](ops/tide.md) and ops/new.\n"
+    book.undo()
+    assert tree(vault) == before
+
+
+def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
+    """What the two said of each other stays as text, or as a link to the heading alone; every other link leads where it led."""
+    write_note(
+        "old.md",
+        "Old says [[new]], ![[n/new|the new]], [[new#One|one]], [[new#Two]] and [a `x` [b]](n/new.md 'T').\n\n[![p](n/new.md)](<n/new.md>)\n",
+        created=OLD,
+        up='"[[new]]"',
+    )
+    write_note(
+        "n/new.md",
+        "# New one\n\nNew says [o](../old.md#x), [o](../old.md), [[NEW]], [[c]] and [k].\n\n| a |\n|---|\n| [[old\\|x]] |\n\n[k]: ../old.md 'K'\n",
+        created=NEW,
+        down='["[[old]]", "[[c]]"]',
+    )
+    write_note("c.md", "[[old]] [[n/new|it]]\n")
+    book.reindex()
+    before = tree(vault)
+    book.merge("old", "n/new", apply=True)
+    text = (vault / "old.md").read_text()
+    assert parse("old.md", text.encode()).meta["up"] == "new"
+    assert parse("old.md", text.encode()).meta["down"] == ["old", "[[c]]"]
+    assert parse("old.md", text.encode()).body == (
+        "Old says new, the new, [[#One|one]], [[#Two]] and a `x` [b].\n\np\n\n"
+        "New says [o](#x), o, NEW, [[c]] and [k].\n\n| a |\n|---|\n| x |\n\n[k]: # 'K'\n"
+    )
+    assert {to for (path, _), to in leads(vault).items() if path == "old.md"} == {"c.md"}
+    assert (vault / "c.md").read_text() == "[[old]] [[old|it]]\n"
     book.undo()
     assert tree(vault) == before
 

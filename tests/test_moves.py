@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import sqlite3
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -244,6 +247,117 @@ def test_undo_leaves_links_that_led_nowhere(book: Spellbook, vault: Path, write_
     assert held(vault) == {**before, "d.md": b"since: [[a]]"}
 
 
+def test_undo_leaves_links_that_led_nowhere_in_notes_edited_since(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Links that the move did not change stay as they are, whatever else somebody wrote into their notes, even beside them."""
+    write_note("x.md", "# X\n\n[[a]] and [[x]] and [[y]]")
+    write_note("b.md", "[[a]] is still to be written, [[x]] is not.\n\n[[A]], [it](x.md)\n")
+    write_note("c.md", "[[a]]\n")
+    write_note("d.md", "no link\n")
+    book.move("x", "a")
+    assert (vault / "b.md").read_text() == "[[a]] is still to be written, [[a]] is not.\n\n[[A]], [it](a.md)\n"
+    write_note("a.md", "# X\n\nNew: [[a]].\n\n[[a]] and then [[a]] and [[y]]")
+    write_note("b.md", "Now [[a|that]] is soon to be written, [[a#h]] is not at all.\n\nSee [[A]] [it](a.md) too, and [[a]].\n")
+    write_note("c.md", "[[a]] or [[a]]\n")
+    write_note("d.md", "[[a]]\n")
+    book.undo()
+    assert {path: data.decode() for path, data in held(vault).items()} == {
+        "x.md": "# X\n\nNew: [[x]].\n\n[[a]] and then [[x]] and [[y]]",
+        "b.md": "Now [[a|that]] is soon to be written, [[x#h]] is not at all.\n\nSee [[A]] [it](x.md) too, and [[x]].\n",
+        "c.md": "[[a]] or [[x]]\n",
+        "d.md": "[[x]]\n",
+    }
+
+
+def test_undo_finds_links_in_notes_that_were_moved_since(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """What a move changed in a note is put back where that note is by now."""
+    write_note("deep/x.md", "x")
+    write_note("b.md", "[[x]] [x](deep/x.md) [[/deep/X]] [[k]]\n")
+    book.move("deep/x", "k")
+    book.move("b", "far/off/c")
+    book.undo(1)
+    assert (vault / "far/off/c.md").read_text() == "[[x]] [x](../../deep/x.md) [[/deep/X]] [[k]]\n"
+
+
+def test_undo_of_what_an_older_version_moved(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """An entry that does not say which links were changed is undone by its texts."""
+    write_note("x.md", "x")
+    write_note("b.md", "[[X]] [[/x]]\n\nmore\n")
+    write_note("c.md", "[[a]]\n")
+    before = held(vault)
+    book.move("x", "a")
+    (vault / "b.md").write_text((vault / "b.md").read_text() + "since\n")
+    with contextlib.closing(sqlite3.connect(book.config.state / "journal.db")) as database, database:
+        database.executescript("DELETE FROM changes WHERE before = after; UPDATE changes SET links = NULL;")
+    book.undo()
+    assert held(vault) == {**before, "b.md": before["b.md"] + b"since\n"}
+
+
+def said_by(vault: Path) -> dict[str, str]:
+    return {path.relative_to(vault).as_posix(): os.readlink(path) for path in vault.rglob("*") if path.is_symlink()}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links take rights there")
+@pytest.mark.parametrize("dry", [True, False])
+def test_symbolic_links_lead_where_they_led(book: Spellbook, vault: Path, tmp_path: Path, write_note: Write, dry: bool) -> None:
+    """Links to what is moved, and links that are moved, lead on; those that led nowhere stay; undo puts back what each said."""
+    write_note("f/a.md", "# A\n\n[z](sub/z.md)\n")
+    write_note("f/sub/z.md", "z")
+    write_note("home.md", "[[a]]")
+    (tmp_path / "outside.txt").write_text("outside")
+    links = {
+        "to.md": "f/a.md",
+        "to folder": "./f/sub/",
+        "through.md": "to folder/z.md",
+        "deep/up.md": "../f/./a.md",
+        "whole.md": str(vault / "f/a.md"),
+        "out": "../outside.txt",
+        "nowhere": "f/gone.md",
+        "soon.md": "g/h/a.md",
+        "soon too": "g/h",
+        "f/inside.md": "a.md",
+        "f/sub/back.md": "../../home.md",
+        "f/sub/out": "../../../outside.txt",
+        "f/itself": "../f/sub",
+    }
+    for path, said in links.items():
+        (vault / path).parent.mkdir(exist_ok=True)
+        (vault / path).symlink_to(said)
+    led = {path: (vault / path).resolve() for path in links if (vault / path).exists()}
+    before = {path: data for path, data in held(vault).items() if path not in links}
+    done = book.move("f", "g/h", dry_run=dry)
+    assert [each.path for each in done.changed if each.path.endswith("up.md")] == ["deep/up.md"]
+    assert done.left == ()
+    if dry:
+        assert said_by(vault) == links
+        return
+    now = said_by(vault)
+    assert {"nowhere", "soon.md", "soon too", "out"} <= {path for path in now if now[path] == links.get(path)}
+    assert (now["g/h/inside.md"], now["to.md"], now["deep/up.md"]) == ("a.md", "g/h/a.md", "../g/h/a.md")
+    for path, place in led.items():
+        moved = vault / "g/h" / place.relative_to(vault / "f") if place.is_relative_to(vault / "f") else place
+        assert (vault / ("g/h/" + path[2:] if path.startswith("f/") else path)).resolve(strict=True) == moved
+    assert (vault / "g/h/a.md").read_text() == "# A\n\n[z](sub/z.md)\n"
+    (vault / "soon too").unlink()
+    (vault / "soon too").symlink_to("g/h/sub")
+    book.undo()
+    assert said_by(vault) == {**links, "soon too": "f/sub"}
+    assert {path: data for path, data in held(vault).items() if not (vault / path).is_symlink() and path in before} == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links take rights there")
+def test_a_symbolic_link_is_moved_alone(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """It leads where it led, the note that it leads to keeps its text, and undo puts back what it said."""
+    text = write_note("a/real.md", "[x](x.md) [[x]]\n").read_bytes()
+    write_note("a/x.md", "x")
+    (vault / "a/link.md").symlink_to("./real.md")
+    book.move("a/link.md", "b/c/link.md")
+    assert said_by(vault) == {"b/c/link.md": "../../a/real.md"}
+    assert (vault / "a/real.md").read_bytes() == text
+    book.undo()
+    assert said_by(vault) == {"a/link.md": "./real.md"}
+    assert (vault / "a/real.md").read_bytes() == text
+
+
 def test_undo_of_a_move_that_something_else_undid(book: Spellbook, vault: Path, write_note: Write) -> None:
     """Moved back by hand it counts as undone, so that undo can go further back; gone altogether, that is said."""
     write_note("a.md", "one")
@@ -295,6 +409,7 @@ def test_an_agent_moves(book: Spellbook, vault: Path, write_note: Write) -> None
 # -- there and back
 
 NAMES = st.sampled_from(["a", "b", "Note", "note", "한 글", "x.y", "c d", "it's"])
+ABSENT = ("a", "b", "note", "x.y", "a/b/Note", "no such")
 FOLDERS = st.sampled_from(["", "a/", "b/", "a/b/", "한/"])
 PATHS = st.builds(lambda folder, name: f"{folder}{name}.md", FOLDERS, NAMES)
 
@@ -324,6 +439,68 @@ def vaults(draw: st.DrawFn) -> Mapping[str, str]:
             parts.append(draw(st.sampled_from(forms)))
         notes[path] = "\n".join(parts)
     return notes
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> Callable[[str, str], tuple[str, str]]:
+    """What a person may do to a line between a move and its undo, and what is to come of it then."""
+    word = f"{draw(st.sampled_from(['oak', 'ash', '숲', 'two words']))}{draw(st.integers(0, 10**6))}"
+    place = draw(st.integers(0, 3))
+    manner = draw(st.sampled_from(["in", "in", "above", "gone"]))
+
+    def edited(line: str) -> str:
+        parts = line.split(" ¦ ")
+        parts[min(place, len(parts) - 1)] += f" {word}" if place % 2 else f" ¦ {word}"
+        return {"in": " ¦ ".join(parts), "above": f"{word}\n{line}", "gone": ""}[manner]
+
+    return lambda now, then: (edited(now), edited(then))
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(vaults(), st.lists(st.sampled_from([*ABSENT, "new", "a/new"]), max_size=6), st.data())
+def test_undo_gives_back_every_byte_that_was_not_edited(notes: Mapping[str, str], absent: Sequence[str], data: st.DataObject) -> None:
+    """Of notes with links, some to nowhere, and names that are alike: after mv, edits and undo all is as before but for the edits."""
+    source = data.draw(st.sampled_from(sorted({*notes, *(path.rpartition("/")[0] for path in notes if "/" in path)})))
+    target = data.draw(st.one_of(PATHS, st.sampled_from(["new.md", "a/new.md", "new/deep.md"])))
+    target = target if source.endswith(".md") else target.removesuffix(".md")
+    taken = {str(place).casefold() for path in notes for place in (Path(path), *Path(path).parents)}
+    assume(target.casefold() not in taken and not f"{target}/".casefold().startswith(f"{source}/".casefold()))
+    bare = target.removesuffix(".md")
+    nowhere = [f"[[{name}]]" for name in (*absent, bare, bare.rpartition("/")[2])] + [
+        f"[t]({name.replace(' ', '%20')}.md)" for name in (bare,)
+    ]
+    with TemporaryDirectory() as folder:
+        vault = Path(folder) / "vault"
+        for path, text in notes.items():
+            parts = [*text.splitlines(), *data.draw(st.lists(st.sampled_from(nowhere), max_size=3))]
+            rows = data.draw(st.lists(st.lists(st.sampled_from(parts or ["-"]), min_size=1, max_size=4), max_size=4))
+            file = vault / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # A line that is there twice could be either one.
+            file.write_text("".join(f"{number} ¦ {' ¦ '.join(row)}\n" for number, row in enumerate(rows)))
+        (vault / "pic.png").write_bytes(b"png")
+        before = held(vault)
+        with books.open(vault, embedder="hash", state=Path(folder) / "state") as book:
+            moved = dict(book.move(source, target).moved)
+            expected = dict(before)
+            for path in sorted(notes):
+                file = vault / moved.get(path, path)
+                lines = [*zip(file.read_text().splitlines(), before[path].decode().splitlines(), strict=True)]
+                changes = data.draw(st.dictionaries(st.integers(0, 3), edits(), max_size=2))
+                lines = [changes[i](*pair) if i in changes else pair for i, pair in enumerate(lines)]
+                if changes:
+                    file.write_text("\n".join(now for now, _ in lines))
+                    expected[path] = "\n".join(then for _, then in lines).encode()
+            by_hand = data.draw(st.booleans())
+            if by_hand:
+                book.move(target, source)
+            else:
+                book.undo()
+            assert held(vault) == expected
+            if not by_hand:
+                book.undo(2)
+                book.undo(3)
+                assert held(vault) == expected
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -93,7 +93,7 @@ with spellbook.open(vault, embedder="hash") as book:
     book.refresh()
     def kill(event, args):
         global left
-        if event in {"os.rename", "os.link", "os.remove", "os.mkdir", "os.utime", "os.rmdir"} or (event == "open" and ".spellbook" in str(args[0])):
+        if event in {"os.rename", "os.link", "os.remove", "os.mkdir", "os.utime", "os.rmdir", "os.symlink", "spellbook.overwrite"} or (event == "open" and ".spellbook" in str(args[0])):
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)

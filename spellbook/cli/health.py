@@ -88,12 +88,15 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
         if offer.left or (offer.changed and not yes):
             sys.exit(1)
         return
+    from spellbook.health import Remark
+
     sick = False
     for name, problems in book.doctor():
-        click.echo(f"{click.style('wrong', fg='red') if problems else click.style('well ', fg='green')}  {name}")
+        is_wrong = not all(isinstance(problem, Remark) for problem in problems)
+        click.echo(f"{click.style('wrong', fg='red') if is_wrong else click.style('well ', fg='green')}  {name}")
         for problem in problems:
             click.echo(f"       {one_line(problem)}")
-        sick = sick or bool(problems)
+        sick = sick or is_wrong
     if sick:
         sys.exit(1)
 

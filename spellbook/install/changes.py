@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import difflib
+import logging
 import os
 import re
 import stat
@@ -17,12 +18,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from spellbook import disk
+from spellbook import attributes, disk
 from spellbook.errors import Conflict, StorageError
 
 _BACKUP = ".spellbook-{}.bak"
 _MOST_BYTES = 10_000_000  # Claude Code keeps what was said beside its settings, which makes megabytes
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class Change:
             _write_new(temporary, data, self.mode if self.before is None else 0o600)
             if self.before is not None:
                 os.chmod(temporary, stat.S_IMODE(place.stat().st_mode))
+                if lost := attributes.copy(place, temporary):
+                    _log.warning("%s is written, and could not keep %s.", self.path, ", ".join(lost))
             self._expect()
             os.replace(temporary, place)
         except BaseException:

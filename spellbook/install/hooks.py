@@ -28,6 +28,9 @@ HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
 ASIDE = "before-spellbook"
 """The folder beside our hooks for those that were there and are no shell scripts."""
 
+_OF_THE_PERSON = {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
+"""Where a person's own settings of git are, which hold for every repository; a hooks folder may be set there."""
+
 _SHELL = re.compile(rb"#![ \t]*(?:/\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:/\S*/)?(?:sh|bash|dash|ash|zsh|ksh|mksh)(?:[ \t\r][^\n]*)?(?=\n|\Z)")
 _SHEBANG = b"#!/bin/sh"
 _END = "# <<< spellbook <<<"
@@ -97,13 +100,22 @@ def find(vault: Path) -> Repository:
 
 def _git(folder: Path, *asked: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True)
+        done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=_environment())
     except FileNotFoundError as error:
         raise InvalidInput("There is no git on this machine.", "Install git, or leave its hooks out.") from error
     except subprocess.CalledProcessError as error:
         said = os.fsdecode(error.stderr).strip().splitlines()
         raise InvalidInput(f"{folder}: {said[0] if said else 'git failed'}.", "Hooks are for a vault in a git repository.") from error
     return os.fsdecode(done.stdout).removesuffix("\n").removesuffix("\r")
+
+
+def _environment() -> dict[str, str]:
+    """
+    Return this process's environment without what names another repository: git is asked about the folder alone.
+
+    Who is started by git, from one of its hooks say, has GIT_DIR, GIT_INDEX_FILE and more of the repository that git is at.
+    """
+    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _OF_THE_PERSON}
 
 
 def block(top: Path, vault: Path, command: Sequence[str], env: Mapping[str, str]) -> bytes:

@@ -12,7 +12,7 @@ from mcp.types import ToolAnnotations
 
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
-from spellbook.quoting import exact, quoted
+from spellbook.quoting import exact, flat, quoted
 from spellbook.rest import when
 from spellbook.tools import arguments as a
 from spellbook.tools.base import ADD, CHANGE, READ, adder, as_json
@@ -176,7 +176,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         asked = {"append": append or None, "replace": phrase, "every": every}
         done = book.revise(chunk_id, content or None, metadata, expected_hash or None, **asked)
         said = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
-        return f"{said}\n{quoted(done.difference) or '(it said so already)'}"
+        warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
+        return "\n".join([said, *warned, quoted(done.difference) or "(it said so already)"])
 
     def erase(chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False) -> str:
         """

@@ -47,17 +47,25 @@ class Vault(Writer):
 
     @contextlib.contextmanager
     def change(
-        self, verb: str, what: str = "", *, undoes: int | None = None, for_good: bool = False, always: bool = False
-    ) -> Iterator[None]:
+        self,
+        verb: str,
+        what: str = "",
+        *,
+        undoes: int | None = None,
+        for_good: bool = False,
+        always: bool = False,
+        resumes: bool = False,
+    ) -> Iterator[list[str]]:
         """
         Make all that this thread writes inside one change: logged as one, undone as one, taken back if it ends in an error.
 
         Of what is changed `for_good` nothing is kept, so it is neither. With `always` it is logged even if no note changes.
+        One that `resumes` goes on with what a kill cut short. Yields the list that warnings of what is written come into.
         """
-        with self.journal.entry(verb, what, undoes=undoes, for_good=for_good, always=always) as draft:
+        with self.journal.entry(verb, what, undoes=undoes, for_good=for_good, always=always, resumes=resumes) as draft:
             before = set(draft.made)
             try:
-                yield
+                yield draft.warnings
             except BaseException:
                 self._take_back([trace for number, trace in draft.made.items() if number not in before])
                 raise
@@ -120,7 +128,8 @@ class Vault(Writer):
                 with contextlib.suppress(UnreadableNote):
                     if names.is_note(each):
                         data = self.read(each)[0]
-                        changes += [Change(each, data, None, mode_of(self.locate(each))), Change(to + each[len(path) :], None, data)]
+                        new = Change(to + each[len(path) :], None, data, links=())
+                        changes += [Change(each, data, None, mode_of(self.locate(each))), new]
             try:
                 with self.noted(*changes):
                     _rename(source, target)

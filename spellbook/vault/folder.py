@@ -43,6 +43,24 @@ class Folder:
             found += [name if inside == "." else f"{inside}/{name}" for name in files if not name.startswith(".")]
         return found
 
+    def symlinks(self) -> dict[str, str]:
+        """Return the symbolic links, except in dot-folders, by their paths, each with what it says."""
+        found: dict[str, str] = {}
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            with contextlib.suppress(OSError), os.scandir(self.root / folder) as entries:
+                for entry in entries:
+                    path = f"{folder}/{entry.name}".lstrip("/")
+                    if entry.name.startswith("."):
+                        continue
+                    if entry.is_symlink():
+                        with contextlib.suppress(OSError):
+                            found[path] = os.readlink(entry.path)
+                    elif entry.is_dir(follow_symlinks=False):
+                        folders.append(path)
+        return found
+
     def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
         """Delete Spellbook's own temporary files that nobody has touched for `age` seconds; whoever wrote them was killed."""
         for path in litter:

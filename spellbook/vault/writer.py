@@ -7,20 +7,25 @@ Every write leaves either the old file or the new one, whole, and one that someb
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 
-from spellbook import disk, names
+from spellbook import attributes, disk, names
 from spellbook.errors import Conflict, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
 from spellbook.journal import Change, Journal
+from spellbook.links import Span
 from spellbook.notes import MOST_BYTES
-from spellbook.vault import rules
+from spellbook.vault import inplace, rules
 from spellbook.vault.folder import Folder, digest
 
 _AT_ONCE = 16
 """Files that are written side by side: 25 times as fast as one after the other, where each waits for the disk."""
+
+_log = logging.getLogger(__name__)
 
 
 class Writer(Folder):
@@ -32,17 +37,28 @@ class Writer(Folder):
         self._state = state
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """One writer at a time among Spellbook's own; editors know nothing of it."""
+    def alone(self, patience: float = 30) -> Iterator[None]:
+        """One writer at a time among Spellbook's own, what a killed one left in order; editors know nothing of it."""
         busy = StorageError("Another Spellbook has been writing for 30 seconds.", "Try again; nothing was written.")
         with contextlib.ExitStack() as held:
             try:
-                held.enter_context(disk.alone(self._state / "write.lock", 30, busy))
+                held.enter_context(disk.alone(self._state / "write.lock", patience, busy))
             except OSError as error:
                 raise StorageError(
                     f"{self._state}: the state folder cannot be written ({error.strerror}).", "Mend it, or set SPELLBOOK_STATE."
                 ) from error
+            if inplace.unfinished(self._state):
+                try:
+                    inplace.recover(self._state, self.root)
+                except OSError as error:
+                    raise disk.storage_error(str(self.root), error) from error
             yield
+
+    def recover(self) -> None:
+        """Put in order what a writer that was killed left, unless somebody is writing, who did so or will. Never fails."""
+        if inplace.unfinished(self._state):
+            with contextlib.suppress(StorageError), self.alone(0):
+                pass
 
     @contextlib.contextmanager
     def noted(self, *changes: Change) -> Iterator[None]:
@@ -79,10 +95,13 @@ class Writer(Folder):
         for error in self.write_all({path: (data, expected)}).values():
             raise error
 
-    def write_all(self, texts: Mapping[str, tuple[bytes, str]]) -> dict[str, SpellbookError]:
+    def write_all(
+        self, texts: Mapping[str, tuple[bytes, str]], links: Mapping[str, tuple[Span, ...]] = MappingProxyType({})
+    ) -> dict[str, SpellbookError]:
         """
         Replace the bytes of many files, each with the hash that is expected of it, as `write` does.
 
+        The journal is told what that does to `links`.
         Returns why some were not written; the others were. A disk makes many
         files safe in the time of one.
         """
@@ -93,13 +112,14 @@ class Writer(Folder):
         with self.alone():
             for path, (data, expected) in texts.items():
                 try:
-                    changes.append(Change(path, self.expect(path, expected), data, mode_of(self.locate(path))))
+                    changes.append(Change(path, self.expect(path, expected), data, mode_of(self.locate(path)), links.get(path)))
                 except SpellbookError as error:
                     failed[path] = error
             numbers = self.journal.note(changes) if changes else []
             with ThreadPoolExecutor(min(_AT_ONCE, len(changes) or 1)) as pool:
                 reasons = pool.map(lambda change: self._replace(change, texts[change.path][1]), changes)
-                for change, number, reason in zip(changes, numbers, reasons, strict=True):
+                for change, number, (reason, lost) in zip(changes, numbers, reasons, strict=True):
+                    self._tell(change.path, lost)
                     if reason is not None:
                         failed[change.path] = reason
                         with contextlib.suppress(StorageError):
@@ -110,25 +130,49 @@ class Writer(Folder):
     def _real(self, path: str) -> Path:
         return Path(os.path.realpath(self.locate(path)))
 
-    def _replace(self, change: Change, expected: str) -> SpellbookError | None:
+    def _replace(self, change: Change, expected: str) -> tuple[SpellbookError | None, list[str]]:
+        """Replace a file's bytes; return why not, and what of the file could not be kept."""
         place = self._real(change.path)
         try:
             with disk.written(place.parent, change.after or b"", 0o600) as temporary:
                 os.chmod(temporary, change.mode)
-                self._swap(change.path, temporary, place, expected)
+                return None, self._swap(change.path, temporary, place, expected)
         except SpellbookError as error:
-            return error
+            return error, []
         except OSError as error:
-            return disk.storage_error(change.path, error)
-        return None
+            return disk.storage_error(change.path, error), []
 
-    def _swap(self, path: str, temporary: Path, place: Path, expected: str) -> None:
-        """Let a finished file take the place of one that hashes to `expected`. Raises Conflict, MemoryNotFound, OSError."""
+    def _swap(self, path: str, temporary: Path, place: Path, expected: str) -> list[str]:
+        """
+        Let a finished file take the place of one that hashes to `expected`, and be it in all but bytes, permissions and times.
+
+        Returns what of the file could not be kept. Raises Conflict, MemoryNotFound, OSError.
+        """
+
+        def is_expected(there: Path) -> bool:
+            return disk.hash_of(there) == expected
+
+        lost: list[str] = []
         try:
-            if not disk.swap(temporary, place, lambda there: disk.hash_of(there) == expected):
+            if os.stat(place).st_nlink > 1:
+                with contextlib.suppress(PermissionError):
+                    if not inplace.replace(self._state, path, temporary, place, is_expected):
+                        raise changed(path)
+                    return []
+                lost.append("its other names, hard links, which lead to the text before")
+            lost += attributes.copy(place, temporary)
+            if not disk.swap(temporary, place, is_expected):
                 raise changed(path)
         except FileNotFoundError as error:
             raise MemoryNotFound(f"{path}: it is gone.", "It was moved or deleted in this moment; nothing was written.") from error
+        return lost
+
+    def _tell(self, path: str, lost: Sequence[str]) -> None:
+        """Tell a person and whoever made the change what of a file that was replaced could not be kept."""
+        if lost:
+            warning = f"{path} is written, and could not keep {', '.join(lost)}."
+            _log.warning(warning)
+            self.journal.warn(warning)
 
     def place(
         self,
@@ -167,7 +211,7 @@ class Writer(Folder):
                         if expected is None:
                             disk.claim(temporary, place)
                         else:
-                            self._swap(path, temporary, place, expected)
+                            self._tell(path, self._swap(path, temporary, place, expected))
                 if sync:
                     disk.sync_folder(place.parent)
             except FileExistsError as error:
