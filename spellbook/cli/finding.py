@@ -9,6 +9,7 @@ import click
 
 from spellbook import printing
 from spellbook.cli.base import (
+    Asking,
     answer,
     command,
     filter_option,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from spellbook.book import Spellbook
 
 
-@command(click.argument("query"), limit_option, filter_option, scope_option, min_score_option, max_tokens_option, json_option)
+@command(click.argument("query"), limit_option, filter_option, scope_option, min_score_option, max_tokens_option, json_option, kind=Asking)
 def memorize(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
     Search by meaning, in any language.
@@ -43,6 +44,7 @@ def memorize(book: Spellbook, query: str, as_json: bool, filters: Sequence[str],
     scope_option,
     max_tokens_option,
     json_option,
+    kind=Asking,
 )
 def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
@@ -54,7 +56,7 @@ def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool
     answer(book.find(words, "all" if match_all else "any", filter=filtered(filters), **asked), as_json, by_words=True)
 
 
-@command(click.argument("query"), limit_option, filter_option, scope_option, min_score_option, max_tokens_option, json_option)
+@command(click.argument("query"), limit_option, filter_option, scope_option, min_score_option, max_tokens_option, json_option, kind=Asking)
 def search(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
     Search by meaning and by words.
@@ -76,6 +78,7 @@ def search(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], *
     scope_option,
     min_score_option,
     json_option,
+    kind=Asking,
 )
 def why(book: Spellbook, query: str, id: str | None, by: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
