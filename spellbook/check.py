@@ -153,7 +153,8 @@ def run(index: Index, searcher: Searcher, standard: Standard, progress: Progress
         index=State(**asdict(counts), degraded=bool(asked.reason), reason=asked.reason),
     )
     by_meaning = bool(checked.questions) or any(query.mode != "find" for query in queries)
-    return replace(checked, failures=tuple(_failures(checked, standard, counts.pending if by_meaning else 0)))
+    unmatched = map(str, index.catalog.unmatched(conditions(standard.filter), index.visible))
+    return replace(checked, failures=(*unmatched, *_failures(checked, standard, counts.pending if by_meaning else 0)))
 
 
 def _failures(checked: Checked, standard: Standard, pending: int) -> Iterable[str]:
@@ -295,7 +296,10 @@ def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]
     unknown = tuple(name for name, ids in chunks.items() if not ids)
     limit = max(FIRST, len(query.expect))
     try:
-        hits = _hits(searcher, Question(query.query, VERBS[query.mode], limit=limit, filter=query.filter, max_tokens=_ROOM))
+        question = Question(query.query, VERBS[query.mode], limit=limit, filter=query.filter, max_tokens=_ROOM)
+        hits = _hits(searcher, question)
+        if unmatched := searcher.unmatched(question):  # where nothing may be found, a misspelling would pass
+            return [Failed(query.query, query.line, reason=str(unmatched[0]))]
     except InvalidInput as error:
         return [Failed(query.query, query.line, reason=str(error))]
     found = {hit.id for hit in hits}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from spellbook import keywords, neighbours, packing, ranking, terms, tongues
 from spellbook.catalog.schema import Counts, Found
 from spellbook.errors import EmbeddingError, InvalidInput
-from spellbook.filters import Condition, Filter, conditions
+from spellbook.filters import Condition, Filter, Unmatched, conditions
 from spellbook.index import Index
 from spellbook.models import score
 from spellbook.nearest import Nearest
@@ -75,12 +75,14 @@ class Answer:
 
     Where nothing is sure to have to do with the question there are no hits,
     and `perhaps` names what comes nearest, if that is not far: who asks may know better.
+    `unmatched` are values of the filter that no note has.
     """
 
     query: str
     hits: tuple[Hit, ...]
     index: State
     perhaps: tuple[Hit, ...] = ()
+    unmatched: tuple[Unmatched, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer as the command line's JSON shows it."""
@@ -88,6 +90,8 @@ class Answer:
         if self.perhaps:
             named = ("id", "path", "line", "title", "heading", "score")
             shown["perhaps"] = [{name: getattr(hit, name) for name in named} for hit in self.perhaps]
+        if self.unmatched:
+            shown["unmatched"] = [each.as_dict() for each in self.unmatched]
         return shown
 
 
@@ -198,7 +202,11 @@ class Searcher:
         texts = packing.pack(shown, question.max_tokens, self._count, weigh)
         near = [] if shown else [each.hit() for each in nearly(question, found)]
         perhaps = packing.names(near, question.max_tokens, self._count)
-        return Answer(question.text, texts, state(found), perhaps)
+        return Answer(question.text, texts, state(found), perhaps, self.unmatched(question, paths=not shown))
+
+    def unmatched(self, question: Question, *, paths: bool = True) -> tuple[Unmatched, ...]:
+        """Return the values of a question's filter that no note has."""
+        return self._index.catalog.unmatched(conditions(question.filter), self._index.visible, paths=paths) if question.filter else ()
 
     def rank(self, question: Question, also: Sequence[int] = ()) -> Ranked:
         """Run the legs, fuse, rerank and adjust; best first, chunks `also` among them whatever they are worth."""

@@ -67,7 +67,9 @@ def test_an_option_stays_one(vault: Path, tmp_path: Path) -> None:
     assert "spellbook find -- --word" in said
 
 
-@pytest.mark.parametrize(("verb", "option"), [("find", "--limt"), ("search", "--filtr"), ("memorize", "--max-token"), ("why", "--minscore")])
+@pytest.mark.parametrize(
+    ("verb", "option"), [("find", "--limt"), ("search", "--filtr"), ("memorize", "--max-token"), ("why", "--minscore")]
+)
 def test_a_misspelt_option_is_no_word(verb: str, option: str) -> None:
     """What is nearly an option is refused, with that option and the way to look for the word."""
     said = run(verb, "dry", option, "3", code=2).stderr

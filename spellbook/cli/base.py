@@ -99,9 +99,10 @@ class Asking(click.Command):
         try:
             return super().parse_args(ctx, self._sorted(args))
         except click.UsageError as error:
-            if any(arg.startswith("-") for arg in args):
-                error.message += f"\nTo look for a word that begins with a dash, put -- before it: spellbook {ctx.info_name} -- --word"
-            raise
+            if not any(arg.startswith("-") for arg in args):
+                raise
+            hint = f"To look for a word that begins with a dash, put -- before it: spellbook {ctx.info_name} -- --word"
+            raise click.UsageError(f"{error.format_message()}\n{hint}", ctx) from error
 
     def _sorted(self, args: Sequence[str]) -> list[str]:
         """Return the options with their values, then `--`, then the words."""
@@ -185,6 +186,14 @@ def filtered(pairs: Sequence[str]) -> dict[str, object] | None:
     from spellbook.filters import from_pairs
 
     return from_pairs(pairs) or None
+
+
+def doubt(book: Spellbook, filters: Sequence[str]) -> None:
+    """Say on stderr which values of a filter no note has, for commands whose answers do not."""
+    from spellbook.filters import conditions
+
+    if filters:
+        printing.unmatched(book.index.catalog.unmatched(conditions(filtered(filters)), book.index.visible))
 
 
 def answer(found: Answer, as_json: bool, *, by_words: bool = False) -> None:

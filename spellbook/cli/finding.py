@@ -12,6 +12,7 @@ from spellbook.cli.base import (
     Asking,
     answer,
     command,
+    doubt,
     filter_option,
     filtered,
     json_option,
@@ -141,6 +142,7 @@ def topics(book: Spellbook, topic: str | None, filters: Sequence[str], as_json: 
         printing.pointers(chunks)
         return
     listed = book.contents(filter=filtered(filters))
+    doubt(book, filters)
     if as_json:
         keys = ("category", "topic", "notes", "chunks", "updated", "keywords")
         shown = [

@@ -43,7 +43,7 @@ _OUTSIDE = re.compile(r"(?i)https?:|ftp:|file:|.*\.pdf\b")
 
 def answer(found: Answer) -> str:
     """Return a search's answer."""
-    state = indexline(found.index)
+    state = "\n".join([*(flat(str(each)) for each in found.unmatched), indexline(found.index)])
     if not found.hits:
         return f"{_nothing(found)}\n{state}"
     shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
