@@ -59,6 +59,7 @@ SHARED = (
         "pieces",
         "dialogue",
         "terms",
+        "tongues",
         "keywords",
         "filters",
         "memory",
