@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from spellbook import chunks, edits, reading, sync
+from spellbook import chunks, credentials, edits, reading, sync
 from spellbook.catalog.schema import Found, hash_of
 from spellbook.chunks import Chunk
 from spellbook.differences import contradiction, unified
@@ -80,6 +80,7 @@ class Revision:
     `replace` by another, the only one unless `every` of them is meant. Of its
     frontmatter: `metadata` to set, or with None to remove. `expected_hash` is
     the hash of the section, or the file's sha256, as the caller last saw it.
+    What looks like a secret is only written with `force`.
     """
 
     content: str | None = None
@@ -89,17 +90,19 @@ class Revision:
     metadata: Mapping[str, Any] | None = None
     expected_hash: str | None = None
     dry_run: bool = False
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Revised:
-    """A note that was changed, the change as a unified difference, and the hash that the section has now."""
+    """A note that was changed, the change as a unified difference, the hash that the section has now, and what looks like a secret."""
 
     chunk_id: str
     path: str
     generation: int
     difference: str
     hash: str
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +222,8 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
     Change the text of one section, frontmatter keys, or both, and no other byte; `updated` is kept up where the note has it.
 
     `id` names a section; for all but a new content, also a whole note. Raises
-    MemoryNotFound; InvalidInput for what makes no sense or cannot be kept;
+    MemoryNotFound; InvalidInput for what makes no sense, cannot be kept, or
+    looks like a secret without `force`;
     Conflict, with nothing written, if the section is not what it was.
     """
     changes = _sensible(asked)
@@ -229,8 +233,11 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         note = parse(found.path, data)
         text = _with_meta(found.path, note, _revised(index, id, found, (note, digest(data)), asked), changes)
         difference = unified(note.text, text, f"a/{found.path}", f"b/{found.path}")
+        secrets = tuple(f"line {each.line} looks like it holds {each.kind}" for each in credentials.new(note.text, text))
         if asked.dry_run or text == note.text:
-            return Revised(found.id, found.path, index.catalog.generation, difference, found.hash)
+            return Revised(found.id, found.path, index.catalog.generation, difference, found.hash, secrets)
+        if secrets and not asked.force:
+            raise InvalidInput(f"{found.path}: {'; '.join(secrets)}.", credentials.HINT)
         try:
             with index.vault.change("revise", id):
                 index.vault.write(found.path, note.encode(text), digest(data))
@@ -240,7 +247,7 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         with_vectors(index, found.path)
         after = index.catalog.at(found.path)
         now = next((each for each in after if each.ordinal == found.ordinal), found)
-        return Revised(now.id, found.path, index.catalog.generation, difference, now.hash)
+        return Revised(now.id, found.path, index.catalog.generation, difference, now.hash, secrets)
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 
