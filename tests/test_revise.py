@@ -226,7 +226,7 @@ def test_the_command(vault, book, harbour, tmp_path):
     before = text(harbour)
     done = json.loads(spellbook(vault, "revise", "harbour", "--unset", "pinned", "--dry-run", "--json").stdout)
     assert (set(done), "-pinned: true" in done["difference"], text(harbour)) == (
-        {"chunk_id", "path", "generation", "difference", "hash"},
+        {"chunk_id", "path", "generation", "difference", "hash", "warnings"},
         True,
         before,
     )
