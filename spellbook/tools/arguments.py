@@ -211,8 +211,8 @@ MaybeTopic = text("A topic, as `topic` or `category/topic`.")
 Content = text("The new text of the section; its heading stays unless the text brings one.", 200_000)
 ExpectedHash = text("The hash that a hit or get_topic showed for the chunk: refuse if it changed since.", 64)
 Append = text("Text to add at the end of the section, or of the note.", 200_000)
-Force = Annotated[bool, Field(description="Write it although it repeats what is known, or looks like a password or a key."), _or(False)]
-ForceSecret = Annotated[bool, Field(description="Write it although it looks like a password or a key."), _or(False)]
+Force = Annotated[bool, Field(description="Write it although it repeats what is known or looks secret."), _or(False)]
+ForceSecret = Annotated[bool, Field(description="Write what looks like a password or key."), _or(False)]
 Hard = Annotated[bool, Field(description="Delete for good instead of moving to the trash."), _or(False)]
 Old = Annotated[str, Field(min_length=1, max_length=2_000, description="The path of a note or a folder in the vault, or a note's id.")]
 New = Annotated[str, Field(min_length=1, max_length=2_000, description="Its new path; a folder that is there takes it in.")]
