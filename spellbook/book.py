@@ -448,9 +448,9 @@ class Spellbook:
 
     def state(self) -> State:
         """Return the state of the index, as answers carry it."""
-        from spellbook.search import State
+        from spellbook import search
 
-        return State(**asdict(self.index.catalog.counts()), degraded=bool(self.complaint), reason=self.complaint)
+        return search.state(self.index, self.index.catalog.counts(), self.complaint)
 
     def warm_up(self) -> None:
         """Load what the first search would load."""

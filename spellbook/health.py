@@ -12,7 +12,7 @@ from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index import Index
 from spellbook.meter import Meter
 from spellbook.notes import Fault
-from spellbook.presence import processes
+from spellbook.presence import is_embedding, processes
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
@@ -49,6 +49,7 @@ def places(index: Index, *, is_watched: bool) -> dict[str, Any]:
         **({"engine": told} if (told := index.embedder.describe()) else {}),
         "fingerprint": index.embedder.fingerprint,
         "watched": is_watched,
+        "embedding": is_embedding(index.config.state),
         "processes": [asdict(each) for each in processes(index.config.state)],
     }
 
@@ -68,7 +69,10 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     yield "the catalog is sound", _catalog(index)
     yield "the embedder works", _embedder(index)
     pending = index.catalog.counts().pending
-    yield "every text has its vector", [f"{pending} texts wait for theirs: run `spellbook reindex`"] if pending else []
+    if pending and is_embedding(index.config.state):  # nothing that a person should do
+        yield f"every text has its vector, but {pending} that are being embedded now", []
+    else:
+        yield "every text has its vector", [f"{pending} texts wait for theirs: run `spellbook reindex`"] if pending else []
 
 
 def _links(index: Index) -> list[str]:

@@ -83,7 +83,8 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
         click.echo(f"{hit.score:.2f}  {one_line(_titles(hit))}  {_place(hit)}", err=True)
     unmatched(found.unmatched)
     if found.index.pending and not by_words:
-        click.echo(f"{found.index.pending} texts are not embedded yet: `spellbook reindex` does it.", err=True)
+        then = "another process is embedding them now" if found.index.embedding else "`spellbook reindex` does it"
+        click.echo(f"{found.index.pending} texts are not embedded yet: {then}.", err=True)
     if found.index.degraded:
         click.echo(f"Degraded: {found.index.reason}", err=True)
 
@@ -294,6 +295,7 @@ def told(report: Report) -> str:
 def status(state: Mapping[str, Any]) -> None:
     """Print where things are, how much there is, and what to mend."""
     embedded = f"{state['vectors_in_use']} of {state['vectors_in_use'] + state['pending']} texts"
+    embedded += " (the others are being embedded now)" if state["pending"] and state["embedding"] else ""
     rows = {
         "vault": state["vault"],
         "state": f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)",

@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from spellbook import keywords, neighbours, packing, ranking, terms, tongues
+from spellbook import keywords, neighbours, packing, presence, ranking, terms, tongues
 from spellbook.catalog.schema import Counts, Found
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.filters import Condition, Filter, Unmatched, conditions
@@ -53,7 +53,7 @@ _RERANK_LETTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The index that answered; `reason` says what was missing if `degraded`."""
+    """The index that answered; `reason` says what was missing if `degraded`, `embedding` that a process is at what is pending."""
 
     generation: int
     notes: int
@@ -61,11 +61,18 @@ class State:
     pending: int
     degraded: bool = False
     reason: str = ""
+    embedding: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the index block of an answer."""
-        names = ("generation", "notes", "chunks", "pending", "degraded")
-        return {name: getattr(self, name) for name in names} | ({"reason": self.reason} if self.reason else {})
+        names = ("generation", "notes", "chunks", "pending", "degraded", *(name for name in ("reason", "embedding") if getattr(self, name)))
+        return {name: getattr(self, name) for name in names}
+
+
+def state(index: Index, counts: Counts, reason: str = "") -> State:
+    """Return the state of an index with these counts, `degraded` if there is a reason."""
+    embedding = counts.pending > 0 and presence.is_embedding(index.config.state)
+    return State(counts.generation, counts.notes, counts.chunks, counts.pending, bool(reason), reason, embedding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +209,11 @@ class Searcher:
         texts = packing.pack(shown, question.max_tokens, self._count, weigh)
         near = [] if shown else [each.hit() for each in nearly(question, found)]
         perhaps = packing.names(near, question.max_tokens, self._count)
-        return Answer(question.text, texts, state(found), perhaps, self.unmatched(question, paths=not shown))
+        return Answer(question.text, texts, self.state(found), perhaps, self.unmatched(question, paths=not shown))
+
+    def state(self, found: Ranked) -> State:
+        """Return the state of the index that gave these."""
+        return state(self._index, found.counts, "; ".join(dict.fromkeys(found.reasons)))
 
     def unmatched(self, question: Question, *, paths: bool = True) -> tuple[Unmatched, ...]:
         """Return the values of a question's filter that no note has."""
@@ -378,9 +389,3 @@ def _weights(question: Question, found: Ranked) -> dict[str, float]:
     """Return what a sentence is worth to a question by its words: those asked for, else all of it."""
     asked = {word.text.strip('"*').casefold(): word.weight for word in found.words if word.chunks}
     return asked or dict.fromkeys(terms.terms(question.text), 1.0)
-
-
-def state(found: Ranked) -> State:
-    """Return the state of the index that gave these."""
-    counts, reasons = found.counts, found.reasons
-    return State(counts.generation, counts.notes, counts.chunks, counts.pending, bool(reasons), "; ".join(dict.fromkeys(reasons)))

@@ -27,6 +27,7 @@ from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index import Index
 from spellbook.models import unhurried, vector_key
 from spellbook.notes import TEMPLATE, Fault, Stamp
+from spellbook.presence import EMBEDDING, present
 from spellbook.vault import digest
 from spellbook.vectors import Unavailable
 
@@ -139,6 +140,11 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
     embedder fails (search by words is up to date even then).
     """
     started = time.monotonic()
+    with contextlib.nullcontext() if words_only else present(index.config.state, EMBEDDING):
+        return _run(index, started, full=full, words_only=words_only, progress=progress)
+
+
+def _run(index: Index, started: float, *, full: bool, words_only: bool, progress: Progress | None) -> Report:
     report = words(index, full=full, progress=progress)
     if not words_only:
         report.embedded = embed(index, progress=progress)

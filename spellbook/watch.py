@@ -23,7 +23,7 @@ from watchdog.observers import Observer
 from spellbook import sync
 from spellbook.book import Spellbook
 from spellbook.errors import SpellbookError
-from spellbook.presence import READY
+from spellbook.presence import EMBEDDING, READY, present
 from spellbook.sync import Report
 from spellbook.vault import IGNORE_FILE
 
@@ -175,7 +175,8 @@ class Watcher:
         started = time.monotonic()
         try:
             self._book.follow()
-            report = sync.words(self._book.index) if full else sync.some(self._book.index, paths)
+            with present(self._book.config.state, EMBEDDING) if full else contextlib.nullcontext():  # as the thread will that it wakes
+                report = sync.words(self._book.index) if full else sync.some(self._book.index, paths)
             if full:
                 self._look_seconds = time.monotonic() - started
             if full or report.added or report.changed:
@@ -201,7 +202,8 @@ class Watcher:
                 return
             try:
                 started = time.monotonic()
-                stored = sync.embed(self._book.index, stop=self._stopping.is_set)
+                with present(self._book.config.state, EMBEDDING):
+                    stored = sync.embed(self._book.index, stop=self._stopping.is_set)
                 self._to_settle.set()
                 if stored and self._on_report:
                     self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))

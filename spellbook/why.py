@@ -13,7 +13,7 @@ from spellbook import ranking
 from spellbook.filters import Unmatched, conditions
 from spellbook.index import Index
 from spellbook.ranking import Candidate
-from spellbook.search import Question, Ranked, Searcher, Word, hits, state
+from spellbook.search import Question, Ranked, Searcher, Word, hits
 from spellbook.write import chunks_of
 
 _SHOWN = 10
@@ -99,7 +99,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         found.expected,
         len(found.candidates),
         tuple(rows),
-        state(found).as_dict(),
+        searcher.state(found).as_dict(),
         searcher.unmatched(question),
     )
 

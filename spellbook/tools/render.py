@@ -61,7 +61,8 @@ def _nothing(found: Answer) -> str:
 
 def indexline(state: State) -> str:
     """Return the state of the index in one line."""
-    waiting = f", {state.pending} texts not yet findable by meaning" if state.pending else ""
+    how = " (being embedded now)" if state.embedding else ""
+    waiting = f", {state.pending} texts not yet findable by meaning{how}" if state.pending else ""
     degraded = f", DEGRADED: {state.reason}" if state.degraded else ""
     return f"(index: {state.notes} notes, {state.chunks} chunks, generation {state.generation}{waiting}{degraded})"
 
