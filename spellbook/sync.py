@@ -140,19 +140,26 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
     embedder fails (search by words is up to date even then).
     """
     started = time.monotonic()
-    with contextlib.nullcontext() if words_only else present(index.config.state, EMBEDDING):
-        return _run(index, started, full=full, words_only=words_only, progress=progress)
+    with contextlib.ExitStack() as shown:
+        known: list[str] = []
 
+        def reading(stage: str, done: int, total: int) -> None:
+            if not (words_only or known):  # from the first piece on something waits; where nothing is read, no lock is needed
+                known.append(stage)
+                shown.enter_context(present(index.config.state, EMBEDDING))
+            if progress:
+                progress(stage, done, total)
 
-def _run(index: Index, started: float, *, full: bool, words_only: bool, progress: Progress | None) -> Report:
-    report = words(index, full=full, progress=progress)
-    if not words_only:
-        report.embedded = embed(index, progress=progress)
-        settle(index)
-        if report.embedded:
-            from spellbook.nearest import Nearest
+        report = words(index, full=full, progress=reading)
+        if not words_only:
+            if not known and index.catalog.counts().pending:
+                shown.enter_context(present(index.config.state, EMBEDDING))
+            report.embedded = embed(index, progress=progress)
+            settle(index)
+            if report.embedded:
+                from spellbook.nearest import Nearest
 
-            Nearest(index).prepare(report.embedded)
+                Nearest(index).prepare(report.embedded)
     return finish(index, report, started)
 
 
