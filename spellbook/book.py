@@ -336,8 +336,7 @@ class Spellbook:
         """Erase every note of a topic into the trash."""
         from spellbook import contents, write
 
-        self.refresh()
-        contents.chunks_of(self.index, topic)  # raises, and names topics that are spelled alike
+        self.topic(topic)  # raises, and names topics that are spelled alike
         category, name = contents.category_and_topic(self.index, topic)
         return write.erase_topic(self.index, name, category, hard=hard)
 
