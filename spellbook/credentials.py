@@ -78,9 +78,8 @@ _IN_ADDRESS = re.compile(r"://[^\s/:@]{0,64}:(?P<value>[^\s/@]{6,100})@[\w\[]")
 
 _LABEL = (
     r"pass(?:word|wd|phrase|code)|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|token|credential|(?:api|access|private|auth|account)[_ -]?key"
-    "|비밀번호|비번|암호|패스워드|토큰|시크릿|인증 ?키|(?:API|api|접근|액세스|비밀) ?키|パスワード|密码|密碼"
+    "|비밀번호|비번|암호|패스워드|토큰|시크릿|인증 ?키|(?:api|접근|액세스|비밀) ?키|パスワード|密码|密碼"
 )
-_LABELS = re.compile(_LABEL, re.I)
 _VALUE = re.compile(
     r"""s?["'`\])*_]{0,4}[ \t]{0,8}(?:(?:은|는|이|가)?[ \t]{0,8}(?::=|=>|[:=：|])|(?:은|는|이|가)[ \t]|[ \t]is[ \t])"""
     r"""[ \t]{0,8}["'`*(]{0,4}(?P<value>[^\s"'`|,;<>]{8,200})"""
@@ -152,8 +151,9 @@ def _texts(value: object) -> Iterator[str]:
 
 def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:
     """Where each secret begins and ends, its kind and itself."""
+    data = text.encode("utf-8", "surrogatepass")
     for kind, prefix, rest in _KEYS:
-        if prefix not in text:  # which takes next to nothing to see
+        if prefix.encode() not in data:  # which takes next to nothing to see, in bytes above all
             continue
         # Not inside a longer word: else `eyJeyJeyJ…` would be read anew from each of its letters.
         for match in re.finditer(rf"(?<![\w-]){re.escape(prefix)}{rest}", text, re.A):
@@ -168,7 +168,8 @@ def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:
     for match in _IN_ADDRESS.finditer(text) if "://" in text else ():
         if _is_secret(match["value"]):
             yield *match.span("value"), "a password in an address", match["value"]
-    for label in _LABELS.finditer(text):
+    lowered = text.lower()  # twice as quick as to search without case
+    for label in re.finditer(_LABEL, lowered if len(lowered) == len(text) else text):  # `İ` becomes two letters
         assigned = _VALUE.match(text, label.end())
         if assigned and _is_secret(value := assigned["value"].rstrip(").]*_:!?")):
             yield *assigned.span("value"), f"a secret after {label[0].casefold()!r}", value
