@@ -335,7 +335,7 @@ class Spellbook:
         """Erase every note of a topic into the trash."""
         from spellbook import contents, write
 
-        self.refresh()
+        self.topic(topic)  # raises, and names topics that are spelled alike
         category, name = contents.category_and_topic(self.index, topic)
         return write.erase_topic(self.index, name, category, hard=hard)
 
@@ -448,10 +448,10 @@ class Spellbook:
 
     def state(self) -> State:
         """Return the state of the index, as answers carry it."""
-        from spellbook.search import State
+        from spellbook import search
 
         told = "; ".join(filter(None, (self.complaint, health.unseen(self.index))))
-        return State(**asdict(self.index.catalog.counts()), degraded=bool(told), reason=told)
+        return search.state(self.index, self.index.catalog.counts(), told)
 
     def warm_up(self) -> None:
         """Load what the first search would load."""

@@ -23,7 +23,7 @@ from spellbook.index import Index
 from spellbook.notes import Note
 from spellbook.ranking import Hit
 from spellbook.repeats import Alike, Contradiction, Piece, Place
-from spellbook.search import MOST_QUERY, VERBS, Question, Searcher, State
+from spellbook.search import MOST_QUERY, VERBS, Question, Searcher, State, state
 from spellbook.sync import Progress
 from spellbook.write import chunks_of
 
@@ -150,17 +150,19 @@ def run(index: Index, searcher: Searcher, standard: Standard, progress: Progress
         unlabelled=tuple(Unlabelled(note.place, note.lacks) for note in notes if note.lacks and (note.is_memory or standard.all_notes)),
         lacking=dict(Counter(name for note in of_people for name in note.lacks)),
         failures=(),
-        index=State(**asdict(counts), degraded=bool(asked.reason), reason=asked.reason),
+        index=state(index, counts, asked.reason),
     )
     by_meaning = bool(checked.questions) or any(query.mode != "find" for query in queries)
-    return replace(checked, failures=tuple(_failures(checked, standard, counts.pending if by_meaning else 0)))
+    unmatched = map(str, index.catalog.unmatched(conditions(standard.filter), index.visible))
+    return replace(checked, failures=(*unmatched, *_failures(checked, standard, counts.pending if by_meaning else 0)))
 
 
 def _failures(checked: Checked, standard: Standard, pending: int) -> Iterable[str]:
     if checked.index.reason:
         yield f"nothing can be asked by meaning: {checked.index.reason}"
     if pending:
-        yield f"{pending} texts are not embedded yet, and not found by meaning: run `spellbook reindex`"
+        then = "they are being embedded, so check again when that is done" if checked.index.embedding else "run `spellbook reindex`"
+        yield f"{pending} texts are not embedded yet, and not found by meaning: {then}"
     for name, value, least in (("recall@5", checked.recall5, standard.min_recall5), ("MRR", checked.mrr, standard.min_mrr)):
         if value is not None and value < least:
             yield f"{name} is {value:.3f}, below {least:g}"
@@ -297,7 +299,10 @@ def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]
     unknown = tuple(name for name, ids in chunks.items() if not ids)
     limit = max(FIRST, len(query.expect))
     try:
-        hits = _hits(searcher, Question(query.query, VERBS[query.mode], limit=limit, filter=query.filter, max_tokens=_ROOM))
+        question = Question(query.query, VERBS[query.mode], limit=limit, filter=query.filter, max_tokens=_ROOM)
+        hits = _hits(searcher, question)
+        if unmatched := searcher.unmatched(question):  # where nothing may be found, a misspelling would pass
+            return [Failed(query.query, query.line, reason=str(unmatched[0]))]
     except InvalidInput as error:
         return [Failed(query.query, query.line, reason=str(error))]
     found = {hit.id for hit in hits}

@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 
 from spellbook.catalog.schema import Found, Topic
 from spellbook.errors import MemoryNotFound
-from spellbook.filters import conditions, fold
+from spellbook.filters import alike, conditions, did_you_mean, fold
 from spellbook.index import Index
 
 DESCRIBES = "category.md"
@@ -62,7 +62,11 @@ def topics_of(index: Index, scope: str) -> list[Topic]:
         topics = index.catalog.topics((*conditions(filter), *index.visible))
         if topics:
             return topics
-    raise MemoryNotFound(f"There is no scope, category or folder {scope[:200]!r}.", "get_index() without a scope shows what there is.")
+    there = {each.category for each in index.catalog.topics(index.visible) if each.category}
+    meant = did_you_mean(alike(scope, sorted(there)))
+    raise MemoryNotFound(
+        f"There is no scope, category or folder {scope[:200]!r}{meant}", "get_index() without a scope shows what there is."
+    )
 
 
 def chunks_of(index: Index, name: str) -> list[Found]:
@@ -70,8 +74,16 @@ def chunks_of(index: Index, name: str) -> list[Found]:
     category, topic = category_and_topic(index, name)
     found = index.catalog.topic(topic, category, index.visible)
     if not found:
-        raise MemoryNotFound(f"There is no topic {name[:200]!r}.", "get_index (or `spellbook topics`) lists them.")
+        raise no_topic(index, name)
     return found
+
+
+def no_topic(index: Index, name: str) -> MemoryNotFound:
+    """Return the error for a topic that is not there, with those that may have been meant."""
+    topics = index.catalog.topics(index.visible)
+    names = {f"{each.category}/{each.topic}" if "/" in name and each.category else each.topic for each in topics}
+    meant = did_you_mean(alike(name, sorted(names)))
+    return MemoryNotFound(f"There is no topic {name[:200]!r}{meant}", "get_index (or `spellbook topics`) lists them.")
 
 
 def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:

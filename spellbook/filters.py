@@ -12,7 +12,7 @@ import fnmatch
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,6 +43,39 @@ class Condition:
     high: float | None = None
     negated: bool = False
     or_absent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """A value of a filter that no note has, as it is compared, and the values nearest to it that some note has."""
+
+    key: str
+    value: str
+    suggestions: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"No note has {self.key} {self.value:.80}{did_you_mean(self.suggestions)}"
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as JSON shows it."""
+        return {"key": self.key, "value": self.value, "suggestions": list(self.suggestions)}
+
+
+def did_you_mean(suggestions: Sequence[str]) -> str:
+    """Return the end of a sentence that asks whether one of these was meant; a full stop if there are none."""
+    return f"; did you mean {' or '.join(suggestions)}?" if suggestions else "."
+
+
+def alike(value: str, among: Iterable[str], most: int = 3) -> tuple[str, ...]:
+    """Return up to `most` texts of `among` that `value` may be a misspelling or the beginning of, the likeliest first."""
+    from difflib import get_close_matches
+
+    # In letters of Hangul, not syllables: 결졍 and 결정 share five of six.
+    spelled = {unicodedata.normalize("NFD", fold(each)): each for each in among}
+    meant = unicodedata.normalize("NFD", fold(value))
+    close = get_close_matches(meant, spelled, n=most, cutoff=0.65)
+    begun = [each for each in spelled if len(meant) >= 3 and each.startswith(meant)]
+    return tuple(spelled[each] for each in list(dict.fromkeys([*close, *begun]))[:most])
 
 
 def conditions(given: Filter | None) -> tuple[Condition, ...]:

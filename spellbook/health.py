@@ -13,7 +13,7 @@ from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index import Index
 from spellbook.meter import Meter
 from spellbook.notes import Fault
-from spellbook.presence import is_elected, is_silent, is_watched, processes
+from spellbook.presence import is_elected, is_embedding, is_silent, is_watched, processes
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
@@ -73,6 +73,7 @@ def places(index: Index) -> dict[str, Any]:
         "fingerprint": index.embedder.fingerprint,
         "watched": is_watched(index.config.state),
         **({"unwatched": why_not} if why_not else {}),
+        "embedding": is_embedding(index.config.state),
         "processes": [asdict(each) for each in processes(index.config.state)],
     }
 
@@ -99,7 +100,10 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     yield "what was changed can be undone", _sound(lambda: [lost] if (lost := index.vault.journal.lost) else [])
     yield "the embedder works", _embedder(index)
     pending = index.catalog.counts().pending
-    yield "every text has its vector", [f"{pending} texts wait for theirs: run `spellbook reindex`"] if pending else []
+    if pending and is_embedding(index.config.state):  # nothing that a person should do
+        yield f"every text has its vector, but {pending} that are being embedded now", []
+    else:
+        yield "every text has its vector", [f"{pending} texts wait for theirs: run `spellbook reindex`"] if pending else []
 
 
 def _links(index: Index) -> list[str]:

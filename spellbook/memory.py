@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from spellbook import credentials
 from spellbook.chunks import slug
 from spellbook.frontmatter import compose
 from spellbook.notes import LEVELS, blocks
@@ -64,11 +65,12 @@ class Memory:
 
 @dataclass(slots=True)
 class Findings:
-    """What was found in a chunk: `memory` if there is no error."""
+    """What was found in a chunk: `memory` if there is no error; `secrets` says what looks like one, never the secret itself."""
 
     memory: Memory | None = None
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
 
 
 def check(given: object, *, source: str | None = None, category: str | None = None, scope: str = "") -> Findings:
@@ -103,6 +105,9 @@ def check(given: object, *, source: str | None = None, category: str | None = No
     if not meta.get("keywords"):
         found.errors.append("metadata.keywords is missing")
     _warn(text, meta, found)
+    found.secrets += [f"line {each.line} of the text looks like it holds {each.kind}" for each in credentials.find(text)]
+    found.secrets += [f"metadata.{key} looks like it holds {each.kind}" for key, each in credentials.in_metadata(meta)]
+    found.warnings += found.secrets
     if not found.errors:
         found.memory = Memory(re.sub(r"\r\n?", "\n", text).strip("\n"), meta)
     return found

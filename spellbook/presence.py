@@ -24,6 +24,9 @@ READY = "watching.lock"
 BEAT, BELIEVED = 2.0, 10.0
 """Seconds between signs of life of the process that holds `READY`, and how long it is relied upon without one: it may be stopped."""
 
+EMBEDDING = "embedding"
+"""The kind under which a process is present while it embeds all that waits, or is about to."""
+
 _FOLDER = "processes"
 _NAME = re.compile(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
 
@@ -50,15 +53,26 @@ def present(state: Path, kind: str) -> Iterator[None]:
     try:
         yield
     finally:
+        is_ours = lock.is_locked  # two threads may begin in one second, and the second has none
         lock.release()
         with contextlib.suppress(OSError):
-            os.unlink(lock.lock_file)
+            if is_ours:
+                os.unlink(lock.lock_file)
 
 
 def processes(state: Path) -> tuple[Process, ...]:
     """Return the processes that have the vault open, the longest first."""
+    return tuple(each for each in _present(state) if each.kind != EMBEDDING)
+
+
+def is_embedding(state: Path) -> bool:
+    """Say whether some process embeds what waits, so that nobody else needs to."""
+    return bool(_present(state, EMBEDDING))
+
+
+def _present(state: Path, kind: str = "*") -> tuple[Process, ...]:
     found = []
-    for file in state.glob(f"{_FOLDER}/*.lock"):
+    for file in state.glob(f"{_FOLDER}/{kind}-*.lock"):
         name = _NAME.fullmatch(file.name)
         if name is None:
             continue

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from spellbook.catalog.schema import Found, Topic
     from spellbook.check import Checked, Failed, Missed, Unlabelled
     from spellbook.contents import About, Category
+    from spellbook.filters import Unmatched
     from spellbook.journal import Entry
     from spellbook.merge import Merged
     from spellbook.migrate import Estimate, Migrated
@@ -63,10 +64,18 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
         click.echo("Nothing found." if not found.perhaps else "Nothing surely answers this. What comes nearest:", err=True)
     for hit in found.perhaps:
         click.echo(f"{hit.score:.2f}  {_titles(hit)}  {_place(hit)}", err=True)
+    unmatched(found.unmatched)
     if found.index.pending and not by_words:
-        click.echo(f"{found.index.pending} texts are not embedded yet: `spellbook reindex` does it.", err=True)
+        then = "another process is embedding them now" if found.index.embedding else "`spellbook reindex` does it"
+        click.echo(f"{found.index.pending} texts are not embedded yet: {then}.", err=True)
     if found.index.degraded:
         click.echo(f"Degraded: {one_line(found.index.reason)}", err=True)
+
+
+def unmatched(found: Sequence[Unmatched]) -> None:
+    """Print on stderr which values of a filter no note has."""
+    for each in found:
+        click.echo(f"spellbook: {one_line(str(each))}", err=True)
 
 
 def _hit(hit: Hit) -> None:
@@ -94,6 +103,7 @@ def explanation(given: Explanation) -> None:
     click.echo()
     if not given.rows:
         click.echo("None of them has anything of the question.")
+        unmatched(given.unmatched)
         return
     click.echo(click.style("  #  score = meaning (rank) + words (rank) + adjusted   sure", dim=True))
     for each in given.rows:
@@ -108,6 +118,7 @@ def explanation(given: Explanation) -> None:
             click.echo(f"     has {_listed(each.words)}; lacks {_listed(each.lacks)}")
         if each.place is None:
             click.echo(f"     no hit: {one_line(each.verdict)}")
+    unmatched(given.unmatched)
     if given.index["degraded"]:
         click.echo(f"Degraded: {one_line(given.index['reason'])}", err=True)
 
@@ -271,6 +282,7 @@ def told(report: Report) -> str:
 def status(state: Mapping[str, Any]) -> None:
     """Print where things are, how much there is, and what to mend."""
     embedded = f"{state['vectors_in_use']} of {state['vectors_in_use'] + state['pending']} texts"
+    embedded += " (the others are being embedded now)" if state["pending"] and state["embedding"] else ""
     rows = {
         "vault": state["vault"],
         "state": f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)",

@@ -8,11 +8,12 @@ that nothing is missed and memory does not grow with the vault. Only reads.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spellbook import differences
+from spellbook import differences, tongues
 from spellbook.catalog.schema import Found
 from spellbook.filters import fold
 from spellbook.index import Index
@@ -51,7 +52,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Chunks that say the same: `score` is 1 if in the same words, else that of the least alike link between them."""
+    """
+    Chunks that say the same in one language: `score` is 1 if in the same words, else that of the least alike link between them.
+
+    A translation is no repetition: whoever reads it needs it.
+    """
 
     chunks: tuple[Place, ...]
     score: float
@@ -71,7 +76,7 @@ class Piece:
     What is kept of a chunk while all are compared; their texts are many.
 
     `words` is a hash of its text without the `numbers`; `subject` is what it
-    is about: title and headings.
+    is about: title and headings; `language` what its note's frontmatter says.
     """
 
     chunk: int
@@ -80,6 +85,7 @@ class Piece:
     words: str
     numbers: tuple[str, ...]
     subject: str
+    language: str
 
     @classmethod
     def of(cls, found: Found, note: Note) -> Piece | None:
@@ -90,7 +96,8 @@ class Piece:
         is_named = note.kind != "memory" or found.title != found.path.rpartition("/")[2].removesuffix(".md")
         subject = fold(" > ".join(filter(None, (found.title if is_named else "", found.heading))))
         words, numbers = differences.masked(found.text)
-        return cls(found.chunk, Place.of(found), found.key, folded(words), numbers, subject)
+        language = tongues.declared(note.meta.get("language") or note.meta.get("lang"))
+        return cls(found.chunk, Place.of(found), found.key, folded(words), numbers, subject, language)
 
     @property
     def said(self) -> tuple[str, tuple[str, ...]]:
@@ -108,21 +115,60 @@ def _says_something(text: str) -> bool:
     return False
 
 
+class _Languages:
+    """What language each piece is in: what its note says, by frontmatter or by its name beside another's, else what its text tells."""
+
+    def __init__(self, index: Index, pieces: Sequence[Piece]) -> None:
+        self._index = index
+        self._pieces = pieces
+        self._told: dict[int, str] = {}
+        marks = {path: tongues.marked(path) for path in {piece.place.path for piece in pieces}}
+        families: dict[str, set[str]] = defaultdict(set)
+        for base, mark in marks.values():
+            families[base].add(mark)
+        # `go.it.md` or `it/` says nothing without a counterpart in another language.
+        self._marks = {path: mark for path, (base, mark) in marks.items() if len(families[base]) > 1}
+
+    def said(self, i: int) -> str:
+        """Return what the note says; of one that only its translations name, what the text tells."""
+        piece = self._pieces[i]
+        mark = self._marks.get(piece.place.path)
+        return piece.language or (mark if mark or mark is None else self._tells(i) or "original") or ""
+
+    def of(self, i: int) -> str:
+        """Return the language, "" if nothing tells it."""
+        return self.said(i) or self._tells(i)
+
+    def _tells(self, i: int) -> str:
+        if i not in self._told:
+            self._told[i] = "".join(tongues.written_in(found.text) for found in self._index.catalog.by_number([self._pieces[i].chunk]))
+        return self._told[i]
+
+
 class _Groups:
-    """The numbers below `size` joined into groups, each with the least score that joined it (union-find)."""
+    """
+    The numbers below `size` joined into groups, each with the least score that joined it (union-find).
+
+    No group holds two languages, not even through a member in neither.
+    """
 
     def __init__(self, size: int) -> None:
         self._parents = list(range(size))
         self._least = [1.0] * size
+        self._languages: dict[int, str] = {}
 
     def root(self, i: int) -> int:
         while self._parents[i] != i:
             self._parents[i] = i = self._parents[self._parents[i]]
         return i
 
-    def join(self, i: int, j: int, score: float) -> None:
+    def join(self, i: int, j: int, score: float, languages: tuple[str, str]) -> None:
+        known = [self._languages.get(self.root(each)) or language for each, language in zip((i, j), languages, strict=True)]
+        if tongues.differ(*known):
+            return
         i, j = sorted((self.root(i), self.root(j)))
         self._parents[j] = i
+        self._languages[i] = max(known, key=len)
         self._least[i] = min(score, self._least[i], self._least[j])
 
     def listed(self) -> list[tuple[list[int], float]]:
@@ -137,12 +183,13 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
     Return the groups of `pieces` that repeat each other, likest first, and the pairs that contradict.
 
     A pair contradicts if it is about one thing or near by its vectors, and the
-    texts differ in numbers or negations alone; it is no repeat then. Chunks
-    without a vector are compared by their words only.
+    texts differ in numbers or negations alone; it is no repeat then, and
+    neither is a translation. Chunks without a vector are compared by their
+    words only.
     """
-    groups = _Groups(len(pieces))
+    groups, languages = _Groups(len(pieces)), _Languages(index, pieces)
     doubted: dict[tuple[object, ...], tuple[int, int]] = {}
-    spoken: dict[tuple[object, ...], int] = {}
+    spoken: dict[tuple[object, ...], list[int]] = {}
     forms: dict[tuple[str, str], int] = {}
 
     def doubt(i: int, j: int) -> None:
@@ -150,9 +197,13 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
         doubted.setdefault((*pieces[i].said, *pieces[j].said), (i, j))
 
     for i, piece in enumerate(pieces):
-        first = spoken.setdefault(piece.said, i)
-        if first != i:
-            groups.join(first, i, 1.0)
+        first = spoken.setdefault(piece.said, [])  # one of each language
+        said = languages.said(i)
+        twin = next((each for each in first if not tongues.differ(languages.said(each), said)), None)
+        if twin is None:
+            first.append(i)
+        else:
+            groups.join(twin, i, 1.0, (languages.said(twin), said))
         other = forms.setdefault((piece.words, piece.subject), i)
         if piece.numbers != pieces[other].numbers:
             doubt(other, i)
@@ -166,7 +217,7 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
         elif _contradiction(index, a, b):
             doubt(i, j)
         else:
-            groups.join(i, j, alike)
+            groups.join(i, j, alike, (languages.of(i), languages.of(j)))
     repeated = [Alike(tuple(pieces[i].place for i in members), round(least, 3)) for members, least in groups.listed()]
     contrary = [
         Contradiction((pieces[i].place, pieces[j].place), parts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spellbook import memory, write
+from spellbook import credentials, memory, write
 from spellbook.errors import InvalidInput
 from spellbook.index import Index
 from spellbook.search import Searcher
@@ -29,11 +29,15 @@ def scribe(index: Index, searcher: Searcher, given: Sequence[object], source: st
 
     All are checked first. Raises InvalidInput if one of them is no chunk;
     if one repeats what is there already, nothing is written unless `force`.
+    The same goes for what looks like a secret, but that raises InvalidInput.
     """
     findings = [memory.check(each, source=source, category=category, scope=index.scope) for each in given]
     wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
     if wrong or not findings:
         raise InvalidInput("; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written; scribe_validate checks a chunk.")
+    secrets = [f"chunk {i}: {each}" for i, found in enumerate(findings, 1) for each in found.secrets]
+    if secrets and not force:
+        raise InvalidInput(f"{'; '.join(secrets)}.", credentials.HINT)
     memories = [found.memory for found in findings if found.memory]
     written, repeats = write.write(index, searcher, memories, force=force)
     return Scribed(tuple(written), tuple(map(tuple, repeats)), tuple(tuple(found.warnings) for found in findings))

@@ -17,10 +17,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from spellbook import keywords, neighbours, packing, ranking, terms, tongues
+from spellbook import keywords, neighbours, packing, presence, ranking, terms, tongues
 from spellbook.catalog.schema import Counts, Found
 from spellbook.errors import EmbeddingError, InvalidInput
-from spellbook.filters import Condition, Filter, conditions
+from spellbook.filters import Condition, Filter, Unmatched, conditions
 from spellbook.index import Index
 from spellbook.models import score
 from spellbook.nearest import Nearest
@@ -53,7 +53,7 @@ _RERANK_LETTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The index that answered; `reason` says what was missing if `degraded`."""
+    """The index that answered; `reason` says what was missing if `degraded`, `embedding` that a process is at what is pending."""
 
     generation: int
     notes: int
@@ -61,11 +61,18 @@ class State:
     pending: int
     degraded: bool = False
     reason: str = ""
+    embedding: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the index block of an answer."""
-        names = ("generation", "notes", "chunks", "pending", "degraded")
-        return {name: getattr(self, name) for name in names} | ({"reason": self.reason} if self.reason else {})
+        names = ("generation", "notes", "chunks", "pending", "degraded", *(name for name in ("reason", "embedding") if getattr(self, name)))
+        return {name: getattr(self, name) for name in names}
+
+
+def state(index: Index, counts: Counts, reason: str = "") -> State:
+    """Return the state of an index with these counts, `degraded` if there is a reason."""
+    embedding = counts.pending > 0 and presence.is_embedding(index.config.state)
+    return State(counts.generation, counts.notes, counts.chunks, counts.pending, bool(reason), reason, embedding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +82,14 @@ class Answer:
 
     Where nothing is sure to have to do with the question there are no hits,
     and `perhaps` names what comes nearest, if that is not far: who asks may know better.
+    `unmatched` are values of the filter that no note has.
     """
 
     query: str
     hits: tuple[Hit, ...]
     index: State
     perhaps: tuple[Hit, ...] = ()
+    unmatched: tuple[Unmatched, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer as the command line's JSON shows it."""
@@ -88,6 +97,8 @@ class Answer:
         if self.perhaps:
             named = ("id", "path", "line", "title", "heading", "score")
             shown["perhaps"] = [{name: getattr(hit, name) for name in named} for hit in self.perhaps]
+        if self.unmatched:
+            shown["unmatched"] = [each.as_dict() for each in self.unmatched]
         return shown
 
 
@@ -198,7 +209,15 @@ class Searcher:
         texts = packing.pack(shown, question.max_tokens, self._count, weigh)
         near = [] if shown else [each.hit() for each in nearly(question, found)]
         perhaps = packing.names(near, question.max_tokens, self._count)
-        return Answer(question.text, texts, state(found), perhaps)
+        return Answer(question.text, texts, self.state(found), perhaps, self.unmatched(question, paths=not shown))
+
+    def state(self, found: Ranked) -> State:
+        """Return the state of the index that gave these."""
+        return state(self._index, found.counts, "; ".join(dict.fromkeys(found.reasons)))
+
+    def unmatched(self, question: Question, *, paths: bool = True) -> tuple[Unmatched, ...]:
+        """Return the values of a question's filter that no note has."""
+        return self._index.catalog.unmatched(conditions(question.filter), self._index.visible, paths=paths) if question.filter else ()
 
     def rank(self, question: Question, also: Sequence[int] = ()) -> Ranked:
         """Run the legs, fuse, rerank and adjust; best first, chunks `also` among them whatever they are worth."""
@@ -370,9 +389,3 @@ def _weights(question: Question, found: Ranked) -> dict[str, float]:
     """Return what a sentence is worth to a question by its words: those asked for, else all of it."""
     asked = {word.text.strip('"*').casefold(): word.weight for word in found.words if word.chunks}
     return asked or dict.fromkeys(terms.terms(question.text), 1.0)
-
-
-def state(found: Ranked) -> State:
-    """Return the state of the index that gave these."""
-    counts, reasons = found.counts, found.reasons
-    return State(counts.generation, counts.notes, counts.chunks, counts.pending, bool(reasons), "; ".join(dict.fromkeys(reasons)))

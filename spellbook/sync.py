@@ -27,6 +27,7 @@ from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index import Index
 from spellbook.models import unhurried, vector_key
 from spellbook.notes import TEMPLATE, Fault, Stamp
+from spellbook.presence import EMBEDDING, present
 from spellbook.vault import digest
 from spellbook.vectors import Unavailable
 
@@ -139,14 +140,26 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
     embedder fails (search by words is up to date even then).
     """
     started = time.monotonic()
-    report = words(index, full=full, progress=progress)
-    if not words_only:
-        report.embedded = embed(index, progress=progress)
-        settle(index)
-        if report.embedded:
-            from spellbook.nearest import Nearest
+    with contextlib.ExitStack() as shown:
+        known: list[str] = []
 
-            Nearest(index).prepare(report.embedded)
+        def reading(stage: str, done: int, total: int) -> None:
+            if not (words_only or known):  # from the first piece on something waits; where nothing is read, no lock is needed
+                known.append(stage)
+                shown.enter_context(present(index.config.state, EMBEDDING))
+            if progress:
+                progress(stage, done, total)
+
+        report = words(index, full=full, progress=reading)
+        if not words_only:
+            if not known and index.catalog.counts().pending:
+                shown.enter_context(present(index.config.state, EMBEDDING))
+            report.embedded = embed(index, progress=progress)
+            settle(index)
+            if report.embedded:
+                from spellbook.nearest import Nearest
+
+                Nearest(index).prepare(report.embedded)
     return finish(index, report, started)
 
 

@@ -13,6 +13,8 @@ import re
 from collections import Counter
 from functools import lru_cache
 
+from spellbook import terms
+
 _WORDS = {
     "en": "the of and to in is that it for was on are with as by be this from at or have not which what how does did who where when why "
     "we you",
@@ -61,6 +63,67 @@ _ENOUGH = 1.0
 _CLEARLY = 1.3
 _REMEMBERED = 4_000
 _SAMPLED = 300
+
+
+_CODE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|`[^`\n]*`|https?://\S+", re.S | re.M)
+_PROSE = 4_000
+_MARK = re.compile(r"[._-](?P<code>[a-z]{2})(?:[-_][A-Za-z]{2,4})?(?=\.md$)")
+_DECLARED = re.compile(r"(?P<code>[a-z]{2})(?:[-_][a-z]{2,4})*")
+_SCRIPTS = {
+    **dict.fromkeys(("ru", "uk", "bg"), "cyrillic"),
+    **dict.fromkeys(("ar", "fa", "ur"), "arabic"),
+    **dict.fromkeys(("ja", "zh"), "han"),
+    **{"ko": "hangul", "th": "thai", "he": "hebrew", "el": "greek", "hi": "devanagari"},
+}
+_CODES = _WORDS.keys() | _SCRIPTS.keys()
+"""Languages that a file's name or frontmatter may say; `go` and `js` say none."""
+
+
+def written_in(text: str) -> str:
+    """
+    Return the script that the prose of `text` is in, with its language where that is clear: `hangul:ko`, `latin:en`, `latin`.
+
+    "" if it has no letters; code and addresses do not count.
+    """
+    prose = _CODE.sub(" ", text[:_PROSE])
+    # A syllable or a sign says what Latin takes three letters for; and names of things are Latin in any text.
+    shares = {name: share if name == "latin" else 3 * share for name, share in terms.scripts(prose).items()}
+    if not shares:
+        return ""
+    script = max(shares, key=lambda name: shares[name])
+    known = "ko" if script == "hangul" else language(" ".join(prose.split()))
+    return f"{script}:{known}" if _SCRIPTS.get(known, "latin") == script and known else script
+
+
+def declared(value: object) -> str:
+    """Return what the frontmatter key `language` says, `ko` or `en-GB`, as `written_in` says it; "" if that is no language."""
+    found = _DECLARED.fullmatch(str(value).strip().lower())
+    return _named(found["code"]) if found else ""
+
+
+def marked(path: str) -> tuple[str, str]:
+    """
+    Return a note's path without the mark of a language, and that language as `written_in` says it, "" without a mark.
+
+    `guide.ko.md`, `guide-ko.md` and `ko/guide.md` have one.
+    """
+    found = _MARK.search(path)
+    if found and found["code"] in _CODES:
+        return path[: found.start()] + path[found.end() :], _named(found["code"])
+    parts = path.split("/")
+    at = next((i for i, part in enumerate(parts[:-1]) if part.lower() in _CODES), None)
+    if at is None:
+        return path, ""
+    return "/".join((*parts[:at], "*", *parts[at + 1 :])), _named(parts[at].lower())
+
+
+def differ(a: str, b: str) -> bool:
+    """Say whether two languages, as `written_in` says them, are surely not the same."""
+    return bool(a and b) and not (a.startswith(b) or b.startswith(a))
+
+
+def _named(code: str) -> str:
+    return f"{_SCRIPTS.get(code, 'latin')}:{code}" if code in _CODES else ""
 
 
 def language(text: str) -> str:

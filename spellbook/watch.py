@@ -221,7 +221,9 @@ class Watcher:
         started = time.monotonic()
         try:
             self._book.follow()
-            report = sync.words(self._book.index, progress=self._beat) if full else sync.some(self._book.index, paths)
+            # What is embedded after a look at everything is announced before it, since the thread for it is only woken then.
+            with presence.present(self._book.config.state, presence.EMBEDDING) if full else contextlib.nullcontext():
+                report = sync.words(self._book.index, progress=self._beat) if full else sync.some(self._book.index, paths)
             if full:
                 self._look_seconds = time.monotonic() - started
                 self._eventless = eventless(self._book.config.vault)
@@ -249,7 +251,8 @@ class Watcher:
                 return
             try:
                 started = time.monotonic()
-                stored = sync.embed(self._book.index, stop=self._stopping.is_set)
+                with presence.present(self._book.config.state, presence.EMBEDDING):
+                    stored = sync.embed(self._book.index, stop=self._stopping.is_set)
                 self._to_settle.set()
                 if stored and self._on_report:
                     self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))

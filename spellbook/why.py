@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spellbook import ranking
-from spellbook.filters import conditions
+from spellbook.filters import Unmatched, conditions
 from spellbook.index import Index
 from spellbook.ranking import Candidate
-from spellbook.search import Question, Ranked, Searcher, Word, hits, state
+from spellbook.search import Question, Ranked, Searcher, Word, hits
 from spellbook.write import chunks_of
 
 _SHOWN = 10
@@ -56,6 +56,7 @@ class Explanation:
     candidates: int
     rows: tuple[Row, ...]
     index: dict[str, Any]
+    unmatched: tuple[Unmatched, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
@@ -92,7 +93,14 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
             verdict = _refusal(question, found, each, ranking.WEAK if passed else ranking.least(found.counts.chunks))
         rows.append(_row(index, found, each, verdict, places.get(number)))
     return Explanation(
-        question.text, question.mode, found.words, found.expected, len(found.candidates), tuple(rows), state(found).as_dict()
+        question.text,
+        question.mode,
+        found.words,
+        found.expected,
+        len(found.candidates),
+        tuple(rows),
+        searcher.state(found).as_dict(),
+        searcher.unmatched(question),
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from spellbook import chunks, edits, reading, sync
+from spellbook import chunks, credentials, edits, reading, sync
 from spellbook.catalog.schema import Found, hash_of
 from spellbook.chunks import Chunk
 from spellbook.differences import contradiction, unified
@@ -81,6 +81,7 @@ class Revision:
     `replace` by another, the only one unless `every` of them is meant. Of its
     frontmatter: `metadata` to set, or with None to remove. `expected_hash` is
     the hash of the section, or the file's sha256, as the caller last saw it.
+    What looks like a secret is only written with `force`.
     """
 
     content: str | None = None
@@ -90,6 +91,7 @@ class Revision:
     metadata: Mapping[str, Any] | None = None
     expected_hash: str | None = None
     dry_run: bool = False
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Revised:
     A section or a note that was changed: its id, the change as a unified difference, and its hash now.
 
     The hash of a note of several sections is the first 16 digits of its file's sha256.
-    `warnings` say what of the file the system did not let it keep: its owner, say.
+    `warnings` say what of the file the system did not let it keep, its owner say, and what looks like a secret.
     """
 
     chunk_id: str
@@ -226,7 +228,8 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
     Change the text of one section, frontmatter keys, or both, and no other byte; `updated` is kept up where the note has it.
 
     `id` names a section; for all but a new content, also a whole note. Raises
-    MemoryNotFound; InvalidInput for what makes no sense or cannot be kept;
+    MemoryNotFound; InvalidInput for what makes no sense, cannot be kept, or
+    looks like a secret without `force`;
     Conflict, with nothing written, if the section is not what it was.
     """
     changes = _sensible(asked)
@@ -236,8 +239,11 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         note = parse(found.path, data)
         text = _with_meta(found.path, note, _revised(index, found, (note, digest(data)), asked, is_note=is_note), changes)
         difference = unified(note.text, text, f"a/{found.path}", f"b/{found.path}")
+        secrets = tuple(f"line {each.line} looks like it holds {each.kind}" for each in credentials.new(note.text, text))
         if asked.dry_run or text == note.text:
-            return _told_of(index, found, data, difference, is_note=is_note)
+            return _told_of(index, found, data, difference, is_note=is_note, warnings=secrets)
+        if secrets and not asked.force:
+            raise InvalidInput(f"{found.path}: {'; '.join(secrets)}.", credentials.HINT)
         try:
             with index.vault.change("revise", id) as warnings:
                 index.vault.write(found.path, note.encode(text), digest(data))
@@ -245,7 +251,7 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
             continue  # changed in this very moment: look again whether the parts overlap
         sync.some(index, [found.path])
         with_vectors(index, found.path)
-        return _told_of(index, found, note.encode(text), difference, is_note=is_note, warnings=warnings)
+        return _told_of(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 

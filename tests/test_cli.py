@@ -190,20 +190,6 @@ def test_a_vault_that_is_none(tmp_path: Path, named: str) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 
 
-def test_init_changes_no_file(tmp_path: Path) -> None:
-    """`init` adds the guides to a folder of notes and leaves every file that is there as it is."""
-    vault = tmp_path / "notes"
-    vault.mkdir()
-    (vault / "welcome.md").write_text("mine")
-    first = spellbook("init", vault).stdout
-    assert (vault / "welcome.md").read_text() == "mine"
-    assert (vault / "system" / "ko" / "chunking-guide.md").is_file()
-    assert (vault / ".spellbook" / "config.toml").is_file()
-    assert "8 files were added" in first
-    assert f"spellbook --vault {vault} reindex" in first
-    assert "0 files were added" in spellbook("init", vault).stdout
-
-
 def test_the_settings_that_init_explains(tmp_path: Path) -> None:
     """The file that `init` writes explains every setting, and its examples, without their marks, are settings."""
     spellbook("init", tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 
 from spellbook import book as books
 from spellbook.book import Spellbook
-from spellbook.contents import About, first_sentence
+from spellbook.catalog.schema import Topic
+from spellbook.contents import About, Category, first_sentence
 from spellbook.errors import InvalidInput
+from spellbook.search import State
+from spellbook.terms import estimate_tokens
 from spellbook.tools import render
 
 Write = Callable[..., Path]
@@ -95,6 +99,32 @@ def test_a_topic_is_what_its_notes_say(book: Spellbook, vault: Path, write_note:
     assert tree(book) == {"project": {"new": 1, "split": 1}, "": {"fresh": 1}}
 
 
+@pytest.mark.parametrize("sizes", [(300,), (80, 2, 2), (40, 40, 40), (1,) * 90, (5,) * 20])
+@pytest.mark.parametrize("room", [200, 500, 1_200, 4_000])
+def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> None:
+    """Nothing is told of any topic or category while a name is left out; what is left out is counted, and the budget is kept."""
+
+    def topics(category: int, count: int) -> tuple[Topic, ...]:
+        return tuple(Topic(f"c{category}", f"harbour {category}x{n}y", 1, count - n, "2026-11-21", (), ("crane",)) for n in range(count))
+
+    listed = [Category(f"c{number}", "What it is for.", topics(number, count)) for number, count in enumerate(sizes)]
+    text = render.contents(listed, State(1, 500, 500, 0), room, lambda topic: About("", "Told of it in a sentence."))
+    names = [topic.topic for category in listed for topic in category.topics]
+    missing = [name for name in names if name not in text]
+    assert estimate_tokens(text) <= room
+    if missing:
+        assert "Told of it" not in text
+        assert "What it is for" not in text
+        assert estimate_tokens(text) > 0.75 * room
+        left = sum(map(int, re.findall(r"… (\d+) (?:smaller )?topics", text)))
+        unseen = sum(len(each.topics) for each in listed if f"\n{each.name}:" not in text)
+        assert left + unseen == len(missing)
+        assert unseen == 0 or "smaller categories" in text
+    elif estimate_tokens(text) < 0.75 * room:
+        assert text.count("Told of it") == len(names)
+        assert text.count("What it is for") == len(sizes)
+
+
 def test_room_that_is_left_says_what_topics_are_about(book: Spellbook, write_note: Write) -> None:
     """Few topics are all told of, with title, summary and keywords; of many the largest are, and the budget is kept."""
     write_note("a.md", "# Crane\n\nLifts copper over the quay.", topic="harbour", keywords="[crane, copper]")
@@ -108,7 +138,7 @@ def test_room_that_is_left_says_what_topics_are_about(book: Spellbook, write_not
             topic=f"t{number}",
         )
     text = render.contents(book.contents(), book.state(), 600, book.about)
-    assert "smaller topics" in text
+    assert "smaller topics" not in text
     assert text.count("Words that say what") >= 5
     told = [line for line in text.splitlines() if line.startswith("- t")]
     assert "Words that say" in told[0]

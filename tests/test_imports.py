@@ -15,7 +15,7 @@ FLOORS = (
     {"errors", "renames"},
     {"disk"},
     {"config", "seal"},
-    {"frontmatter", "names", "prose", "settings", "text", "quoting"},
+    {"frontmatter", "names", "prose", "settings", "text", "quoting", "credentials"},
     {
         "notes",
         "chunks",
@@ -60,6 +60,7 @@ SHARED = (
         "pieces",
         "dialogue",
         "terms",
+        "tongues",
         "keywords",
         "filters",
         "memory",

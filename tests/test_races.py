@@ -13,7 +13,7 @@ import pytest
 
 from spellbook import book as books
 from spellbook import disk, moves, renames
-from spellbook.archive.snapshots import Snapshots
+from spellbook.archive.restore import Over
 from spellbook.book import Spellbook
 from spellbook.database import Database
 from spellbook.errors import Conflict, MemoryNotFound, StorageError
@@ -268,9 +268,9 @@ def test_going_back_while_notes_vanish(book: Spellbook, vault: Path, monkeypatch
     grow(vault, {"a.md": b"one", "b.md": b"b"})
     name = book.snapshots.create().name
     grow(vault, {"a.md": b"two", "new.md": b"new"})
-    take_over = Snapshots._remove_others
+    take_over = Over.run
 
-    def meanwhile(self: Snapshots, manifest: Any) -> Any:
+    def meanwhile(self: Over, progress: Any = None) -> None:
         hash_of = Vault.hash
 
         def late(notes: Vault, path: str) -> str:
@@ -281,9 +281,9 @@ def test_going_back_while_notes_vanish(book: Spellbook, vault: Path, monkeypatch
 
         vanish = {"new.md", "a.md"}
         monkeypatch.setattr(Vault, "hash", lambda notes, path: late(notes, path) if path in vanish else hash_of(notes, path))
-        return take_over(self, manifest)
+        take_over(self, progress)
 
-    monkeypatch.setattr(Snapshots, "_remove_others", meanwhile)
+    monkeypatch.setattr(Over, "run", meanwhile)
     book.restore_snapshot(name)
     assert contents(vault) == {"a.md": b"one", "b.md": b"b"}
 

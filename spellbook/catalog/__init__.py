@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from spellbook.catalog.conditions import in_sql
+from spellbook.catalog.conditions import in_sql, unmatched
 from spellbook.catalog.counted import Counted
 from spellbook.catalog.links import Links
 from spellbook.catalog.meta import Meta
@@ -31,7 +31,7 @@ from spellbook.catalog.usage import Usage
 from spellbook.catalog.vectors import Vectors
 from spellbook.catalog.waiting import Waiting
 from spellbook.database import Database
-from spellbook.filters import Condition, day_of, instant, path_glob
+from spellbook.filters import Condition, Unmatched, day_of, instant, path_glob
 
 FILE = "catalog.db"
 
@@ -219,6 +219,10 @@ class Catalog:
         """Return the paths of the notes that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         return [path for (path,) in self._rows(f"SELECT path FROM notes WHERE {where} ORDER BY path", values)]
+
+    def unmatched(self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True) -> tuple[Unmatched, ...]:
+        """Return the values of the filter `asked` that no visible note has; see `conditions.unmatched`."""
+        return unmatched(self._database, asked, visible, paths=paths)
 
     def where_is(self, path: str) -> str | None:
         """Return the id of the note at `path`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook import bars, printing
-from spellbook.cli.base import Group, command, filter_option, filtered, json_option, main
+from spellbook.cli.base import Group, command, doubt, filter_option, filtered, json_option, main
 from spellbook.quoting import one_line
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str
         done = book.export(sys.stdout.buffer, format, filter=filtered(filters), attachments=attachments)
     else:
         done = book.export(file, format, filter=filtered(filters), attachments=attachments)
+    doubt(book, filters)
     if as_json:
         from dataclasses import asdict
 

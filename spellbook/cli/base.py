@@ -7,8 +7,10 @@ Answers go to stdout, everything else to stderr.
 from __future__ import annotations
 
 import logging
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -157,7 +159,59 @@ def file_argument(*, required: bool) -> Callable[[F], F]:
     return click.argument("file", type=click.Path(allow_dash=True), callback=_read, required=required)
 
 
-def command(*options: Callable[[Any], Any], group: click.Group | None = None) -> Callable[[F], click.Command]:
+class Asking(click.Command):
+    """
+    A command that is given words to look for, some of which begin with a dash: `find --dry-run`.
+
+    What is no option of it, or lacks its value, is such a word. What looks like a misspelt option is refused.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, self._sorted(args))
+        except click.UsageError as error:
+            if not any(arg.startswith("-") for arg in args):
+                raise
+            hint = f"To look for a word that begins with a dash, put -- before it: spellbook {ctx.info_name} -- --word"
+            raise click.UsageError(f"{error.format_message()}\n{hint}", ctx) from error
+
+    def _sorted(self, args: Sequence[str]) -> list[str]:
+        """Return the options with their values, then `--`, then the words."""
+        known = {name: each for each in self.params if isinstance(each, click.Option) for name in each.opts}
+        names = [*known, "-h", "--help"]
+        given: list[str] = []
+        words: list[str] = []
+        rest = deque(args)
+        while rest:
+            arg = rest.popleft()
+            name, equals, _ = arg.partition("=")
+            takes_value = name in known and not known[name].is_flag
+            if arg == "--":
+                words += rest
+                break
+            if takes_value and not equals and name == arg and rest:
+                given += [arg, rest.popleft()]
+            elif (takes_value and equals) or (arg in names and not takes_value) or re.fullmatch(r"-n\d+", arg) or _is_misspelt(name, names):
+                given.append(arg)
+            else:
+                if len(arg) > 1 and arg.startswith("-"):
+                    click.echo(f"spellbook: {one_line(arg)} is taken as a word to look for.", err=True)
+                words.append(arg)
+        return [*given, "--", *words]
+
+
+def _is_misspelt(word: str, names: Iterable[str]) -> bool:
+    """Say whether a word with dashes is so near to an option that it must have been meant for it."""
+    if not word.startswith("--") or word in names:
+        return False
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(word[2:], [name[2:] for name in names if name.startswith("--")], n=1, cutoff=0.75))
+
+
+def command(
+    *options: Callable[[Any], Any], group: click.Group | None = None, kind: type[click.Command] = click.Command
+) -> Callable[[F], click.Command]:
     """Make a function a command over an opened book, with `--vault` and `options`; of `group`, if it is not one of all."""
 
     def decorate(function: F) -> click.Command:
@@ -169,7 +223,7 @@ def command(*options: Callable[[Any], Any], group: click.Group | None = None) ->
         decorated: Any = update_wrapper(run, function)
         for option in reversed((*options, vault_option)):
             decorated = option(decorated)
-        return (group or main).command(name=function.__name__.strip("_"))(decorated)
+        return (group or main).command(name=function.__name__.strip("_"), cls=kind)(decorated)
 
     return decorate
 
@@ -203,6 +257,14 @@ def filtered(pairs: Sequence[str]) -> dict[str, object] | None:
     from spellbook.filters import from_pairs
 
     return from_pairs(pairs) or None
+
+
+def doubt(book: Spellbook, filters: Sequence[str]) -> None:
+    """Say on stderr which values of a filter no note has, for commands whose answers do not."""
+    from spellbook.filters import conditions
+
+    if filters:
+        printing.unmatched(book.index.catalog.unmatched(conditions(filtered(filters)), book.index.visible))
 
 
 def answer(found: Answer, as_json: bool, *, by_words: bool = False) -> None:

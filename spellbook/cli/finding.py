@@ -9,8 +9,10 @@ import click
 
 from spellbook import printing
 from spellbook.cli.base import (
+    Asking,
     answer,
     command,
+    doubt,
     filter_option,
     filtered,
     json_option,
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from spellbook.book import Spellbook
 
 
-@command(click.argument("query"), limit_option, filter_option, scope_option, min_score_option, max_tokens_option, json_option)
+@command(click.argument("query"), limit_option, filter_option, scope_option, min_score_option, max_tokens_option, json_option, kind=Asking)
 def memorize(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
     Search by meaning, in any language.
@@ -43,6 +45,7 @@ def memorize(book: Spellbook, query: str, as_json: bool, filters: Sequence[str],
     scope_option,
     max_tokens_option,
     json_option,
+    kind=Asking,
 )
 def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
@@ -54,7 +57,7 @@ def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool
     answer(book.find(words, "all" if match_all else "any", filter=filtered(filters), **asked), as_json, by_words=True)
 
 
-@command(click.argument("query"), limit_option, filter_option, scope_option, min_score_option, max_tokens_option, json_option)
+@command(click.argument("query"), limit_option, filter_option, scope_option, min_score_option, max_tokens_option, json_option, kind=Asking)
 def search(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
     Search by meaning and by words.
@@ -76,6 +79,7 @@ def search(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], *
     scope_option,
     min_score_option,
     json_option,
+    kind=Asking,
 )
 def why(book: Spellbook, query: str, id: str | None, by: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
@@ -138,6 +142,7 @@ def topics(book: Spellbook, topic: str | None, filters: Sequence[str], as_json: 
         printing.pointers(chunks)
         return
     listed = book.contents(filter=filtered(filters))
+    doubt(book, filters)
     if as_json:
         keys = ("category", "topic", "notes", "chunks", "updated", "keywords")
         shown = [

@@ -52,13 +52,17 @@ _CONFIG = """\
 
 @main.command()
 @click.argument("folder", type=click.Path(), metavar="[DIR]", required=False)
+@click.option("--guides", "with_guides", is_flag=True, help="Add the guides and the welcome note to a folder that holds notes, too.")
+@click.option("--gitignore", "with_line", is_flag=True, help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.")
 @vault_option
 @click.pass_context
-def init(ctx: click.Context, folder: str | None) -> None:
+def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: bool) -> None:
     """
-    Make DIR a vault: add the guides and a welcome note to it, changing no file that is there.
+    Make DIR a vault, changing no file that is there; one without notes gets the guides and a welcome note.
 
-    DIR is --vault, SPELLBOOK_VAULT or ~/spellbook unless given; a folder of notes you already have is fine.
+    DIR is --vault, SPELLBOOK_VAULT or ~/spellbook unless given. A folder of
+    notes you already have gets its settings in .spellbook/ and nothing else:
+    agents are given the guides that come with Spellbook.
 
     \b
     spellbook init ~/notes
@@ -67,19 +71,44 @@ def init(ctx: click.Context, folder: str | None) -> None:
     from spellbook import guides
     from spellbook.errors import StorageError
     from spellbook.folders import MARKER
+    from spellbook.vault.folder import Folder
 
     folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
     root = Path(folder).expanduser()
     added = []
     try:
-        for source in sorted(guides.starter_vault().rglob("*.md")):
-            added += _add_file(root / source.relative_to(guides.starter_vault()), source.read_bytes())
+        root.mkdir(parents=True, exist_ok=True)
+        if is_new := not Folder(root.resolve()).walk().files or with_guides:
+            for source in sorted(guides.starter_vault().rglob("*.md")):
+                added += _add_file(root / source.relative_to(guides.starter_vault()), source.read_bytes())
         added += _add_file(root / MARKER / "config.toml", _CONFIG.encode())
     except OSError as error:
         raise StorageError(f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written.") from error
     with spellbook.open(root) as book:
-        click.echo(f"{book.config.vault} is a vault; {len(added)} files were added, the index is kept in {book.config.state}.")
+        count = printing.counted(len(added), "file")
+        click.echo(f"{book.config.vault} is a vault; {count} added, the index is kept in {book.config.state}.")
+        if not is_new:
+            click.echo("It holds notes, so the guides for agents were not put beside them; --guides does that.")
+        _keep_out_the_trash(book.config.vault, folder, with_line)
     click.echo(f"Next: spellbook --vault {folder} reindex")
+
+
+def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
+    """Add the line for the trash to the vault's .gitignore if that is wanted; on a terminal ask, else say how."""
+    from spellbook.install import gitignore
+
+    if not gitignore.is_missing(vault):
+        if is_wanted:
+            click.echo(f"{gitignore.FILE} needs no line: git does not take {gitignore.LINE} in.", err=True)
+        return
+    offer = f"Erased notes go into {gitignore.LINE}, which git would take in"
+    if not is_wanted and sys.stdin.isatty() and sys.stderr.isatty():
+        is_wanted = click.confirm(f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?", default=True, err=True)
+    elif not is_wanted:
+        click.echo(f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}.", err=True)
+    if is_wanted:
+        gitignore.change(vault).make()
+        click.echo(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
 
 
 def _add_file(place: Path, data: bytes) -> list[Path]:

@@ -26,6 +26,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would c
     click.option("--set", "pairs", multiple=True, metavar="K=V", help="Set a frontmatter key; repeat for more."),
     click.option("--unset", "keys", multiple=True, metavar="K", help="Remove a frontmatter key; repeat for more."),
     click.option("--expect", "expected_hash", metavar="HASH", help="Refuse if it is not the text with this hash, as `show` prints it."),
+    click.option("--force", is_flag=True, help="Write it even if it looks like a password or a key."),
     dry_run_option,
     json_option,
 )
@@ -51,6 +52,8 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     metadata = {**_metadata(given.pop("pairs")), **dict.fromkeys(given.pop("keys"))}
     given = {**given, "append" if is_added else "content": text, "replace": given["replace"] or None}
     done = book.revise(id, metadata=metadata or None, **given)
+    for warning in done.warnings:
+        click.echo(f"spellbook: {warning}.", err=True)
     if as_json:
         printing.as_json(asdict(done))
     elif done.difference:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     click.option("-k", "--keyword", "keywords", multiple=True, help="A term to find it by; repeat for more."),
     click.option("--source", help="Where it comes from."),
     scope_option,
-    click.option("--force", is_flag=True, help="Write it even if it repeats what is there."),
+    click.option("--force", is_flag=True, help="Write it even if it repeats what is there, or looks like a password or a key."),
     json_option,
 )
 def scribe(

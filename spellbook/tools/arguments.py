@@ -97,7 +97,7 @@ CHUNK_SCHEMA: dict[str, Any] = {
 _FILTER_SCHEMA: dict[str, Any] = {
     "type": "object",
     "description": (
-        "Limits the search before it runs. Keys: category, topic, tags, keywords, entities, kind, importance (at least), "
+        "Keys: category, topic, tags, keywords, entities, kind, importance (at least), "
         "path (a glob), created and updated (2026-11-01..2026-11-30), or any frontmatter key. A list means any of it; "
         'a key that ends in "!" is negated.'
     ),
@@ -189,7 +189,7 @@ Replace = Annotated[
         _optional(
             {
                 "type": "object",
-                "description": "A phrase to replace, as it stands in the section or note; it must be there once, unless all are meant.",
+                "description": "A phrase to replace, as it stands there; once, unless all are meant.",
                 "properties": {
                     "old": {"type": "string", "maxLength": 100_000, "description": "The phrase."},
                     "new": {"type": "string", "maxLength": 100_000, "description": "What stands there instead."},
@@ -209,9 +209,10 @@ Scope = text("Limit to one scope, category or folder.", 500)
 MaybeId = text("A note's id or path, or a section's id.")
 MaybeTopic = text("A topic, as `topic` or `category/topic`.")
 Content = text("The new text of the section; its heading stays unless the text brings one.", 200_000)
-ExpectedHash = text("The hash that a hit or get_topic showed for the chunk: refuse if it changed since.", 64)
+ExpectedHash = text("The hash that was shown for the chunk: refuse if it changed since.", 64)
 Append = text("Text to add at the end of the section, or of the note.", 200_000)
-Force = Annotated[bool, Field(description="Write it although it repeats what is known."), _or(False)]
+Force = Annotated[bool, Field(description="Write it although it repeats what is known or looks secret."), _or(False)]
+ForceSecret = Annotated[bool, Field(description="Write what looks like a password or key."), _or(False)]
 Hard = Annotated[bool, Field(description="Delete for good instead of moving to the trash."), _or(False)]
 Old = Annotated[str, Field(min_length=1, max_length=2_000, description="The path of a note or a folder in the vault, or a note's id.")]
 New = Annotated[str, Field(min_length=1, max_length=2_000, description="Its new path; a folder that is there takes it in.")]

@@ -162,6 +162,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         replace: a.Replace = None,
         metadata: a.Metadata = None,
         expected_hash: a.ExpectedHash = "",
+        force: a.ForceSecret = False,
     ) -> str:
         """
         Correct a memory: the text of one section (new content, something to append, a phrase to replace), frontmatter keys, or both.
@@ -173,7 +174,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
         phrase, every = a.phrase(replace)
-        asked = {"append": append or None, "replace": phrase, "every": every}
+        asked = {"append": append or None, "replace": phrase, "every": every, "force": force}
         done = book.revise(chunk_id, content or None, metadata, expected_hash or None, **asked)
         said = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
         warned = [f"Warning: {flat(warning)}" for warning in done.warnings]

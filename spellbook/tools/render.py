@@ -8,8 +8,10 @@ outside is named as data, whatever it says.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -36,13 +38,11 @@ _AROUND = 0.2
 _MOVE_TOKENS = 2_000
 _MOST_LEFT = 20
 _MOST_KEYWORDS = 4
-_NAMED = 0.6
-"""Share of a category's room for the names of its topics, if there are too many; the rest tells what they are about."""
 
 
 def answer(found: Answer) -> str:
     """Return a search's answer."""
-    state = indexline(found.index)
+    state = "\n".join([*(flat(str(each)) for each in found.unmatched), indexline(found.index)])
     if not found.hits:
         return f"{_nothing(found)}\n{state}"
     shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
@@ -61,7 +61,8 @@ def _nothing(found: Answer) -> str:
 
 def indexline(state: State) -> str:
     """Return the state of the index in one line."""
-    waiting = f", {state.pending} texts not yet findable by meaning" if state.pending else ""
+    how = " (being embedded now)" if state.embedding else ""
+    waiting = f", {state.pending} texts not yet findable by meaning{how}" if state.pending else ""
     degraded = f", DEGRADED: {flat(state.reason)}" if state.degraded else ""
     return f"(index: {state.notes} notes, {state.chunks} chunks, generation {state.generation}{waiting}{degraded})"
 
@@ -148,45 +149,109 @@ def contents(categories: Sequence[Category], state: State, max_tokens: int, abou
     """
     Return the table of contents within `max_tokens`: categories with their topics, largest first.
 
-    What room is left tells what the topics are about, the largest first.
+    Every name that fits comes first. Only what room is left then tells more: sizes and dates of the topics, what the
+    categories are for, and what the topics are about, the largest first.
     """
     topics = sum(len(each.topics) for each in categories)
     lines = [f"{state.notes} notes, {state.chunks} chunks, {topics} topics in {len(categories)} categories."]
     last = ["", "get_topic(topic) reads a topic; search(query) finds across all."]
     left = max_tokens - _cost([*lines, *last])
-    shown: dict[int, Topic] = {}
-    for number, category in enumerate(categories):
-        # What a small category leaves over is for those after it.
-        held, listed = _category(category, left // (len(categories) - number))
-        if _cost(held) > left - _MORE_TOKENS * (number + 1 < len(categories)):
-            lines.append(f"\n… {len(categories) - number} smaller categories: search, or get_index with a larger max_tokens")
-            break
-        left -= _cost(held)
-        shown |= {len(lines) + 1 + i: topic for i, topic in enumerate(listed)}
-        lines += held
-    for at, topic in sorted(shown.items(), key=lambda pair: -pair[1].chunks):
+    named, is_all = _names(categories, left)
+    held = [[each] for each in named]
+    if is_all:
+        full = [[_heading(each), *map(_row, each.topics)] for each in categories]
+        left -= sum(map(_cost, full))
+        if left >= 0:
+            held = full
+            _tell(held, categories, left, about)
+        else:
+            _pick_out(held, categories, left + sum(map(_cost, full)) - _cost(named), about)
+    return "\n".join([*lines, *(line for each in held for line in each), *last])
+
+
+def _tell(lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]) -> None:
+    """Put into the lines of each category, as far as there is room, what it is for; then what topics are about, the largest first."""
+    longer: list[tuple[int, int, Callable[[], str]]] = [
+        *((at, 0, partial(_heading, each, each.description)) for at, each in enumerate(categories) if each.description),
+        *((at, number, partial(_row_about, topic, about)) for at, number, topic in _largest(categories)),
+    ]
+    for at, number, told in longer:
         if left < _MORE_TOKENS:
-            break
-        line = lines[at] + _told(topic, about(topic))
-        if (more := _cost([line]) - _cost([lines[at]])) <= left:
-            lines[at], left = line, left - more
-    return "\n".join([*lines, *last])
+            return
+        line = told()
+        if (more := _cost([line]) - _cost([lines[at][number]])) <= left:
+            lines[at][number], left = line, left - more
 
 
-def _category(category: Category, room: int) -> tuple[list[str], list[Topic]]:
-    """A category's heading and as many of its topics as there is room for, and these topics."""
-    name = flat(category.name) or "(no category)"
-    what = f" ({flat(category.description)})" if category.description else ""
-    lines = [f"\n{name}{what}: {len(category.topics)} topics, {category.chunks} chunks, last update {category.updated[:10]}"]
-    room -= _cost(lines)
-    rows = [f"- {flat(each.topic) or '(top folder)'} ({each.chunks}, {each.updated[:10]})" for each in category.topics]
-    costs = list(accumulate(_cost([row]) for row in rows))
-    if costs[-1] <= room:
-        return lines + rows, list(category.topics)
-    # Where not all can be named, the largest are named and told of.
-    shown = sum(cost <= room * _NAMED - _MORE_TOKENS for cost in costs)
-    more = f"get_index(scope={category.name!r})" if category.name else "get_index with a folder as scope, or a larger max_tokens"
-    return [*lines, *rows[:shown], f"- … {len(rows) - shown} smaller topics: {more}"], list(category.topics[:shown])
+def _pick_out(lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]) -> None:
+    """Tell of the largest topics on lines of their own, as far as there is room; the others keep their names."""
+    for at, number, topic in _largest(categories):
+        if left < _MORE_TOKENS:
+            return
+        rest = "; ".join(flat(each.topic) or "(top folder)" for each in categories[at].topics[number:])
+        told = [
+            *(lines[at][:number] if number > 1 else [_heading(categories[at])]),
+            _row_about(topic, about),
+            *([f"- {rest}"] if rest else []),
+        ]
+        left -= _cost(told) - _cost(lines[at])
+        if left < 0:
+            return
+        lines[at] = told
+
+
+def _largest(categories: Sequence[Category]) -> list[tuple[int, int, Topic]]:
+    """The topics of all, largest first, each with the number of its category and its own in it, from 1."""
+    topics = [(at, number, topic) for at, each in enumerate(categories) for number, topic in enumerate(each.topics, 1)]
+    return sorted(topics, key=lambda each: -each[2].chunks)
+
+
+def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
+    """A line a category with the names of its topics, as many as there is room for; and whether that is all of them."""
+    whole = [_cost([_named(each, len(each.topics))]) for each in categories]
+    least = [min(cost, _cost([_named(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
+    sums = list(accumulate(least, initial=_MORE_TOKENS))
+    shown = len(categories) if sums[-1] - _MORE_TOKENS <= room else max(0, sum(cost <= room for cost in sums) - 1)
+    spare = room - sum(least[:shown]) - _MORE_TOKENS * (shown < len(categories))
+    lines = [""] * shown
+    # Those that need the least first: what they leave over is for the others.
+    for number, at in enumerate(sorted(range(shown), key=lambda at: whole[at] - least[at])):
+        lines[at] = _fitting(categories[at], least[at] + spare // (shown - number))
+        spare -= _cost([lines[at]]) - least[at]
+    if shown < len(categories):
+        lines.append(f"\n… {len(categories) - shown} smaller categories: search, or get_index with a larger max_tokens")
+    return lines, lines == [_named(each, len(each.topics)) for each in categories]
+
+
+def _fitting(category: Category, room: int) -> str:
+    """A category with as many names as `room` tokens hold."""
+    count = len(category.topics)
+    if _cost([_named(category, count)]) <= room:
+        return _named(category, count)
+    return _named(category, bisect_right(range(1, count), room, key=lambda names: _cost([_named(category, names)])))
+
+
+def _named(category: Category, names: int) -> str:
+    """A category with the names of its largest topics, and how the others are had."""
+    listed = [flat(each.topic) or "(top folder)" for each in category.topics[:names]]
+    if rest := len(category.topics) - names:
+        how = f"get_index(scope={category.name!r})" if category.name else "get_index with a folder as scope, or a larger max_tokens"
+        listed.append(f"… {rest} {'smaller ' if names else ''}topics: {how}")
+    return f"\n{flat(category.name) or '(no category)'}: {'; '.join(listed)}"
+
+
+def _heading(category: Category, description: str = "") -> str:
+    what = f" ({flat(description)})" if description else ""
+    count = f"{len(category.topics)} topics, {category.chunks} chunks, last update {category.updated[:10]}"
+    return f"\n{flat(category.name) or '(no category)'}{what}: {count}"
+
+
+def _row(topic: Topic) -> str:
+    return f"- {flat(topic.topic) or '(top folder)'} ({topic.chunks}, {topic.updated[:10]})"
+
+
+def _row_about(topic: Topic, about: Callable[[Topic], About]) -> str:
+    return _row(topic) + _told(topic, about(topic))
 
 
 def _told(topic: Topic, about: About) -> str:

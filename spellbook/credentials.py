@@ -1,0 +1,193 @@
+"""
+Credentials: what in a text looks like a key or a password, which a note should not hold.
+
+The prefixes are those that the issuers publish, as the rules of gitleaks and detect-secrets list them. A table instead of
+the library detect-secrets: its last release is of May 2024, it brings an HTTP client along, and it knows no keys of
+Anthropic, Google or Hugging Face, no fine-grained tokens of GitHub, and no labels but English ones. Placeholders of
+documentation are no secrets. Pure; every pattern takes time in proportion to the text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+HINT = "Leave it out, or say where it is kept. If it is no secret, repeat with force (--force). Nothing was written."
+"""What whoever was refused does next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Something in a text that looks like a secret: what kind, and on which line, from 1. Its `value` is never shown."""
+
+    kind: str
+    line: int
+    value: str = field(repr=False)
+
+
+_KEYS: tuple[tuple[str, str, str], ...] = (
+    ("an Anthropic key", "sk-ant-", r"[\w-]{20,}"),
+    ("an OpenAI key", "sk-proj-", r"[\w-]{20,}"),
+    ("an OpenAI key", "sk-svcacct-", r"[\w-]{20,}"),
+    ("an OpenAI key", "sk-admin-", r"[\w-]{20,}"),
+    ("an OpenRouter key", "sk-or-v1-", r"[0-9a-f]{40,}"),
+    ("an API key (sk-…)", "sk-", r"[A-Za-z0-9]{20,}"),
+    *(("a GitHub token", f"gh{kind}_", r"[A-Za-z0-9]{36,}") for kind in "pousr"),
+    ("a GitHub token", "github_pat_", r"\w{30,}"),
+    *(("a GitLab token", f"gl{kind}-", r"[\w-]{20,}") for kind in ("pat", "dt", "rt", "ptt", "soat")),
+    *(("a Slack token", f"xox{kind}-", r"[A-Za-z0-9-]{20,}") for kind in "abeoprs"),
+    ("a Slack token", "xapp-", r"\d-[A-Za-z0-9-]{20,}"),
+    ("a Slack webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[\w/]{30,}"),
+    *(("an AWS access key", kind, r"[A-Z2-7]{16}(?![A-Za-z0-9])") for kind in ("AKIA", "ASIA", "ABIA", "ACCA")),
+    ("a Google API key", "AIza", r"[\w-]{35}"),
+    ("a Google client secret", "GOCSPX-", r"[\w-]{28}"),
+    ("a Google access token", "ya29.", r"[\w-]{20,}"),
+    ("an npm token", "npm_", r"[A-Za-z0-9]{36}"),
+    ("a PyPI token", "pypi-AgEIcHlwaS5vcmc", r"[\w-]{50,}"),
+    ("a Hugging Face token", "hf_", r"[A-Za-z0-9]{30,}"),
+    *(("a Stripe key", f"{kind}_live_", r"[A-Za-z0-9]{16,}") for kind in ("sk", "rk")),
+    ("a Stripe webhook secret", "whsec_", r"[A-Za-z0-9+/=]{24,}"),
+    ("a SendGrid key", "SG.", r"[\w-]{22}\.[\w-]{43}"),
+    ("a Groq key", "gsk_", r"[A-Za-z0-9]{40,}"),
+    ("an xAI key", "xai-", r"[A-Za-z0-9]{60,}"),
+    ("a Replicate token", "r8_", r"[A-Za-z0-9]{37}"),
+    ("a Perplexity key", "pplx-", r"[A-Za-z0-9]{40,}"),
+    *(("a DigitalOcean token", f"do{kind}_v1_", r"[0-9a-f]{64}") for kind in "opr"),
+    *(("a Shopify token", f"shp{kind}_", r"[0-9a-fA-F]{32}") for kind in ("at", "ca", "pa", "ss")),
+    ("a Databricks token", "dapi", r"[0-9a-f]{32}"),
+    ("a Vault token", "hvs.", r"[\w-]{24,}"),
+    ("a Linear key", "lin_api_", r"[A-Za-z0-9]{40}"),
+    ("a Notion token", "ntn_", r"[A-Za-z0-9]{40,}"),
+    ("a Supabase token", "sbp_", r"[0-9a-f]{40}"),
+    ("a Tailscale key", "tskey-", r"[A-Za-z0-9-]{20,}"),
+    ("a Postman key", "PMAK-", r"[0-9a-f-]{50,}"),
+    ("an Atlassian token", "ATATT3xFfGF0", r"[\w=-]{60,}"),
+    ("an age key", "AGE-SECRET-KEY-1", r"[0-9A-Z]{58}"),
+    ("a JSON Web Token", "eyJ", r"[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}"),
+)
+"""Kinds of keys: how each begins, and what follows, as a pattern."""
+
+_PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LETTERS = 4_000
+_ENCODED = re.compile(r"[A-Za-z0-9+/=]{40,}")
+_IN_ADDRESS = re.compile(r"://[^\s/:@]{0,64}:(?P<value>[^\s/@]{6,100})@[\w\[]")
+
+_LABEL = (
+    r"pass(?:word|wd|phrase|code)|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|token|credential|(?:api|access|private|auth|account)[_ -]?key"
+    "|비밀번호|비번|암호|패스워드|토큰|시크릿|인증 ?키|(?:api|접근|액세스|비밀) ?키|パスワード|密码|密碼"
+)
+_VALUE = re.compile(
+    r"""s?["'`\])*_]{0,4}[ \t]{0,8}(?:(?:은|는|이|가)?[ \t]{0,8}(?::=|=>|[:=：|])|(?:은|는|이|가)[ \t]|[ \t]is[ \t])"""
+    r"""[ \t]{0,8}["'`*(]{0,4}(?P<value>[^\s"'`|,;<>]{8,200})"""
+)
+_PLACEHOLDER = re.compile(
+    r"(?i)example|sample|dummy|placeholder|your|change.?me|redacted|insert|fake|mysecret|p[a@]ssw[o0]rd|xxxx|\*\*\*|\.\.\.|…|[<>{}$%]"
+    r"|12345|abcdef|qwerty|(.)\1{4}"
+)
+_SAMPLE_JWT = "eyJzdWIiOiIxMjM0NTY3ODkw"  # {"sub":"1234567890…: the token that every page on them shows
+# A name of code (`nextToken2`, `req.body.token`), a call, a path, an address, a date or a version.
+_NO_VALUE = re.compile(
+    r"[A-Za-z_$-]+\d{0,2}|[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+|[\w$.]+[(\[].*|[~.]{0,2}/[\w./@-]*|\w+:/.*|[\dTZ:.,+/-]+|v?\d+(?:\.\w+)+"
+)
+_LEAST_ENTROPY, _LEAST_SHORT = 3.0, 2.75
+_SHORT = 12
+"""Bits a letter that a secret has at least; one below so many letters, of three kinds of them, may have less."""
+
+
+def find(text: str) -> list[Secret]:
+    """Return what in `text` looks like a secret, in order, each place once."""
+    found: dict[int, tuple[int, str, str]] = {}
+    end = -1
+    for start, stop, kind, value in sorted(_candidates(text), key=lambda each: (each[0], -each[1])):
+        if start >= end:
+            found[start] = start, kind, value
+            end = stop
+    return [Secret(kind, text.count("\n", 0, start) + 1, value) for start, kind, value in found.values()]
+
+
+def in_metadata(meta: Mapping[str, Any]) -> list[tuple[str, Secret]]:
+    """Return what in frontmatter looks like a secret, each with its key."""
+    return [(key, secret) for key, value in meta.items() for text in _texts(value) for secret in find(f"{key}: {text}")]
+
+
+def new(before: str, after: str) -> list[Secret]:
+    """Return what looks like a secret in `after` and was not in `before`; only where they differ is looked at."""
+    same = _shared(before, after)
+    end = _shared(before[same:], after[same:], from_end=True)
+    # From a line's begin to a line's end, and as far around as a private key reaches.
+    start = after.rfind("\n", 0, max(0, same - _KEY_LETTERS)) + 1
+    end = max(0, end - _KEY_LETTERS)
+    stop = after.find("\n", len(after) - end) if end else -1
+    found = find(after[start : stop if stop >= 0 else len(after)])
+    known = {secret.value for secret in find(before)} if found else set()
+    above = after.count("\n", 0, start)
+    return [replace(secret, line=secret.line + above) for secret in found if secret.value not in known]
+
+
+def _shared(a: str, b: str, *, from_end: bool = False) -> int:
+    """How many letters two texts begin with, or end with, in common; by halves, since to compare slices is quick."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        is_same = a[-middle:] == b[-middle:] if from_end else a.startswith(b[:middle])
+        low, high = (middle, high) if is_same else (low, middle - 1)
+    return low
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from (f"{key}: {text}" for text in _texts(each))
+    elif isinstance(value, Iterable):
+        for each in value:
+            yield from _texts(each)
+
+
+def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:
+    """Where each secret begins and ends, its kind and itself."""
+    data = text.encode("utf-8", "surrogatepass")
+    for kind, prefix, rest in _KEYS:
+        if prefix.encode() not in data:  # which takes next to nothing to see, in bytes above all
+            continue
+        # Not inside a longer word: else `eyJeyJeyJ…` would be read anew from each of its letters.
+        for match in re.finditer(rf"(?<![\w-]){re.escape(prefix)}{rest}", text, re.A):
+            key = match[0][len(prefix) :]
+            if _entropy(key) >= _LEAST_ENTROPY and not _PLACEHOLDER.search(key) and _SAMPLE_JWT not in key:
+                yield *match.span(), kind, match[0]
+    for match in _PRIVATE.finditer(text) if "PRIVATE KEY" in text else ():
+        block = text[match.end() : match.end() + _KEY_LETTERS].partition("-----END")[0]
+        body = _ENCODED.search(block)
+        if body and _entropy(body[0]) >= _LEAST_ENTROPY:
+            yield match.start(), match.end() + len(block), "a private key", body[0]
+    for match in _IN_ADDRESS.finditer(text) if "://" in text else ():
+        if _is_secret(match["value"]):
+            yield *match.span("value"), "a password in an address", match["value"]
+    lowered = text.lower()  # twice as quick as to search without case
+    for label in re.finditer(_LABEL, lowered if len(lowered) == len(text) else text):  # `İ` becomes two letters
+        assigned = _VALUE.match(text, label.end())
+        if assigned and _is_secret(value := assigned["value"].rstrip(").]*_:!?")):
+            yield *assigned.span("value"), f"a secret after {label[0].casefold()!r}", value
+
+
+def _is_secret(value: str) -> bool:
+    """Say whether a value is random enough to be a secret, and no placeholder."""
+    if _NO_VALUE.fullmatch(value) or _PLACEHOLDER.search(value):
+        return False
+    digits, letters = (sum(map(kind, value)) for kind in (str.isdigit, str.isalpha))
+    if not digits or not letters or not value.isascii():
+        return False
+    if len(value) >= _SHORT and digits > 1:
+        return _entropy(value) >= _LEAST_ENTROPY
+    kinds = [any(map(kind, value)) for kind in (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())]
+    return sum(kinds) >= 3 and _entropy(value) >= _LEAST_SHORT
+
+
+def _entropy(value: str) -> float:
+    """Bits a letter, after Shannon, by how often the letters of `value` are in it."""
+    return -sum(count / len(value) * math.log2(count / len(value)) for count in Counter(value).values())

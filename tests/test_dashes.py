@@ -1,0 +1,78 @@
+"""Words that begin with dashes can be looked for, and options stay options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spellbook.cli import main
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def notes(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note that names options, in the vault that is found by the environment."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    write_note("options.md", "# Options\n\nUse --vault DIR, --dry-run and --json, or -x; there is no --limt.")
+    write_note("other.md", "# Other\n\nNothing of the sort.")
+
+
+def run(*args: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.parametrize("verb", ["find", "search", "memorize", "why"])
+@pytest.mark.parametrize(
+    ("args", "query"),
+    [
+        (["--vault"], "--vault"),
+        (["--dry-run"], "--dry-run"),
+        (["-x"], "-x"),
+        (["--", "--vault"], "--vault"),
+        (["--json", "--", "--json"], "--json"),
+        (["-n3", "--dry-run", "--limit=2"], "--dry-run"),
+        (["--limit", "2", "--vault"], "--vault"),
+    ],
+)
+def test_a_word_with_dashes_is_looked_for(verb: str, args: list[str], query: str) -> None:
+    """What is no option, or has no value after it, is a word; after `--` everything is."""
+    found = run(verb, *(args if "--json" in args else ["--json", *args]))
+    answer = json.loads(found.stdout)
+    assert answer["query"] == query
+    assert ("taken as a word" in found.stderr) == ("--" not in args)
+    if verb == "find":
+        assert [hit["path"] for hit in answer["hits"]] == ["options.md"]
+
+
+def test_several_words_keep_their_order(vault: Path) -> None:
+    """Options may stand before, between and after the words."""
+    args = ["find", "dry", "--limit", "3", "--dry-run", "--vault", vault, "Use", "--json", "--filter"]
+    assert json.loads(run(*args).stdout)["query"] == "dry --dry-run Use --filter"
+
+
+def test_an_option_stays_one(vault: Path, tmp_path: Path) -> None:
+    """With its value `--vault` names the vault; what misses the words then says how to look for such a word."""
+    assert "options.md" in run("find", "dry", "--vault", vault).stdout
+    run("find", "dry", "--vault", tmp_path / "none", code=1)
+    said = run("find", "--vault", "words", code=2).stderr
+    assert "Missing argument" in said
+    assert "spellbook find -- --word" in said
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"), [("find", "--limt"), ("search", "--filtr"), ("memorize", "--max-token"), ("why", "--minscore")]
+)
+def test_a_misspelt_option_is_no_word(verb: str, option: str) -> None:
+    """What is nearly an option is refused, with that option and the way to look for the word."""
+    said = run(verb, "dry", option, "3", code=2).stderr
+    assert "No such option" in said
+    assert "Did you mean" in said
+    assert f"spellbook {verb} -- --word" in said

@@ -1,0 +1,122 @@
+"""init: a folder becomes a vault, and what is in it stays as it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spellbook.book import open as opened
+from spellbook.cli import main
+from tests.helpers import held
+
+
+@pytest.fixture(autouse=True)
+def _hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+
+
+def spellbook(*args: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
+    return result
+
+
+def test_init_of_a_new_folder(tmp_path: Path) -> None:
+    """It gets the guides, a welcome note and settings; done again, nothing more, nor what was deleted since."""
+    vault = tmp_path / "deep" / "notes"
+    first = spellbook("init", vault).stdout
+    assert (vault / "system" / "ko" / "chunking-guide.md").is_file()
+    assert (vault / ".spellbook" / "config.toml").is_file()
+    assert "9 files added" in first
+    assert f"spellbook --vault {vault} reindex" in first
+    (vault / "welcome.ko.md").unlink()
+    assert "0 files added" in spellbook("init", vault).stdout
+
+
+def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
+    """It gets settings alone unless guides are asked for, no file is changed, and `rest` has guides all the same."""
+    vault = tmp_path / "notes"
+    (vault / "deep").mkdir(parents=True)
+    (vault / "deep" / "welcome.md").write_text("mine")
+    (vault / "welcome.md").write_text("mine too")
+    before = held(vault)
+    said = spellbook("init", vault).stdout
+    assert "1 file added" in said
+    assert "--guides" in said
+    assert held(vault).keys() - before.keys() == {".spellbook/config.toml"}
+    spellbook("--vault", vault, "reindex")
+    with opened(vault, embedder="hash") as book:
+        _, chunking, rules = book.rest("ko")
+        assert chunking["principles"]
+        assert chunking["examples"]
+        assert rules["keyword_guidelines"]
+    assert "7 files added" in spellbook("init", vault, "--guides").stdout
+    assert (vault / "system" / "ko" / "chunking-guide.md").is_file()
+    assert before.items() <= held(vault).items()
+
+
+def test_init_beside_what_is_no_note(tmp_path: Path) -> None:
+    """Pictures, dot-folders and the trash are no notes."""
+    for name in ("picture.png", ".obsidian/a.md", ".trash/b.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    assert "9 files added" in spellbook("init", tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, b".trash/\n"),
+        (b"", b".trash/\n"),
+        (b"*.log\n", b"*.log\n.trash/\n"),
+        (b"*.log", b"*.log\n.trash/\n"),
+        (b"# \xff\r\n*.log\r\n", b"# \xff\r\n*.log\r\n.trash/\r\n"),
+        (b"/.trash\n", b"/.trash\n"),
+        (b".*/\n", b".*/\n"),
+    ],
+)
+def test_init_in_a_git_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes | None, after: bytes) -> None:
+    """A line for the trash is offered where git would take it in, and written only if it is asked for, every byte before as it was."""
+    vault, file = tmp_path / "repository" / "notes", tmp_path / "repository" / "notes" / ".gitignore"
+    vault.mkdir(parents=True)
+    subprocess.run(["git", "init", "--quiet", vault.parent], check=True)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    if before is not None:
+        file.write_bytes(before)
+    said = spellbook("init", vault).stderr
+    assert (f"spellbook init {vault} --gitignore" in said) == (before != after)
+    assert (file.read_bytes() if file.exists() else None) == before
+    spellbook("init", vault, "--gitignore")
+    assert (file.read_bytes() if before != after else before) == after
+    assert "--gitignore" not in spellbook("init", vault).stderr
+
+
+def test_init_asks_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is yes unless somebody says no; a `.gitignore` that is a link is left alone."""
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    command = [sys.executable, "-m", "spellbook", "init", str(tmp_path)]
+    pty = pytest.importorskip("pty")
+    for said, is_there in (("n\n", False), ("\n", True)):
+        ours, theirs = pty.openpty()
+        child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        os.write(ours, said.encode())
+        assert child.wait(60) == 0
+        os.close(ours)
+        assert (tmp_path / ".gitignore").exists() == is_there
+    (tmp_path / ".gitignore").unlink()
+    (tmp_path / ".gitignore").symlink_to(tmp_path / "rules")
+    assert "no regular file" in spellbook("init", tmp_path, "--gitignore", code=2).stderr
+    assert not (tmp_path / "rules").exists()
+
+
+def test_init_outside_of_git(tmp_path: Path) -> None:
+    """No line is offered where there is no repository, and none is written."""
+    assert "git" not in spellbook("init", tmp_path).stderr
+    assert "needs no line" in spellbook("init", tmp_path, "--gitignore").stderr
+    assert not (tmp_path / ".gitignore").exists()
