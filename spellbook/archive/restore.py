@@ -361,7 +361,7 @@ def hash_of(vault: Vault, path: str) -> str | None:
 
 def _trying(change: Callable[[], object]) -> None:
     for _ in range(_TRIES):
-        with contextlib.suppress(Conflict, MemoryNotFound):  # somebody saved or moved it in this very moment
+        with contextlib.suppress(Conflict, MemoryNotFound, FileNotFoundError):  # somebody saved or moved it in this very moment
             change()
             return
     raise Conflict("A file keeps changing.", "Close the editor that writes it, and ask for the same restore again.")
