@@ -1,0 +1,30 @@
+"""
+Fuzzing: machines that do whatever a person, an agent or a file can do, and say what must hold all the same.
+
+Each runs in a bounded form in `make test`, with the same examples every time. To look for new ones, for minutes:
+
+    python -m pytest tests/fuzz/test_links.py --hypothesis-profile=explore
+
+Room for each: `test_vault` every verb on one vault, `test_edits` one note, `test_links` moves among linked notes,
+`test_merge` two notes, `test_import` what others hand over, `test_tools` arguments of MCP tools, `test_processes`
+several processes that are killed.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, Phase, settings
+
+_MORE = 200
+"""How many times as many examples `explore` tries: some minutes on a slow machine."""
+
+
+def bounded(examples: int, steps: int = 20) -> settings:
+    """Return settings for `examples` examples of `steps` steps in the suite, and many more in `explore`."""
+    explores = not settings.default.derandomize
+    return settings(
+        max_examples=examples * (_MORE if explores else 1),
+        stateful_step_count=steps * (2 if explores else 1),
+        deadline=None,
+        phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],  # explaining takes longer than the rest
+        suppress_health_check=list(HealthCheck),
+    )

@@ -1,0 +1,119 @@
+"""A client of our own for a server on stdio: strict about every line that the server prints, and sure what to do when it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 60.0
+"""Seconds after which a server that does not answer hangs."""
+
+
+class Gone(Exception):
+    """The server ended before it answered."""
+
+
+class Server:
+    """`spellbook mcp` as a child. `said` holds lines on its stdout that are no message of the protocol: there must be none."""
+
+    def __init__(self, vault: Path, toolsets: str = "core,desk,backup") -> None:
+        self.said: list[str] = []
+        self._count = 0
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "mcp", "--toolsets", toolsets]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
+        )
+        self.errors: list[str] = []
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._drain)]
+        for thread in self._threads:
+            thread.start()
+        client = {"name": "fuzz", "version": "1"}
+        try:
+            self.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})
+            self._send({"method": "notifications/initialized"})
+        except Gone:
+            self.kill()
+            raise
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._lines.put(line.decode("utf-8", "replace"))
+        self._lines.put(None)
+
+    def _drain(self) -> None:
+        assert self.process.stderr
+        for line in self.process.stderr:
+            self.errors.append(line.decode("utf-8", "replace"))
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin
+        try:
+            self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise Gone from error
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the result, or `{"error": …}`. Raises Gone; AssertionError for a server that hangs."""
+        self._count += 1
+        self._send({"id": self._count, "method": method, "params": params})
+        while True:
+            try:
+                line = self._lines.get(timeout=PATIENCE)
+            except queue.Empty:
+                raise AssertionError(f"no answer to {method} {params!r:.500} within {PATIENCE:.0f} s") from None
+            if line is None:
+                raise Gone
+            try:
+                message = json.loads(line)
+                assert message["jsonrpc"] == "2.0"
+            except (ValueError, KeyError, TypeError, AssertionError):
+                self.said.append(line)
+                continue
+            if message.get("id") == self._count:
+                return message["result"] if "result" in message else {"error": message["error"]}
+
+    def call(self, tool: str, given: dict[str, Any]) -> tuple[bool, str]:
+        """Call a tool; return whether it did what it was asked, and its text."""
+        result = self.ask("tools/call", {"name": tool, "arguments": given})
+        if "error" in result:
+            return False, f"{result['error'].get('code')}: {result['error'].get('message')}"
+        return not result.get("isError"), "\n".join(each.get("text", "") for each in result["content"])
+
+    def tools(self) -> dict[str, Any]:
+        """Return the input schemas of all tools by name."""
+        return {tool["name"]: tool["inputSchema"] for tool in self.ask("tools/list", {})["tools"]}
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self._closed()
+
+    def close(self) -> int:
+        """Close stdin as a client does, and return the exit code."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        return self._closed()
+
+    def _closed(self) -> int:
+        code = self.process.wait()
+        for thread in self._threads:
+            thread.join()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            with contextlib.suppress(OSError):
+                if pipe:
+                    pipe.close()
+        return code

@@ -1,0 +1,116 @@
+"""What others hand over: exports, zips and folders of any paths, modes and times leave nothing but parts of a vault, or nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spellbook import book as books
+from spellbook.archive.export import FORMAT, VERSION
+from spellbook.archive.intake import RULES
+from spellbook.errors import SpellbookError
+from tests.fuzz import bounded
+from tests.helpers import held
+
+PARTS = st.sampled_from(
+    [
+        *("a", "b.md", "한글.md", "x", "..", ".", "", "A", "B.md", "b.md.", "link", "x" * 300, "~", "__MACOSX"),
+        *(".git", ".GIT", ".git ", ".g\u200cit", "git~1", "hooks", "pre-commit", ".obsidian", ".trash"),
+        *(".spellbook", "config.toml", "queries.yaml", ".spellbookignore"),
+        *("con.md", "nul", "a:b.md", "a\\b.md", "..\\c.md", "C:", "a\0b", "sync.md\n", "\udce4.md"),
+    ]
+)
+PATHS = st.lists(PARTS, min_size=1, max_size=4).map("/".join)
+MODES = st.sampled_from([None, 0, 0o644, 0o755, 0o4755, 0o777, 0o120777, -1, 2**80, "755", 1.5])
+TIMES = st.sampled_from([None, 0, -1, 10**18, 2**63, 2**80, -(2**70), "then", 1.5])
+FILES = st.lists(st.tuples(PATHS, st.binary(max_size=40), MODES, TIMES), max_size=6)
+
+
+@bounded(60)
+@given(FILES, st.sampled_from(["json", "zip", "folder"]), st.sampled_from(RULES), st.sampled_from(["", "in", "../out", ".git"]))
+def test_only_parts_of_a_vault_are_written(files: list[Any], kind: str, rule: str, into: str) -> None:
+    """No file outside, in a dot-folder or to be run, no fault of the index afterwards; what is refused changed nothing."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        vault = folder / "vault"
+        (vault / "x").mkdir(parents=True)
+        (vault / "b.md").write_text("# Mine\n")
+        (folder / "outside").mkdir()
+        (folder / "outside" / "kept.md").write_text("theirs\n")
+        (vault / "link").symlink_to(folder / "outside")
+        source = MAKERS[kind](folder, files)
+        with books.open(vault, embedder="hash", state=folder / "state") as book:
+            before, around = held(vault), held(folder / "outside")
+            try:
+                done = book.import_(source, on_conflict=rule, into=into)
+            except SpellbookError:
+                assert held(vault) == before
+            else:
+                for path in done.paths:
+                    assert not any(part.startswith(".") and part != ".trash" for part in path.split("/")) or path in SETTINGS, path
+            assert held(folder / "outside") == around
+            assert sorted(each.name for each in folder.iterdir() if each != source) == ["outside", "state", "vault"]
+            for here, _, names in os.walk(vault):
+                for name in names:
+                    status = os.lstat(Path(here) / name)
+                    assert not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o7111, name
+            book.reindex()
+            assert book.find("Mine").hits or rule == "overwrite"
+
+
+SETTINGS = {".spellbookignore", ".spellbook/config.toml"}
+
+
+def _json(folder: Path, files: list[Any]) -> Path:
+    records = []
+    for path, data, mode, mtime_ns in files:
+        record = {"path": path, "base64": base64.b64encode(data).decode(), "sha256": hashlib.sha256(data).hexdigest()}
+        records.append({**record, "mode": mode, "mtime_ns": mtime_ns})
+    place = folder / "export.json"
+    place.write_text(json.dumps({"format": FORMAT, "version": VERSION, "files": records, "count": len(records)}))
+    return place
+
+
+def _zip(folder: Path, files: list[Any]) -> Path:
+    place = folder / "export.zip"
+    with warnings.catch_warnings(), zipfile.ZipFile(place, "w") as archive:
+        warnings.simplefilter("ignore")  # two entries of one name are meant
+        for path, data, mode, _ in files:
+            entry = zipfile.ZipInfo(path.encode("utf-8", "replace").decode())
+            entry.external_attr = (mode & 0xFFFF) << 16 if isinstance(mode, int) else 0
+            archive.writestr(entry, data)
+    return place
+
+
+def _folder(folder: Path, files: list[Any]) -> Path:
+    place = folder / "source"
+    place.mkdir()
+    for path, data, mode, mtime_ns in files:
+        parts = [part for part in os.fsencode(path).split(b"/") if part not in {b"", b".", b".."} and b"\0" not in part and len(part) < 200]
+        if not parts:
+            continue
+        target = Path(os.fsdecode(os.path.join(os.fsencode(place), *parts)))
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+            if isinstance(mode, int) and 0 <= mode <= 0o7777:
+                target.chmod(mode)
+            if isinstance(mtime_ns, int):
+                os.utime(target, ns=(0, mtime_ns))
+        except (OSError, OverflowError):
+            continue  # a file where a folder is wanted, or a time that this disk cannot hold
+    return place
+
+
+MAKERS = {"json": _json, "zip": _zip, "folder": _folder}

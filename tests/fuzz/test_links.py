@@ -1,0 +1,113 @@
+"""Linked notes that are moved, edited and moved back: links lead where they led, and undo gives back every byte nobody edited."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from spellbook import book as books
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from tests.fuzz import bounded
+from tests.fuzz.texts import PATHS, link, sentence
+from tests.helpers import held, leads
+
+REFUSED = (Conflict, InvalidInput, MemoryNotFound, PathOutsideVault)
+BODY = st.lists(st.one_of(link(), link(), sentence()), max_size=5).map("\n\n".join)
+NEW = ("new.md", "x/new.md", "x/y/z/b.md", "한글/a.md", "nowhere.md", "moved/", "a.md", "c.md", "w/메모.md")
+
+
+class Links(RuleBasedStateMachine):
+    """A vault of linked notes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.vault = self.folder / "vault"
+        self.vault.mkdir()
+        self.book = books.open(self.vault, embedder="hash", state=self.folder / "state")
+        self.undoable: list[tuple[int, dict[str, bytes]]] = []
+
+    @initialize(bodies=st.lists(BODY, min_size=len(PATHS), max_size=len(PATHS)), known=st.sets(st.sampled_from(PATHS), min_size=2))
+    def write(self, bodies: list[str], known: set[str]) -> None:
+        """Begin with some notes and a picture."""
+        (self.vault / "pic.png").write_bytes(b"png")
+        for path, body in zip(PATHS, bodies, strict=True):
+            if path in known:
+                (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
+                (self.vault / path).write_text(body, "utf-8", newline="")
+        self.book.reindex()
+
+    def notes(self) -> list[str]:
+        """The paths of all notes."""
+        return sorted(path for path in held(self.vault) if path.endswith(".md") and not path.startswith("."))
+
+    @rule(data=st.data(), new=st.sampled_from(NEW))
+    def move(self, data: st.DataObject, new: str) -> None:
+        """Move a note or a folder: every link that led somewhere leads to the same file afterwards, unless the answer names it."""
+        folders = sorted({path.rpartition("/")[0] for path in self.notes() if "/" in path})
+        old = data.draw(st.sampled_from([*self.notes(), *folders]))
+        new = new if old.endswith(".md") else new.removesuffix(".md")
+        before, led = held(self.vault), leads(self.vault)
+        try:
+            done = self.book.move(old, new)
+        except REFUSED:
+            assert held(self.vault) == before
+            return
+        moved = dict(done.moved)
+        left = {each.path for each in done.left}
+        expected = {(moved.get(path, path), number): moved.get(target, target) for (path, number), target in led.items()}
+        now = leads(self.vault)
+        for place, target in expected.items():
+            assert place[0] in left or now.get(place) == target, (place, target, now.get(place))
+        self.undoable.append((self.book.log(1)[0].id, before))
+
+    @rule(path=st.sampled_from(PATHS), body=BODY)
+    def edit(self, path: str, body: str) -> None:
+        """Somebody saves a note; what was done before is not undone byte for byte any more."""
+        (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.vault / path).write_text(body, "utf-8", newline="")
+        self.undoable.clear()
+
+    @precondition(lambda self: self.undoable)
+    @rule()
+    def undo(self) -> None:
+        """Take the last move back: every byte is as it was."""
+        entry, before = self.undoable.pop()
+        self.book.undo(entry)
+        assert held(self.vault) == before
+
+    @precondition(lambda self: self.undoable)
+    @rule(added=sentence(), data=st.data())
+    def undo_after_an_edit(self, added: str, data: st.DataObject) -> None:
+        """Take the last move back after a note got a sentence: that note has it still, every other one is as it was."""
+        entry, before = self.undoable.pop()
+        self.undoable.clear()
+        path = data.draw(st.sampled_from(self.notes()))
+        with (self.vault / path).open("a", newline="") as file:
+            file.write(f"\n\n{added}\n")
+        try:
+            self.book.undo(entry)
+        except REFUSED:
+            return
+        now = held(self.vault)
+        differ = {each for each in before.keys() | now.keys() if before.get(each) != now.get(each)}
+        assert len(differ) == 1, differ
+        assert now[differ.pop()].endswith(f"\n\n{added}\n".encode())
+
+    @invariant()
+    def nothing_is_under_way(self) -> None:
+        """No move is left half done."""
+        assert not (self.book.config.state / "moving.json").exists()
+
+    def teardown(self) -> None:
+        """Clear up."""
+        self.book.close()
+        shutil.rmtree(self.folder)
+
+
+TestLinks = Links.TestCase
+TestLinks.settings = bounded(25, steps=10)

@@ -1,0 +1,164 @@
+"""Every verb on one vault, in any order: only what a verb names is changed, undo gives it back, and the index is that of a new one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from spellbook import book as books
+from spellbook import sync
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from tests.fuzz import bounded
+from tests.fuzz.texts import PATHS, note, sentence
+from tests.helpers import from_scratch, held, told
+
+REFUSED = (Conflict, InvalidInput, MemoryNotFound, PathOutsideVault)
+TIMES = st.sampled_from([0, 1, 10**9, 10**18, 2**62, -1, -(2**61), 10_413_792_000 * 10**9])
+
+
+class VaultMachine(RuleBasedStateMachine):
+    """A vault that a person, an editor and agents share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.vault = self.folder / "vault"
+        self.vault.mkdir()
+        self.book = books.open(self.vault, embedder="hash", state=self.folder / "state")
+        self.undoable: list[tuple[int, dict[str, bytes]]] = []
+
+    @initialize(texts=st.lists(note(), min_size=4, max_size=4))
+    def write(self, texts: list[str]) -> None:
+        """Begin with some notes."""
+        for path, text in zip(PATHS, texts, strict=False):
+            self.save(path, text)
+
+    def save(self, path: str, text: str) -> None:
+        """Write a file as an editor does."""
+        (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.vault / path).write_bytes(text.encode("utf-8", "surrogatepass"))
+
+    def paths(self) -> list[str]:
+        """The paths of all notes."""
+        return sorted(path for path in held(self.vault) if path.endswith(".md") and not path.startswith("."))
+
+    def change(self, verb: Callable[[], Any], names: Callable[[Any], set[str]]) -> None:
+        """Do what changes the vault; only files that `names` gives for its answer may differ, and none if it is refused."""
+        before, last = held(self.vault), self.book.log(1)
+        try:
+            done = verb()
+        except REFUSED:
+            assert held(self.vault) == before
+            return
+        now = held(self.vault)
+        differ = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
+        assert differ <= names(done), (differ, names(done))
+        if differ and (entry := self.book.log(1)) != last:
+            self.undoable.append((entry[0].id, before))
+
+    # -- what agents and people ask for
+
+    @rule(text=sentence(), topic=st.sampled_from(["infra", "한글", "a/b", "con"]))
+    def scribe(self, text: str, topic: str) -> None:
+        """Keep a memory."""
+        chunk = {"text": f"## One\n\n{text}\n\n## Two\n\nlast", "metadata": {"topic": topic, "keywords": ["a", "b", "c"]}}
+        self.change(lambda: self.book.scribe(chunk, force=True), lambda done: {each.path for each in done.written})
+
+    @precondition(lambda self: self.paths())
+    @rule(data=st.data(), text=sentence(), append=st.booleans())
+    def revise(self, data: st.DataObject, text: str, append: bool) -> None:
+        """Change a note."""
+        path = data.draw(st.sampled_from(self.paths()))
+        asked = {"append": text} if append else {"metadata": {"topic": text[:20]}}
+        self.change(lambda: self.book.revise(path, **asked), lambda done: {done.path})
+
+    @precondition(lambda self: self.paths())
+    @rule(data=st.data(), hard=st.booleans(), whole=st.booleans())
+    def erase(self, data: st.DataObject, hard: bool, whole: bool) -> None:
+        """Erase a note or a section."""
+        path = data.draw(st.sampled_from(self.paths()))
+
+        def verb() -> Any:
+            return self.book.erase(path if whole else data.draw(st.sampled_from(self.book.show(path))).id, hard=hard)
+
+        self.change(verb, lambda done: {path, *done.trash})
+        if hard:  # what is erased for good cannot be had back
+            self.undoable.clear()
+
+    @precondition(lambda self: self.paths())
+    @rule(data=st.data(), new=st.sampled_from([*PATHS, "new.md", "q/new.md"]))
+    def move(self, data: st.DataObject, new: str) -> None:
+        """Move a note."""
+        path = data.draw(st.sampled_from(self.paths()))
+        verb = lambda: self.book.move(path, new)  # noqa: E731
+        self.change(verb, lambda done: {path for pair in done.moved for path in pair} | {each.path for each in done.changed})
+
+    @precondition(lambda self: len(self.paths()) > 1)
+    @rule(data=st.data(), keep=st.sampled_from(["", "a", "b", "both"]))
+    def merge(self, data: st.DataObject, keep: Any) -> None:
+        """Merge two notes."""
+        a, b = data.draw(st.lists(st.sampled_from(self.paths()), min_size=2, max_size=2, unique=True))
+        self.change(lambda: self.book.merge(a, b, keep=keep, apply=True), lambda done: {a, b, done.trash, *done.linking})
+
+    @rule()
+    def mend_links(self) -> None:
+        """Mend links that lead nowhere."""
+        self.change(lambda: self.book.mend_links(), lambda done: {each.path for each in done.changed})
+
+    @precondition(lambda self: self.undoable)
+    @rule()
+    def undo(self) -> None:
+        """Take the last change back: every byte is as it was before it."""
+        entry, before = self.undoable.pop()
+        self.book.undo(entry)
+        assert held(self.vault) == before
+
+    # -- what happens to files
+
+    @rule(path=st.sampled_from(PATHS), text=note(), mtime_ns=st.one_of(st.none(), TIMES))
+    def edit(self, path: str, text: str, mtime_ns: int | None) -> None:
+        """Somebody saves a note, or has one with a time of its own."""
+        self.save(path, text)
+        if mtime_ns is not None:
+            os.utime(self.vault / path, ns=(0, mtime_ns))
+        self.undoable.clear()
+
+    @precondition(lambda self: len(self.paths()) > 1)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        """Somebody deletes a note."""
+        (self.vault / data.draw(st.sampled_from(self.paths()))).unlink()
+        self.undoable.clear()
+
+    @rule(query=sentence())
+    def look(self, query: str) -> None:
+        """Every way to look changes nothing."""
+        before = held(self.vault)
+        self.book.reindex()
+        for verb in (self.book.search, self.book.memorize, self.book.find):
+            verb(query)
+        self.book.topics()
+        self.book.status()
+        assert held(self.vault) == before
+
+    def teardown(self) -> None:
+        """In the end the index says what one says that is made anew."""
+        try:
+            self.book.reindex()
+            sync.run(self.book.index)
+            actual, expected = told(self.book.index), from_scratch(self.vault, self.folder / "scratch")
+            assert actual == expected
+        finally:
+            self.book.close()
+            shutil.rmtree(self.folder)
+
+
+TestVault = VaultMachine.TestCase
+TestVault.settings = bounded(15, steps=12)
