@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spellbook import book as books
 from spellbook.errors import Conflict, InvalidInput
+from spellbook.notes import parse
 from tests.fuzz import bounded
 from tests.fuzz.texts import block, frontmatter, link
 from tests.helpers import held, leads
@@ -46,8 +47,9 @@ def test_a_merge_keeps_all_and_can_be_undone(first: str, other: str, third: str,
             before_self = [place for place, target in led.items() if place[0] == target]
             to_itself = [place for place, target in now.items() if place[0] == target == done.path]
             assert len(to_itself) <= len(before_self), "a link to itself that no note had"
+            is_mended = parse("c.md", third.encode("utf-8", "surrogatepass")).editable  # else an alias leads there
             for (path, number), target in led.items():
-                if path == "c.md":
+                if path == "c.md" and is_mended:
                     assert now[path, number] == (done.path if target == done.gone else target)
             book.undo()
             assert held(vault) == before
