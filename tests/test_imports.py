@@ -13,7 +13,7 @@ from tests.helpers import finished, python
 FLOORS = (
     {"folders"},
     {"errors", "config", "seal"},
-    {"frontmatter", "names", "prose", "settings"},
+    {"frontmatter", "names", "prose", "markdown", "settings"},
     {
         "notes",
         "chunks",
