@@ -10,13 +10,13 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from spellbook.chunks import Chunk
+from spellbook.differences import changed_spans
 from spellbook.errors import Conflict, InvalidInput
 from spellbook.frontmatter import FRONTMATTER, dump, line_at
 from spellbook.notes import Block, Note, blocks, lines, newline, parse
@@ -156,24 +156,16 @@ def without(note: Note, chunk: Chunk) -> str:
 def merged(base: str, ours: str, theirs: str) -> str | None:
     """Return `base` with the lines changed that either changed (a three-way merge); None if both changed the same place."""
     kept = lines(base)
-    changes = sorted({*_changed(kept, lines(ours)), *_changed(kept, lines(theirs))})
+    changes = sorted({(i, j, tuple(new[k:m])) for new in map(lines, (ours, theirs)) for i, j, k, m in changed_spans(kept, new)})
     # What only touches is one place too: nobody knows which of two insertions comes first.
     if any(second[0] <= first[1] for first, second in pairwise(changes)):
         return None
-    for start, end, new in reversed(changes):
-        kept[start:end] = new
-    return "".join(kept)
-
-
-def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """Yield where lines of `before` are others in `after`: from, to, and what stands there instead."""
-    most = min(len(before), len(after))
-    head = next((i for i in range(most) if before[i] != after[i]), most)
-    tail = next((i for i in range(most - head) if before[-1 - i] != after[-1 - i]), most - head)
-    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
-    for kind, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if kind != "equal":
-            yield head + i, head + j, tuple(new[k:m])
+    merged: list[str] = []
+    at = 0
+    for start, end, put in changes:
+        merged += (*kept[at:start], *put)
+        at = end
+    return "".join([*merged, *kept[at:]])
 
 
 def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:

@@ -27,7 +27,7 @@ Style = Literal["wiki", "single", "double", "plain", "angle"]
 """How a target is spelled: in a wikilink, in one in a quoted YAML text, in a Markdown link, or in one between < and >."""
 
 _WIKI = re.compile(
-    r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*)?(?:\\?\|[^\r\n]*?)?\]\]"
+    r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*+)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*+)?(?:\\?\|[^\r\n]*?)?\]\]"
 )
 _CLOSING = re.compile(r"\]\]|[\r\n]")
 _TITLE = r"""(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?"""
