@@ -29,7 +29,7 @@ _MOST_PATH = 64
 _MOST_KEYWORDS = 48
 _MOST_BEFORE = 64
 # Sections of their own: a chunk takes some kilobyte in the catalog, so that more short ones would be many times the note.
-_SECTIONS, _LETTERS_EACH = 1_000, 256
+_SECTIONS, _LETTERS_EACH = 1_000, 400
 _OVERLAP = 48
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
 # All but a blank, a line end and an empty line; a set first, which is looked for several times as fast as alternatives are.

@@ -26,10 +26,16 @@ _MOST_MARKED = 200_000
 REST = "rest"
 """The kind of the block that is all that follows where a note has more blocks than are looked for."""
 
+_LONG = 100_000
+"""Letters from which on a text is kept with its blocks until the next one is parsed: an edit asks for them several times."""
+
 _MOST_HEADING = 200
 _MOST_REFERENCE = 50  # lines
 _MARKED = re.compile(r"[\\`*_\[\]<>&~{]")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+
+
+_latest: tuple[str, tuple[Block, ...]] = ("", ())
 
 
 class Block(NamedTuple):
@@ -102,6 +108,25 @@ def blocks(body: str) -> Iterator[Block]:
 
     Where there are more than anybody writes, the last one is what is left, of the kind `REST`, so that time and memory are bounded.
     """
+    if len(body) < _LONG:
+        yield from _parsed(body)
+        return
+    global _latest
+    known, found = _latest
+    if known != body:
+        found = tuple(_parsed(body))
+        _latest = body, found
+    yield from found
+
+
+def forget() -> bool:
+    """Release what is kept of the long text that was parsed last; say whether there was any."""
+    global _latest
+    was, _latest = _latest[0], ("", ())
+    return bool(was)
+
+
+def _parsed(body: str) -> Iterator[Block]:
     # Without its last line end the parser trips over an HTML block in a list in a quote.
     body = body if body.endswith("\n") else f"{body}\n"
     count = height(body)

@@ -31,7 +31,7 @@ _MOST_LABELS = 1_000
 """Labels of one kind that are indexed of a note: every hit in it is shown with them."""
 
 _REPEATED = 200_000
-"""Letters of its labels that the chunks of a note repeat, beside twice its own length: all of them, but where both are very many."""
+"""Letters of its labels that the chunks of a note repeat, beside its own length: all of them, but where both are very many."""
 
 _DEEPEST = 20
 """Levels of a tag by each of which it is found."""
@@ -86,7 +86,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     pieces = chunks.cut(note, rules.chunk_tokens)
     first = tuple(_findable(" ".join(each)) for each in found_by)
     later = first
-    if sum(len(label) + 1 for each in found_by for label in each) > (room := (_REPEATED + 2 * len(note.text)) // len(pieces)):
+    if sum(len(label) + 1 for each in found_by for label in each) > (room := (_REPEATED + len(note.text)) // len(pieces)):
         later = tuple(_findable(text) for text in _shortened(found_by, room))
     rows = tuple(_row(piece, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     columns = {

@@ -21,7 +21,8 @@ def _numbered(unit: str, head: str = "", tail: str = "") -> Callable[[int], str]
     """`unit` with {0}, a number, and {1}, a sentence."""
 
     def text(size: int) -> str:
-        each = len(unit.format(1000, _prose(1)).encode())
+        last = size // len(unit.format(0, _prose(0)).encode())
+        each = len(unit.format(last, _prose(last)).encode())
         return head + "".join(unit.format(i, _prose(i)) for i in range(max(1, size // each))) + tail
 
     return text
