@@ -13,7 +13,8 @@ from tests.helpers import finished, python
 FLOORS = (
     {"folders"},
     {"errors", "config", "seal"},
-    {"frontmatter", "names", "prose", "markdown", "settings"},
+    {"frontmatter", "names", "prose", "settings"},
+    {"markdown"},
     {
         "notes",
         "chunks",
