@@ -248,8 +248,10 @@ class _Page:
 
     def turn_before(self, part: _Part) -> str:
         """Return the beginning of the turn before the one that `part` begins in, "" outside a conversation."""
+        if not self.turns:
+            return ""
         line = bisect_right(self.offsets, part.start) - 1
-        while line < len(self.source) and not self.source[line].strip():
+        while line < len(self.source) and self.source[line].isspace():
             line += 1
         at = bisect_right(self.turns, line, key=lambda turn: turn.start) - 1
         if at < 1 or line >= self.turns[at].end or self.turns[at - 1].end != self.turns[at].start:

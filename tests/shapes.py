@@ -21,9 +21,12 @@ def _numbered(unit: str, head: str = "", tail: str = "") -> Callable[[int], str]
     """`unit` with {0}, a number, and {1}, a sentence."""
 
     def text(size: int) -> str:
-        last = size // len(unit.format(0, _prose(0)).encode())
-        each = len(unit.format(last, _prose(last)).encode())
-        return head + "".join(unit.format(i, _prose(i)) for i in range(max(1, size // each))) + tail
+        units: list[str] = []
+        room = size - len(head) - len(tail)
+        while room > 0:
+            units.append(unit.format(len(units), _prose(len(units))))
+            room -= len(units[-1].encode())
+        return f"{head}{''.join(units[:-1]) or units[0]}{tail}"
 
     return text
 
