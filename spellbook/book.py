@@ -461,14 +461,14 @@ class Spellbook:
 
     def let_go(self, before: float) -> None:
         """Let go of the model, of Chroma and of the vectors in memory, each if unused since `before` by the monotonic clock."""
-        from spellbook.heap import trim
+        from spellbook import heap, markdown
         from spellbook.models.local import let_go
 
         idle = "_searcher" in self.__dict__ and self._searcher.used <= before
         if idle:
             self.__dict__.pop("_searcher", None)  # a search under way keeps the one it has
-        if any((let_go(before), self.index.chroma.let_go(before), idle)):
-            trim()
+        if any((let_go(before), self.index.chroma.let_go(before), markdown.forget(), idle)):
+            heap.trim()
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes, the chunks of each category, how long verbs took, and what was opened most."""

@@ -12,12 +12,14 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from spellbook.dialogue import Turn, date_of, turns
 from spellbook.links import without_folders
+from spellbook.markdown import REST
 from spellbook.notes import Block, Note, height, lines
 from spellbook.pieces import BLOCK, ITEM, NEVER, SECTION, SENTENCE, WORD, Frame, Piece, beginning, ending, line_costs, prose
 from spellbook.terms import token_weight
@@ -26,6 +28,8 @@ from spellbook.terms import token_weight
 _MOST_PATH = 64
 _MOST_KEYWORDS = 48
 _MOST_BEFORE = 64
+# Sections of their own: a chunk takes some kilobyte in the catalog, so that more short ones would be many times the note.
+_SECTIONS, _LETTERS_EACH = 1_000, 400
 _OVERLAP = 48
 _MOST_SUFFIX = 200
 """Letters of a heading that an id takes: an id stands in every answer that names its chunk."""
@@ -68,7 +72,8 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
     """
     Cut `note` at its `##` headings, and sections over `max_tokens` (estimated) where it hurts least.
 
-    A further `#` heading begins a section too. What fits stays whole: a
+    A further `#` heading begins a section too. Of a note with more sections
+    than `most_sections`, the last is all that follows, cut by size alone. What fits stays whole: a
     subsection, a turn of a conversation, a block (code and tables above all),
     an item, a sentence. A note always has at least one chunk.
     """
@@ -100,6 +105,18 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
     return tuple(chunks)
 
 
+def most_sections(note: Note) -> int:
+    """Return how many sections of a note have chunks of their own, whatever is in them."""
+    return _SECTIONS + (len(note.text) - note.body_at) // _LETTERS_EACH
+
+
+def tops(note: Note) -> list[int]:
+    """Return which blocks of a note begin a section: `##` headings, and `#` headings but for the title."""
+    headings = [i for i, block in enumerate(note.blocks) if block.kind == "heading" and block.level <= 2]
+    first = next((i for i, block in enumerate(note.blocks) if block.kind == "heading"), None)
+    return [i for i in headings if i != first or note.blocks[i].level > 1]
+
+
 def slug(text: str) -> str:
     """Return the GitHub-style anchor of a heading, Unicode kept; `section` if nothing is left."""
     folded = unicodedata.normalize("NFC", text).lower()
@@ -122,16 +139,14 @@ class _Section(NamedTuple):
 
 def _sections(note: Note, source: list[str]) -> Iterator[_Section]:
     blocks = note.blocks
-    headings = [i for i, block in enumerate(blocks) if block.kind == "heading"]
-    title = headings[0] if headings and blocks[headings[0]].level == 1 else None
-    tops = [i for i in headings if blocks[i].level <= 2 and i != title]
+    starts = tops(note)[: most_sections(note)]
     # Blank lines alone above the first heading belong to its section.
     first, begin = 0, 0
-    if not tops or "".join(source[: blocks[tops[0]].start]).strip():
-        last, end = (blocks[tops[0]].start, tops[0]) if tops else (len(source), len(blocks))
+    if not starts or "".join(source[: blocks[starts[0]].start]).strip():
+        last, end = (blocks[starts[0]].start, starts[0]) if starts else (len(source), len(blocks))
         yield _Section(None, blocks[:end], 0, last)
         first, begin = last, end
-    for i, following in zip(tops, [*tops, None][1:], strict=True):
+    for i, following in zip(starts, [*starts, None][1:], strict=True):
         last, end = (len(source), len(blocks)) if following is None else (blocks[following].start, following)
         yield _Section(blocks[i], blocks[begin:end], first, last)
         first, begin = last, end
@@ -168,7 +183,12 @@ def _path(names: tuple[str, ...]) -> str:
     while len(names) > 2 and _is_long(" > ".join(names)):
         names = (names[0], *names[2:])
     path = " > ".join(names)
-    return " > ".join(beginning(name, _MOST_PATH // 2) for name in names) if _is_long(path) else path
+    return " > ".join(map(_shortened, names)) if _is_long(path) else path
+
+
+@lru_cache(maxsize=256)
+def _shortened(name: str) -> str:
+    return beginning(name, _MOST_PATH // 2)
 
 
 def _is_long(path: str) -> bool:
@@ -212,6 +232,7 @@ class _Page:
     offsets: Sequence[int]
     turns: Sequence[Turn]
     most: int
+    begun: dict[int, str] = field(default_factory=dict)  # how turns begin, by their numbers
 
     def parts(self, section: _Section) -> list[_Part]:
         """Divide a section into parts of at most `most` tokens, twice that for headings that go with their text."""
@@ -231,14 +252,18 @@ class _Page:
 
     def turn_before(self, part: _Part) -> str:
         """Return the beginning of the turn before the one that `part` begins in, "" outside a conversation."""
+        if not self.turns:
+            return ""
         line = bisect_right(self.offsets, part.start) - 1
-        while line < len(self.source) and not self.source[line].strip():
+        while line < len(self.source) and self.source[line].isspace():
             line += 1
         at = bisect_right(self.turns, line, key=lambda turn: turn.start) - 1
         if at < 1 or line >= self.turns[at].end or self.turns[at - 1].end != self.turns[at].start:
             return ""
-        turn = self.turns[at - 1]
-        return beginning(self.text[self.offsets[turn.start] : self.offsets[turn.end]], _MOST_BEFORE)
+        if at not in self.begun:
+            turn = self.turns[at - 1]
+            self.begun[at] = beginning(self.text[self.offsets[turn.start] : self.offsets[turn.end]], _MOST_BEFORE)
+        return self.begun[at]
 
     def torn_from(self, part: _Part, previous: _Part | None) -> str:
         """Return the last sentences of the part before, if a cut within running text parted them."""
@@ -296,7 +321,7 @@ class _Page:
         weight = token_weight(self.text[start:end])
         if weight <= self.most:
             yield Piece(start, end, weight, cost)
-        elif block is None or block.kind in {"paragraph", "heading"}:
+        elif block is None or block.kind in {"paragraph", "heading", REST}:
             yield from prose(self.text, start, end, self.most, cost)
         else:
             prices, frames = self._priced(block, a, b)

@@ -10,15 +10,17 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from spellbook import links
 from spellbook.chunks import Chunk
+from spellbook.differences import changed_spans
 from spellbook.errors import Conflict, InvalidInput
 from spellbook.frontmatter import FRONTMATTER, dump, line_at
+from spellbook.markdown import REST
 from spellbook.notes import Block, Note, blocks, lines, newline, parse
 
 if TYPE_CHECKING:
@@ -156,24 +158,16 @@ def without(note: Note, chunk: Chunk) -> str:
 def merged(base: str, ours: str, theirs: str) -> str | None:
     """Return `base` with the lines changed that either changed (a three-way merge); None if both changed the same place."""
     kept = lines(base)
-    changes = sorted({*_changed(kept, lines(ours)), *_changed(kept, lines(theirs))})
+    changes = sorted({(i, j, tuple(new[k:m])) for new in map(lines, (ours, theirs)) for i, j, k, m in changed_spans(kept, new)})
     # What only touches is one place too: nobody knows which of two insertions comes first.
     if any(second[0] <= first[1] for first, second in pairwise(changes)):
         return None
-    for start, end, new in reversed(changes):
-        kept[start:end] = new
-    return "".join(kept)
-
-
-def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """Yield where lines of `before` are others in `after`: from, to, and what stands there instead."""
-    most = min(len(before), len(after))
-    head = next((i for i in range(most) if before[i] != after[i]), most)
-    tail = next((i for i in range(most - head) if before[-1 - i] != after[-1 - i]), most - head)
-    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
-    for kind, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if kind != "equal":
-            yield head + i, head + j, tuple(new[k:m])
+    merged: list[str] = []
+    at = 0
+    for start, end, put in changes:
+        merged += (*kept[at:start], *put)
+        at = end
+    return "".join([*merged, *kept[at:]])
 
 
 def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
@@ -185,14 +179,24 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
     if after.body_at != note.body_at or not _same(after.meta, note.meta):
         return False
     shift = len(text) - len(note.text)
-    before = [(at, block) for at, block in _placed(note) if at < start or at >= end]
+    before = [(at + shift * (at >= end), block) for at, block in _placed(note) if at < start or at >= end]
     now = [(at, block) for at, block in _placed(after) if at < start or at >= end + shift]
+    # Where there is too much, reading ends early: what both have read can be compared.
+    reach = min(_reach(note, start, end, shift), _reach(after, start, end + shift, 0))
 
-    def headings(placed: list[tuple[int, Block]], moved: int) -> list[tuple[int, int, str]]:
-        return [(at + moved * (at >= end), b.level, b.text) for at, b in placed if b.kind == "heading"]
+    def headings(placed: list[tuple[int, Block]]) -> list[tuple[int, int, str]]:
+        return [(at, b.level, b.text) for at, b in placed if b.kind == "heading" and at < reach]
 
-    followers = {(block.kind, at + shift) for at, block in before if at >= end}
-    return headings(before, shift) == headings(now, 0) and followers <= {(block.kind, at) for at, block in now}
+    followers = {(block.kind, at) for at, block in before if end + shift <= at < reach}
+    return headings(before) == headings(now) and followers <= {(block.kind, at) for at, block in now}
+
+
+def _reach(note: Note, start: int, end: int, shift: int) -> int:
+    """Where a note's blocks end to be told apart, `shift` further on behind the characters `start` to `end`, that are left out."""
+    if not note.blocks or note.blocks[-1].kind != REST:
+        return len(note.text) + abs(shift)
+    at, _ = _placed(note)[-1]
+    return at + shift if at >= end else min(at, start)
 
 
 def _placed(note: Note) -> list[tuple[int, Block]]:
@@ -383,9 +387,7 @@ def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value:
         at = rest.end() if rest else last.end_mark.index
         indent = header[line : last.start_mark.index]
         cuts.append((at, at, "".join(f"{newline(header)}{indent}{dump(each)}" for each in added)))
-    for start, end, new in sorted(cuts, key=lambda cut: (cut[0], cut[1]), reverse=True):
-        header = header[:start] + new + header[end:]
-    return header
+    return links.replaced(header, sorted(cuts))
 
 
 def _in_flow(value: object) -> str:

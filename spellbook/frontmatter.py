@@ -22,6 +22,7 @@ FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r)
 
 _MOST_HEADER = 256_000
 _MOST_NODES = 20_000
+_MOST_LETTERS = 2 * _MOST_HEADER
 _MOST_DEPTH = 20
 _MOST_DIGITS = 1_000
 _MOST_NUMBER = 2**63
@@ -122,12 +123,13 @@ def _survey(root: yaml.Node) -> _Lines:
     import yaml
 
     repeated: dict[tuple[str, int], None] = {}  # a node that is aliased is met again
-    left = _MOST_NODES
+    left, letters = _MOST_NODES, _MOST_LETTERS
     stack = [(root, 0)]
     while stack:
         node, depth = stack.pop()
         left -= 1
-        if left < 0 or depth > _MOST_DEPTH:
+        letters -= len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        if min(left, letters) < 0 or depth > _MOST_DEPTH:
             raise BadHeader("the frontmatter holds too many or too deep values", node.start_mark.line if node.start_mark else 0)
         if isinstance(node, yaml.SequenceNode):
             stack += [(item, depth + 1) for item in node.value]

@@ -27,18 +27,19 @@ Style = Literal["wiki", "single", "double", "plain", "angle"]
 """How a target is spelled: in a wikilink, in one in a quoted YAML text, in a Markdown link, or in one between < and >."""
 
 _WIKI = re.compile(
-    r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*)?(?:\\?\|[^\r\n]*?)?\]\]"
+    r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*+)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*+)?(?:\\?\|[^\r\n]*?)?\]\]"
 )
+_CLOSING = re.compile(r"\]\]|[\r\n]")
 _TITLE = r"""(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?"""
 _PLAIN = r"(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))*"
 _INLINE = re.compile(rf"\(\s*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>{_PLAIN})){_TITLE}\s*\)", re.S)
 _DEFINITION = re.compile(
-    r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*[ \t>]*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>[^\s<]\S*))"
+    r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*+[ \t>]*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>[^\s<]\S*))"
 )
 _FOOTNOTE = re.compile(r"[ \t>]*\[\^[^\]\s]+\]:")
 _TAG = r"""</?[A-Za-z][\w-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?)*\s*/?>"""
 _TOKEN = re.compile(
-    rf"\\[^\w\s]|(?P<comment>%%)|<!--.*?-->|<[A-Za-z][A-Za-z0-9+.-]{{1,31}}:[^\s<>]*>|{_TAG}|!?\[\[|(?P<open>\[)|(?P<close>\])", re.S
+    rf"\\[^\w\s]|(?P<comment>%%)|(?P<html><!--)|<[A-Za-z][A-Za-z0-9+.-]{{1,31}}:[^\s<>]*>|{_TAG}|!?\[\[|(?P<open>\[)|(?P<close>\])"
 )
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -142,7 +143,7 @@ def _in_frontmatter(note: Note) -> Iterator[_Place]:
             continue
         style: Style = "single" if event.style == "'" else "double" if event.style == '"' else "wiki"
         first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
-        for found in _WIKI.finditer(header, first, last):
+        for found in _wikis(header, first, last):
             target, start, end = _trimmed(found)
             if style == "single":
                 target = target.replace("''", "'")
@@ -200,14 +201,19 @@ def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator
     """Yield the links in a run of text, and add to `comments` where the marks of Obsidian's comments stand."""
     text = body[first:last]
     code = [(first + start, first + end) for start, end in code_spans(text)] if "`" in text else []
+    closed = _Closed(body, first, last) if "[[" in text else ()
     opened = 0
+    is_closed = True
     at = first
-    closing = line_feed = carriage_return = -1
     while token := _TOKEN.search(body, at, last):
         at = token.end()
         span = bisect_right(code, (token.start(), last)) - 1
         if span >= 0 and token.start() < code[span][1]:
             at = code[span][1]
+        elif token["html"]:
+            end = body.find("-->", at, last) if is_closed else -1
+            is_closed = end >= 0  # what no mark closes is no comment, and is not looked for again
+            at = end + 3 if is_closed else at
         elif token["comment"]:
             comments.append(token.start())
         elif token["open"]:
@@ -218,10 +224,7 @@ def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator
                 at = inline.end()
             opened = max(0, opened - 1)
         elif token[0].endswith("[["):
-            closing = _next(body, "]]", closing, at)
-            line_feed, carriage_return = _next(body, "\n", line_feed, at), _next(body, "\r", carriage_return, at)
-            # Else each of many that nobody closed would be looked for to the end of the line.
-            wiki = _WIKI.match(body, token.start(), last) if closing < min(line_feed, carriage_return) else None
+            wiki = _WIKI.match(body, token.start(), last) if token.start() in closed else None
             if wiki is None:
                 opened += 2
                 continue
@@ -232,6 +235,27 @@ def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator
             target, start, end = _trimmed(wiki)
             if target:
                 yield target, wiki["fragment"] or "", "wiki", start, end
+
+
+def _wikis(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
+    """Yield the wikilinks in a run of text."""
+    closed = _Closed(text, first, last)
+    while (first := text.find("[[", first, last)) >= 0:
+        found = _WIKI.match(text, first, last) if first in closed else None
+        if found:
+            yield found
+        first = found.end() if found else first + 1
+
+
+class _Closed:
+    """The characters of a run of text with a `]]` after them on their line; from others `_WIKI` would read the line in vain."""
+
+    def __init__(self, text: str, first: int, last: int) -> None:
+        self._marks = [(found.start(), found[0] == "]]") for found in _CLOSING.finditer(text, first, last)]
+
+    def __contains__(self, at: int) -> bool:
+        next_mark = bisect_right(self._marks, (at, True))
+        return next_mark < len(self._marks) and self._marks[next_mark][1]
 
 
 def _trimmed(wiki: re.Match[str]) -> tuple[str, int, int]:

@@ -13,18 +13,19 @@ import math
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from spellbook.errors import UnreadableNote
 from spellbook.frontmatter import FRONTMATTER, BadHeader, line_at, load
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
+from spellbook.markdown import REST
+from spellbook.markdown import Block as Block
+from spellbook.markdown import blocks as blocks
+from spellbook.markdown import heading_text as heading_text
+from spellbook.markdown import height as height
+from spellbook.markdown import lines as lines
 
 TEMPLATE = "t2"
 """Names the form of `Chunk.embedded`, what of a note is embedded; part of the embedding fingerprint."""
@@ -32,9 +33,12 @@ TEMPLATE = "t2"
 MOST_BYTES = 10_000_000
 """Larger files are reported, not read."""
 
-_MOST_HEADING = 200
-_MOST_REFERENCE = 50  # lines
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+_MOST_NAME = 1_000
+"""Letters of a title, a topic, a category: each chunk is shown with them."""
+
+_MOST_LABEL = 200
+"""Letters of a tag in the text; what is longer is none."""
+
 # `](#part)` and `[[#part]]` are links into the page.
 _MAY_BE_TAG = re.compile(r"#[\w/-]")
 _INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
@@ -62,27 +66,6 @@ class Stamp(NamedTuple):
     size: int
     mtime_ns: int
     inode: int
-
-
-class Block(NamedTuple):
-    """
-    A top-level Markdown block of a body.
-
-    `start` and `end` are lines of the body, 0-based, end exclusive; `level`
-    and `text` are a heading's, `items` the first lines of a list's items,
-    `code` the lines of code and HTML inside a list or a quote, `tables` those
-    of tables there, `prose` the lines of each run of text in the block.
-    """
-
-    kind: str
-    start: int
-    end: int
-    level: int = 0
-    text: str = ""
-    items: tuple[int, ...] = ()
-    code: tuple[tuple[int, int], ...] = ()
-    tables: tuple[tuple[int, int], ...] = ()
-    prose: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +104,7 @@ class Note:
     @property
     def own_title(self) -> str:
         """The title that the text itself gives, "" if only the file name is left."""
-        given = " ".join(_one(self.meta.get("title")).split())
+        given = " ".join(_one(self.meta.get("title")).split())[:_MOST_NAME]
         return given or next((block.text for block in self.blocks if block.kind == "heading" and block.level == 1), "")
 
     @property
@@ -132,17 +115,17 @@ class Note:
     @property
     def topic(self) -> str:
         """Frontmatter `topic`, else the folder; "" for a note at the top of the vault."""
-        return _one(self.meta.get("topic")) or self.path.rpartition("/")[0]
+        return _one(self.meta.get("topic"))[:_MOST_NAME] or self.path.rpartition("/")[0]
 
     @property
     def category(self) -> str:
         """Frontmatter `category`, or ""."""
-        return _one(self.meta.get("category"))
+        return _one(self.meta.get("category"))[:_MOST_NAME]
 
     @property
     def kind(self) -> str:
         """Frontmatter `kind`, else `memory` for what Spellbook wrote and `note` for a person's."""
-        return _one(self.meta.get("kind")) or ("memory" if self.declared_id else "note")
+        return _one(self.meta.get("kind"))[:_MOST_NAME] or ("memory" if self.declared_id else "note")
 
     @property
     def keywords(self) -> tuple[str, ...]:
@@ -221,7 +204,7 @@ class Note:
             prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
             prose = unicodedata.normalize("NFC", _without_code_spans(prose)) if "#" in prose else ""
             # A number alone is no tag in Obsidian.
-            yield from (tag.strip("/") for tag in _INLINE_TAG.findall(prose) if re.search(r"[^\d/]", tag))
+            yield from (tag.strip("/") for tag in _INLINE_TAG.findall(prose) if len(tag) <= _MOST_LABEL and re.search(r"[^\d/]", tag))
 
 
 def parse(path: str, data: bytes) -> Note:
@@ -251,6 +234,9 @@ def parse(path: str, data: bytes) -> Note:
     body_at = match.end() if match else int(text.startswith("\ufeff"))
     body_line = line_at(text, body_at)
     found = tuple(blocks(text[body_at:].replace("\0", " ")))
+    if found and found[-1].kind == REST:
+        reason = "more headings, lists or lines than are looked for; from here on it is found as plain text, not by its sections"
+        faults.append(Fault(path, body_line + found[-1].start, reason))
     return Note(path, text, meta, body_at, body_line, found, (*faults, *problems), encoding, editable=not problems)
 
 
@@ -284,20 +270,6 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
     return text, encoding
 
 
-def lines(text: str) -> list[str]:
-    """Split at CRLF, CR and LF only, as Markdown does, keeping the ends; `str.splitlines` cuts at more."""
-    if "\r" in text:
-        return _LINE.findall(text)
-    *found, last = text.split("\n")
-    found = [f"{line}\n" for line in found]
-    return [*found, last] if last else found
-
-
-def height(text: str) -> int:
-    """Return how many lines `lines` makes of a text."""
-    return len(lines(text)) if "\r" in text else text.count("\n") + (not text.endswith("\n") and text != "")
-
-
 def newline(text: str) -> str:
     """Return the line end that `text` uses first, LF if it has none."""
     match = re.search(r"\r\n|\r|\n", text)
@@ -316,92 +288,6 @@ def iso(value: object) -> str | None:
             except ValueError:
                 continue
     return None
-
-
-@cache
-def _markdown() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_block import StateBlock, reference
-
-    from spellbook.prose import prose
-
-    def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-        # A definition whose title never closes takes quadratic time: 40 s a megabyte.
-        state.lineMax, whole = min(state.lineMax, start + _MOST_REFERENCE), state.lineMax
-        try:
-            return reference(state, start, end, silent)
-        finally:
-            state.lineMax = whole
-
-    # Only the blocks matter here, and leaving inline rules out doubles the speed.
-    markdown = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
-    markdown.block.ruler.at("reference", bounded)
-    markdown.block.ruler.before("table", "prose", prose)
-    return markdown
-
-
-@cache
-def _inline() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark").enable("strikethrough")
-
-
-def blocks(body: str) -> Iterator[Block]:
-    """Yield the top-level blocks of Markdown without frontmatter, in order."""
-    # Without its last line end the parser trips over an HTML block in a list in a quote.
-    tokens = _markdown().parse(body if body.endswith("\n") else f"{body}\n")
-    opened: Token | None = None  # the list or quote we are in
-    items: list[int] = []
-    code: list[tuple[int, int]] = []
-    tables: list[tuple[int, int]] = []
-    prose: list[tuple[int, int]] = []
-    for at, token in enumerate(tokens):
-        kind = token.type.removesuffix("_open")
-        if token.map is None:
-            if token.level == 0 and opened and opened.map:
-                start, end = opened.map
-                runs = tuple(dict.fromkeys(prose))  # a table's cells share their line
-                yield Block(opened.type.removesuffix("_open"), start, end, 0, "", tuple(items), tuple(code), tuple(tables), runs)
-                opened, items, code, tables, prose = None, [], [], [], []
-            continue
-        start, end = token.map
-        if token.level == 1 and kind == "list_item":
-            items.append(start)
-        elif token.level and kind in {"fence", "code_block", "html_block"}:
-            code.append((start, end))
-        elif token.level and kind == "table":
-            tables.append((start, end))
-        elif token.level and kind == "inline" and opened:
-            prose.append((start, end))
-        elif token.level == 0 and kind == "heading":
-            source = token if token.nesting == 0 else tokens[at + 1]
-            yield Block(kind, start, end, int(token.tag[1]), heading_text(source.content), prose=((start, end),))
-        elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
-            opened = token
-        elif token.level == 0 and token.meta:
-            yield Block(kind, start, end, **token.meta)
-        elif token.level == 0:
-            yield Block(kind, start, end, prose=((start, end),) if kind in {"paragraph", "table"} else ())
-
-
-def heading_text(source: str) -> str:
-    """Return what a reader sees of a heading: no links, emphasis marks, comments or `{#id}`; at most 200 letters."""
-    text = source[: 3 * _MOST_HEADING]
-    if not re.search(r"[\\`*_\[\]<>&~{]", text):
-        return " ".join(text.split())[:_MOST_HEADING].rstrip()
-    text = re.sub(r"\{/\*.*?\*/\}|\{#[^}]*\}\s*$", "", text, flags=re.S)
-    text = re.sub(r"!?\[\[([^\]|]*\|)?([^\]]*)\]\]", r"\2", text)
-    return " ".join(_seen(_inline().parseInline(text)).split())[:_MOST_HEADING].rstrip()
-
-
-def _seen(tokens: Iterable[Token]) -> str:
-    def one(token: Token) -> str:
-        if token.type == "html_inline" or token.type.endswith("break"):
-            return " " if token.type.endswith("break") or token.content.lower().startswith("<br") else ""
-        return _seen(token.children) if token.children else token.content
-
-    return "".join(map(one, tokens))
 
 
 def code_spans(text: str) -> Iterator[tuple[int, int]]:

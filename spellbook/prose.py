@@ -11,8 +11,10 @@ asks for either; anything else is left to the parser's own rules.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from markdown_it.rules_block import table
@@ -25,7 +27,10 @@ _MOST_DEPTH = 8
 """Lists in lists that are taken at once; the parser itself goes no deeper than twenty levels, two for each list."""
 
 _MOST_CELLS = 50_000
-"""A table may end where more are missing."""
+"""A table of so few cells never ends because too many are missing."""
+
+_MOST_MISSING = table.__globals__.get("MAX_AUTOCOMPLETED_CELLS", math.inf)
+"""Missing cells after which the parser ends a table; early versions add any number."""
 
 _BULLETS = "-*+"
 _BLANK = " \t"
@@ -51,6 +56,8 @@ _Found = tuple[str, int, dict[str, Any]]
 
 def prose(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Parse a block if it is one of the plain ones; say whether it was."""
+    if not silent and len(state.tokens) >= state.env.get("most", math.inf):
+        return _rest(state, start, end)
     if silent or state.sCount[start] - state.blkIndent > _MOST_INDENT:
         return False
     begin = state.bMarks[start] + state.tShift[start]
@@ -65,6 +72,13 @@ def prose(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     state.line = stop
     token = state.push("inline" if state.level else kind, "", 0)
     token.map, token.meta = [start, stop], meta
+    return True
+
+
+def _rest(state: StateBlock, start: int, end: int) -> bool:
+    """Take all that is left as text: there are more blocks than are looked for."""
+    state.env["rest"] = min(state.env["rest"], start)
+    state.line = end
     return True
 
 
@@ -178,7 +192,21 @@ def _table(state: StateBlock, start: int, end: int) -> _Found | None:
             return None
         at += 1
     cells = state.src.count("|", state.bMarks[start], state.eMarks[start]) * (at - start)
-    return ("table", at, {}) if cells < _MOST_CELLS else None
+    return ("table", at if cells < _MOST_CELLS else _last_row(state, start, at), {})
+
+
+def _last_row(state: StateBlock, start: int, end: int) -> int:
+    """The line after a table that may end where more cells are missing than the parser adds."""
+    rows = (state.src[state.bMarks[at] + state.tShift[at] : state.eMarks[at]] for at in (start, *range(start + 2, end)))
+    columns = _cells(next(rows))
+    missing = accumulate(columns - _cells(row) for row in rows)
+    return next((at for at, count in enumerate(missing, start + 2) if count > _MOST_MISSING), end)
+
+
+def _cells(row: str) -> int:
+    """How many cells a row has that begins with a bar."""
+    bare = row.strip()
+    return bare.count("|") - bare.count("\\|") - (bare.endswith("|") and not bare.endswith("\\|"))
 
 
 def _fence(state: StateBlock, start: int, end: int) -> _Found | None:

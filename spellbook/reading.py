@@ -28,6 +28,16 @@ from spellbook.vault import Vault, digest
 
 _log = logging.getLogger(__name__)
 _MARKS = re.compile(r"\W+")
+_MOST_LABELS = 1_000
+"""Labels of one kind that are indexed of a note: every hit in it is shown with them."""
+
+_REPEATED = 200_000
+"""Letters of its labels that the chunks of a note repeat, beside its own length: all of them, but where both are very many."""
+
+_DEEPEST = 20
+"""Levels of a tag by each of which it is found."""
+
+_MOST_KEY = 1_000
 _ASCII_MARKS = bytes(range(128)).translate(None, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 
@@ -69,13 +79,17 @@ def read(vault: Vault, path: str, rules: Rules, known: Known | None = None) -> E
 
 def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> Entry:
     """Return what the catalog keeps of a note. Pure."""
-    title, keywords, tags = note.title, note.keywords, note.tags
-    labels = (
-        _findable(" ".join((title, *note.aliases))),
-        _findable(" ".join((*keywords, *note.entities, *tags))),
-        _findable(" ".join(note.questions)),
-    )
-    rows = tuple(_row(piece, labels, rules.fingerprint) for piece in chunks.cut(note, rules.chunk_tokens))
+    labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
+    faults = [*note.faults, *_left_out(note, labels)]
+    keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
+    title = note.title
+    found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
+    pieces = chunks.cut(note, rules.chunk_tokens)
+    first = tuple(_findable(" ".join(each)) for each in found_by)
+    later = first
+    if sum(len(label) + 1 for each in found_by for label in each) > (room := (_REPEATED + len(note.text)) // len(pieces)):
+        later = tuple(_findable(text) for text in _shortened(found_by, room))
+    rows = tuple(_row(piece, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     columns = {
         "name": links.key(note.path),
         "declared": note.declared_id,
@@ -95,14 +109,14 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         **{name: [columns[name]] for name in ("title", "topic", "category", "kind")},
         "keywords": keywords,
         # Links to a note that was merged into this one lead here.
-        "aliases": (*note.aliases, *(name.rpartition("/")[2] for name in note.merged)),
-        "entities": note.entities,
+        "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged)),
+        "entities": entities,
         "scope": scopes_of(note, rules.scopes),
         # A tag a/b is found by a as well.
-        "tags": ["/".join(tag.split("/")[:depth]) for tag in tags for depth in range(1, tag.count("/") + 2)],
+        "tags": ["/".join(tag.split("/")[:depth]) for tag in tags for depth in range(1, min(tag.count("/"), _DEEPEST) + 2)],
     }
     linked = tuple(LinkRow(links.key(link.target), link.target, link.fragment, link.is_markdown, link.line) for link in links.find(note))
-    return Entry(note.path, stamp, read_ns, sha256, note.faults, columns, frozenset(_fields(named, note.meta)), rows, linked)
+    return Entry(note.path, stamp, read_ns, sha256, tuple(faults), columns, frozenset(_fields(named, note.meta)), rows, linked)
 
 
 def folded(text: str) -> str:
@@ -116,7 +130,34 @@ def folded(text: str) -> str:
     return digest(kept)
 
 
-def _row(piece: chunks.Chunk, labels: tuple[str, str, str], fingerprint: str) -> ChunkRow:
+def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
+    """Yield what of a note is not indexed as it is written, because there is more of it than anybody writes."""
+    for name, values in labels.items():
+        if len(values) > _MOST_LABELS:
+            yield Fault(note.path, 1, f"only the first {_MOST_LABELS:,} of its {len(values):,} {name} are indexed")
+    starts, most = chunks.tops(note), chunks.most_sections(note)
+    if len(starts) > most:
+        line = note.body_line + note.blocks[starts[most]].start
+        yield Fault(
+            note.path,
+            line,
+            f"only its first {most:,} sections are indexed each by itself; the {len(starts) - most:,} from here on, by size",
+        )
+
+
+def _shortened(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
+    """Yield of each column the first labels, as many as there is room for in letters."""
+    for labels in columns:
+        kept = []
+        for label in labels:
+            if room <= 0:
+                break
+            kept.append(label[:room])
+            room -= len(label) + 1
+        yield " ".join(kept)
+
+
+def _row(piece: chunks.Chunk, labels: Sequence[str], fingerprint: str) -> ChunkRow:
     title, keywords, questions = labels
     heading = _findable(" ".join(piece.heading))
     return ChunkRow(
@@ -152,6 +193,8 @@ def _fields(named: Mapping[str, Sequence[object]], meta: Mapping[str, Any]) -> I
 
 
 def _flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    if len(key) > _MOST_KEY:
+        return  # all that is in it would be kept under it
     if isinstance(value, Mapping):
         for name, item in value.items():
             yield from _flat(f"{key}.{fold(name)}", item)

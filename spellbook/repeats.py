@@ -8,7 +8,7 @@ that nothing is missed and memory does not grow with the vault. Only reads.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 2_000
 _MOST_NEAR = 20
+_MOST_DOUBTS = 5
 _LEAST_WORDS = 3
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _WORD = re.compile(r"\w+")
@@ -189,12 +190,15 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
     """
     groups, languages = _Groups(len(pieces)), _Languages(index, pieces)
     doubted: dict[tuple[object, ...], tuple[int, int]] = {}
+    doubts: Counter[int] = Counter()
     spoken: dict[tuple[object, ...], list[int]] = {}
     forms: dict[tuple[str, str], int] = {}
 
     def doubt(i: int, j: int) -> None:
-        # Once for what is said, however many say it.
-        doubted.setdefault((*pieces[i].said, *pieces[j].said), (i, j))
+        # Once for what is said, however many say it; and who contradicts a crowd is shown a few of it.
+        if doubts[j] < _MOST_DOUBTS and (said := (*pieces[i].said, *pieces[j].said)) not in doubted:
+            doubted[said] = (i, j)
+            doubts[j] += 1
 
     for i, piece in enumerate(pieces):
         first = spoken.setdefault(piece.said, [])  # one of each language
@@ -267,6 +271,7 @@ def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> I
     starts = range(0, len(keys), _BLOCK)
     for top in starts:
         upper = block(top)
+        given = np.zeros(len(upper), dtype=int)  # pairs of each row so far
         for left in range(top, len(keys), _BLOCK):
             cosines = upper @ (upper if left == top else block(left)).T
             near = cosines >= least
@@ -275,7 +280,8 @@ def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> I
             rows, columns = np.nonzero(near[touched])
             rows = touched[rows]
             # In a crowd where all are alike, a few links a row hold it together.
-            few = np.arange(len(rows)) - np.searchsorted(rows, rows) < _MOST_NEAR
+            few = np.arange(len(rows)) - np.searchsorted(rows, rows) + given[rows] < _MOST_NEAR
+            given += np.bincount(rows, minlength=len(upper))
             rows, columns = rows[few], columns[few]
             for i, j, cosine in zip(rows.tolist(), columns.tolist(), cosines[rows, columns].tolist(), strict=True):
                 yield at[keys[top + i]], at[keys[left + j]], score(cosine, scale)

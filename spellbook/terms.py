@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 from operator import add
 
@@ -75,6 +76,9 @@ _ASCII = bytes(range(128))
 _OF_WORDS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _MOST_SCRIPTS = 20_000
 _MOST_PAIRED = 16_384
+_SHORT, _MOST_SHORT = 16, 4_096
+"""Letters of a text whose weight is remembered, and how many: a text of short lines has the same ones again and again."""
+
 _MOST_TERMS = 64
 _MOST_LETTERS = 64
 
@@ -189,12 +193,19 @@ def token_weight(text: str) -> float:
     where 90 % fall within 8 % of the tokeniser. Needs no model, so that chunks
     do not depend on one.
     """
+    return _met_weight(text) if len(text) <= _SHORT else _weight(text)
+
+
+def _weight(text: str) -> float:
     data = text.encode("utf-8", "surrogatepass")
     marks = data.translate(None, _PLAIN)  # punctuation, digits, everything beyond ASCII
     beyond = marks.translate(None, _ASCII)
     digits = len(marks) - len(marks.translate(None, _DIGITS))
     letters = len(data.translate(None, _WHITE)) - len(marks)
     return 0.27 * letters + 0.55 * digits + 0.95 * (len(marks) - digits - len(beyond)) + 0.22 * len(beyond)
+
+
+_met_weight = lru_cache(maxsize=_MOST_SHORT)(_weight)
 
 
 def _in_runs(text: str, change: Callable[[str], str]) -> str:

@@ -12,15 +12,16 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal
 
 from spellbook.differences import contradiction
-from spellbook.errors import Conflict
+from spellbook.errors import Conflict, InvalidInput
 from spellbook.filters import fold, instant
+from spellbook.links import replaced
 from spellbook.notes import MERGED, Block, Note, lines, newline, parse
 from spellbook.pieces import sentences
 
@@ -32,9 +33,19 @@ _Path = tuple[str, ...]
 _LISTS = {"keywords": r",", "questions": r"\n", "tags": r"[,\s]+", "aliases": r","}
 _OWN = {*_LISTS, "entities", "importance", "id", "created", "updated", "modified", "title", MERGED}
 _MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_NEXT_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)")
 _EDGES = " .。!?！？"
 _ENDED = re.compile(r"[.!?…。！？:;][\"'”’»)\]*_]*$")
 _MOST_LETTERS = 5_000
+_MOST_UNITS = 10_000
+"""Sentences, items and blocks of a note that is merged; a megabyte of prose has as many."""
+
+_COMMON = 200
+"""Units with a word that tells none of them from the others."""
+
+_MOST_ALIKE = 20
+"""Units that are compared with one, those with most of its words."""
+
 _LEAST_ALIKE = 0.5
 
 
@@ -66,15 +77,18 @@ class _Unit:
     kind: Literal["sentence", "item", "block"]
     block: int
     section: _Path
+    said: str = field(init=False)
+    """What it says, however its lines are broken and whatever ends it; code says what it says to the letter."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "said", self._plain())
 
     @property
     def bare(self) -> str:
         """Its text without the mark of an item."""
         return _MARKER.sub("", self.text, count=1) if self.kind == "item" else self.text
 
-    @property
-    def said(self) -> str:
-        """What it says, however its lines are broken and whatever ends it; code says what it says to the letter."""
+    def _plain(self) -> str:
         text = unicodedata.normalize("NFC", self.bare)
         if self.kind == "block":
             return "\n".join(line.rstrip() for line in lines(text))
@@ -98,6 +112,10 @@ class _Draft:
         self._note = note
         self._page = page
         self._newline = newline(note.text)
+        self._final = {unit.block: unit.start for unit in page.units}  # where the last unit of each block begins
+        self._ends: dict[_Path, int] = {}  # the last block of each section and all below it
+        for path, last in page.last.items():
+            self._ends |= {above: max(last, self._ends.get(above, 0)) for above in _above(path)}
         self._instead: dict[tuple[int, int], str] = {}
         self._behind: dict[int, list[str]] = defaultdict(list)
         self._blocks: dict[int, list[tuple[_Unit, str]]] = defaultdict(list)
@@ -128,7 +146,7 @@ class _Draft:
     def _flows(self, unit: _Unit, anchor: _Unit) -> bool:
         """Whether a sentence put behind the anchor stays a sentence, and so do those around it."""
         before = self._behind[anchor.end][-1] if self._behind[anchor.end] else anchor.text
-        is_last = all(each.block != anchor.block or each.start <= anchor.start for each in self._page.units)
+        is_last = self._final[anchor.block] <= anchor.start
         return bool(_ENDED.search(before)) and (is_last or bool(_ENDED.search(unit.text)))
 
     def text(self, other: _Page) -> str:
@@ -147,10 +165,8 @@ class _Draft:
         for block, texts in parts.items():
             at = self._page.ends[block]
             put[at] = put.get(at, "") + "".join(gap + text for text in texts) + self._blank_at(at)
-        text = self._note.text
         edits = [(at, at, new) for at, new in put.items()] + [(*span, new) for span, new in self._instead.items()]
-        for start, end, new in sorted(edits, reverse=True):
-            text = text[:start] + new + text[end:]
+        text = replaced(self._note.text, sorted(edits))
         if above:
             body = text[self._note.body_at :]
             at = len(text) - len(body.lstrip("\r\n"))
@@ -159,20 +175,20 @@ class _Draft:
 
     def _needed(self, other: _Page) -> Iterator[_Path]:
         """Yield the headings that only the other note has and that head something new, or nothing at all, in order."""
-        full = {unit.section for unit in other.units}
+        filled = {unit.section for unit in other.units}.intersection(other.headings)
+        full, new = (
+            {above for each in those for above in _above(each)} for those in (filled, self._sections.keys() & other.headings.keys())
+        )
+        below = Counter(above for each in other.headings for above in _above(each))
         for path in other.headings:
-            below = [each for each in other.headings if each[: len(path)] == path]
-            is_empty = not any(each in full for each in below) and len(below) == 1
-            if path not in self._page.headings and (is_empty or any(each in self._sections for each in below)):
+            is_empty = path not in full and below[path] == 1
+            if path not in self._page.headings and (is_empty or path in new):
                 yield path
 
     def _parent(self, path: _Path) -> int:
         """Return the last block of the nearest section that `path` lies in, with all below it."""
-        for depth in range(len(path) - 1, 0, -1):
-            blocks = [last for each, last in self._page.last.items() if each[:depth] == path[:depth]]
-            if blocks:
-                return max(blocks)
-        return len(self._page.ends) - 1
+        found = (self._ends[above] for above in reversed(_above(path)[:-1]) if above in self._ends)
+        return next(found, len(self._page.ends) - 1)
 
     def _joined(self, added: Sequence[tuple[_Unit, str]]) -> str:
         """Return units as blocks, those of one block of the other note as one."""
@@ -192,7 +208,7 @@ class _Draft:
 
     def _blank_at(self, at: int) -> str:
         """What must follow a block that is put in at `at`, so that it does not run into the next."""
-        rest = re.match(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)", self._note.text[at:])
+        rest = _NEXT_LINE.match(self._note.text, at)
         return self._newline if rest and rest[1].strip() else ""
 
 
@@ -200,9 +216,16 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
     """
     Return the first note's text with what only the other says, each sentence in its place.
 
-    Raises Conflict if the two cannot be joined so that both still read as they did.
+    Raises InvalidInput for a note that is too long, Conflict if the two cannot be joined so that both still read as they did.
     """
     here, there = _page(first), _page(other)
+    for note, page in ((first, here), (other, there)):
+        if len(page.units) > _MOST_UNITS:
+            raise InvalidInput(
+                f"{note.path} has {len(page.units):,} sentences and items, and notes are merged up to {_MOST_UNITS:,}.",
+                "Divide it, or put the two together by hand; nothing was changed.",
+            )
+    alike = _Alike(here.units)
     known = {unit.said: unit for unit in reversed(here.units)}
     draft = _Draft(first, here)
     added: list[str] = []
@@ -224,7 +247,7 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
             continue
         if unit.said in given:
             continue  # said twice in the other note, once is enough
-        contrary, parts = _contrary(here.units, unit)
+        contrary, parts = alike.contrary(unit)
         if contrary is not None:
             changed.append(Changed(contrary.bare, unit.bare, parts))
             anchor, is_near = contrary, True
@@ -252,18 +275,36 @@ def _check(first: Note, text: str, wanted: set[str]) -> None:
         )
 
 
-def _contrary(units: Sequence[_Unit], unit: _Unit) -> tuple[_Unit | None, tuple[tuple[str, str], ...]]:
-    """Return the unit that `unit` contradicts, and in what, the one that it differs from least; None if there is none."""
-    words = set(unit.said.split())
-    best: tuple[_Unit | None, tuple[tuple[str, str], ...]] = (None, ())
-    for each in units if len(unit.text) <= _MOST_LETTERS else ():
-        others = set(each.said.split())
-        if len(each.text) > _MOST_LETTERS or len(words & others) < _LEAST_ALIKE * min(len(words), len(others)):
-            continue
-        parts = contradiction(each.bare, unit.bare)
-        if parts and (best[0] is None or len(parts) < len(best[1])):
-            best = each, parts
-    return best
+class _Alike:
+    """The units of a note, found by their words."""
+
+    def __init__(self, units: Iterable[_Unit]) -> None:
+        self._units = [unit for unit in units if len(unit.text) <= _MOST_LETTERS]
+        self._words = [set(unit.said.split()) for unit in self._units]
+        self._holding: dict[str, list[int]] = defaultdict(list)
+        for number, words in enumerate(self._words):
+            for word in words:
+                self._holding[word].append(number)
+
+    def contrary(self, unit: _Unit) -> tuple[_Unit | None, tuple[tuple[str, str], ...]]:
+        """Return the unit that `unit` contradicts, and in what, the one that it differs from least; None if there is none."""
+        best: tuple[_Unit | None, tuple[tuple[str, str], ...]] = (None, ())
+        words = set(unit.said.split()) if len(unit.text) <= _MOST_LETTERS else set()
+        holders = (self._holding.get(word, ()) for word in words)
+        shared = Counter(number for held in holders if len(held) <= _COMMON for number in held)
+        for number in sorted(number for number, _ in shared.most_common(_MOST_ALIKE)):
+            each, others = self._units[number], self._words[number]
+            if len(words & others) < _LEAST_ALIKE * min(len(words), len(others)):
+                continue
+            parts = contradiction(each.bare, unit.bare)
+            if parts and (best[0] is None or len(parts) < len(best[1])):
+                best = each, parts
+        return best
+
+
+def _above(path: _Path) -> list[_Path]:
+    """The sections that a section lies in, and itself."""
+    return [path[:depth] for depth in range(1, len(path) + 1)]
 
 
 def _page(note: Note) -> _Page:

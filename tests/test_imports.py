@@ -16,6 +16,7 @@ FLOORS = (
     {"disk"},
     {"config", "seal"},
     {"frontmatter", "names", "prose", "settings", "text", "quoting", "credentials"},
+    {"markdown"},
     {
         "notes",
         "chunks",

@@ -35,6 +35,9 @@ from spellbook.filters import Condition, Unmatched, day_of, instant, path_glob
 
 FILE = "catalog.db"
 
+_LONG = 20_000
+"""Letters of a note's labels that are read with each of its chunks."""
+
 _READ = 2_000
 """Lists and mappings kept as they were read: the chunks of a note share theirs, and the same notes are asked for again."""
 
@@ -296,16 +299,24 @@ class Catalog:
 
     def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[Found]:
         """Return chunks. With CROSS in `tables` SQLite begins with them, not with the notes that meet a condition: these may be many."""
+        labels = ", ".join(f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in ("keywords", "tags", "meta"))
         rows = self._rows(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category, importance,
-                   created, updated, mtime_ns, ordinal, keywords, tags, meta, lead, tail
+                   created, updated, mtime_ns, ordinal, {labels}, lead, tail
             FROM {tables} USING (note) WHERE {where}
             """,
             values,
         )
         rows.sort(key=_in_vault)  # SQLite would take the texts along
-        return [Found._make((*row[:16], _list(row[16]), _list(row[17]), _mapping(row[18]), *row[19:])) for row in rows]
+        # What is long comes once for each note and not for each of its chunks.
+        long = {row[2] for row in rows if None in row[16:19]}
+        rest = {path: self._rows("SELECT keywords, tags, meta FROM notes WHERE path = ?", (path,)) for path in long}
+        found = []
+        for row in rows:
+            keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
+            found.append(Found._make((*row[:16], _list(keywords), _list(tags), _mapping(meta), *row[19:])))
+        return found
 
 
 _in_vault = itemgetter(2, 15)  # path, ordinal
