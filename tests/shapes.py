@@ -221,7 +221,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "definition of blanks": _repeated(" ", "[a]:", "<"),
     "comments in links": _repeated("[<!-- "),
     "aliases in the header": lambda size: f"---\na: &x {'x' * (size * 2 // 3)}\nb: [{'*x, ' * (size // 12)}*x]\n---\nText.\n",
-    "long keys": lambda size: f"---\n{'k' * (size // 2)}:\n" + "".join(f"  a{i}: {i}\n" for i in range(size // 40)) + "---\nText.\n",
-    "links in the header": _repeated("[[a#b", "---\nsummary: ", "\n---\nText.\n"),
+    "long keys": lambda size: f"---\n? {'k' * (size // 2)}\n:\n" + "".join(f"  a{i}: {i}\n" for i in range(size // 40)) + "---\nText.\n",
+    "links in the header": _repeated("[[a#b", "---\nsummary: '", "'\n---\nText.\n"),
     "form feeds": _repeated("a\f\v\x1c\u2028"),
 }

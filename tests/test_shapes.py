@@ -49,7 +49,7 @@ def test_any_shape_is_read_whole_and_in_proportion() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["headings with tags", "headings with nested tags", "sections and labels", "header title", "equal headings"]
+    "name", ["headings with tags", "headings with nested tags", "sections and labels", "header title", "equal headings", "long keys"]
 )
 def test_labels_of_a_note_are_not_repeated_for_each_of_very_many_chunks(name: str) -> None:
     """A hundred kilobytes of headings with a tag each took a hundred megabytes."""
@@ -107,13 +107,10 @@ def grows_with_its_square(action: Callable[[str], object], shape: Callable[[int]
         pytest.param("open fragments", 8_000, id="wikilinks that nobody closes"),
         pytest.param("open aliases", 8_000, id="those with another text"),
         pytest.param("comments in links", 20_000, id="comments that nobody closes"),
-        pytest.param("definition of blanks", 4_000, id="blanks in a definition"),
         pytest.param("one long tag", 20_000, id="a tag with many levels"),
         pytest.param("links in the header", 8_000, id="wikilinks in frontmatter that nobody closes"),
-        pytest.param("header title", 20_000, id="a long title"),
-        pytest.param("long turns", 60_000, id="a conversation of few turns"),
+        pytest.param("header title", 10_000, id="a long title"),
         pytest.param("aliases in the header", 12_000, id="a value that is repeated by aliases"),
-        pytest.param("long keys", 12_000, id="many values under a long key"),
     ],
 )
 def test_reading_does_not_take_the_square(name: str, small: int) -> None:
@@ -123,7 +120,7 @@ def test_reading_does_not_take_the_square(name: str, small: int) -> None:
 
 def test_a_table_of_any_length_is_one_token() -> None:
     """The parser's own rule makes twenty of each row, which took a minute for 150,000."""
-    tokens = markdown._markdown().parse(SHAPES["table"](1_000_000))
+    tokens = markdown._markdown().parse(SHAPES["table"](2_000_000))
     assert [token.type for token in tokens] == ["table"]
 
 

@@ -25,13 +25,21 @@ class Counted:
         return dict(self._database.rows(sql, (json.dumps(chunks), tokeniser)))
 
     def missing(self, keys: Sequence[str], tokeniser: str, most: int) -> list[tuple[int, str, str, str, str]]:
-        """Return chunk, key, text, lead and tail of at most so many, not counted by `tokeniser` yet, of the notes that have `keys`."""
+        """
+        Return chunk, key, text, lead and tail of at most so many, not counted by `tokeniser` yet, of the notes that have `keys`.
+
+        Of a long note only those around the chunks with `keys`, else each batch of it would look at all of it.
+        """
         return self._database.rows(
             """
-            SELECT chunk, key, text, lead, tail FROM chunks LEFT JOIN counted USING (chunk)
-            WHERE note IN (SELECT note FROM chunks WHERE key IN (SELECT value FROM json_each(?))) AND tokeniser IS NOT ? LIMIT ?
+            SELECT chunk, key, text, lead, tail
+            FROM (
+                SELECT note, min(ordinal) - :most AS low, max(ordinal) + :most AS high
+                FROM chunks WHERE key IN (SELECT value FROM json_each(:keys)) GROUP BY note
+            ) CROSS JOIN chunks USING (note) LEFT JOIN counted USING (chunk)
+            WHERE ordinal BETWEEN low AND high AND tokeniser IS NOT :tokeniser LIMIT :most
             """,
-            (json.dumps(keys), tokeniser, most),
+            {"keys": json.dumps(keys), "tokeniser": tokeniser, "most": most},
         )
 
     def add(self, rows: Sequence[tuple[int, str, int]], tokeniser: str) -> None:

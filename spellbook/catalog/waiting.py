@@ -25,12 +25,13 @@ class Waiting:
         That is what a search has found by words, the last one's first; then what was edited last, where a note that nine links
         lead to counts as ten times as young.
         """
-        # CROSS: else SQLite, which knows no sizes, begins with all chunks.
+        # CROSS: else SQLite, which knows no sizes, begins with all chunks. Links are counted once for each note.
         rows = self._database.rows(
             """
-            SELECT key FROM pending CROSS JOIN chunks USING (key) CROSS JOIN notes USING (note) GROUP BY key
-            ORDER BY asked DESC,
-                     min((:now - mtime_ns / 1e9) / (1 + (SELECT count(*) FROM links WHERE links.name = notes.name))), min(chunk)
+            SELECT key FROM pending CROSS JOIN chunks USING (key) CROSS JOIN (
+                SELECT note, (:now - mtime_ns / 1e9) / (1 + (SELECT count(*) FROM links WHERE links.name = notes.name)) AS age
+                FROM notes WHERE note IN (SELECT note FROM pending CROSS JOIN chunks USING (key)) GROUP BY note
+            ) USING (note) GROUP BY key ORDER BY asked DESC, min(age), min(chunk)
             """,
             {"now": time.time()},
         )
