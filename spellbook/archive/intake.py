@@ -199,7 +199,7 @@ def _alone(state: Path) -> AbstractContextManager[None]:
 
 
 def _check_place(vault: Vault, place: Path) -> None:
-    if not place.exists():
+    if not os.path.exists(place):
         raise InvalidInput(f"{place}: there is no such file or folder.", "Name an export, a folder or a zip of notes.")
     real = place.resolve()
     if place.is_dir() and (real.is_relative_to(vault.root) or vault.root.is_relative_to(real)):

@@ -87,7 +87,7 @@ def _within(folder: Path, named: str) -> Path:
     """Return the file of the folder that is meant, by its name or its path. Raises InvalidInput for any other."""
     name = os.path.basename(named)
     place = folder / name
-    if named not in {name, str(place)} or not place.is_file() or place.is_symlink():
+    if named not in {name, str(place)} or not os.path.isfile(place) or os.path.islink(place):  # which take any name
         raise InvalidInput(
             f"{named[:200]!r} is not one of the files in {folder}.",
             "Name one that export wrote. Anything else a person imports with `spellbook import FILE`.",

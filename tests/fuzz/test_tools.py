@@ -107,3 +107,24 @@ def test_any_arguments_on_stdio(tmp_path: Path) -> None:
     assert not server.said, server.said
     assert server.close() == 0
     assert "Traceback" not in "".join(server.errors), "".join(server.errors)[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        pytest.param("import", {"file_path": '"' + "[" * 500, "dry_run": True}, id="a file's name too long for a disk"),
+        pytest.param("move", {"old": "b.md", "new": "[" * 500}, id="a note's name too long for a disk"),
+        pytest.param("scribe_chunk", {"chunk": "\ud800"}, id="half a character"),
+    ],
+)
+def test_calls_that_once_had_no_proper_answer(tmp_path: Path, tool: str, given: dict[str, Any]) -> None:
+    """What the machines found: each gets an error with its code."""
+
+    async def main() -> None:
+        with books.open(vault_at(tmp_path), embedder="hash", state=tmp_path / "state") as book:
+            async with Client(build(book, tuple(TOOLSETS), live=False)) as client:
+                result = await client.call_tool(tool, given)
+                assert result.is_error
+                well(tool, given, False, str(result.content[0].text))
+
+    anyio.run(main)
