@@ -21,7 +21,7 @@ from spellbook.dialogue import Turn, date_of, turns
 from spellbook.links import without_folders
 from spellbook.markdown import REST
 from spellbook.notes import Block, Note, height, lines
-from spellbook.pieces import BLOCK, ITEM, NEVER, SECTION, SENTENCE, WORD, Frame, Piece, beginning, ending, line_costs, prose
+from spellbook.pieces import BLOCK, ITEM, LINE, NEVER, SECTION, SENTENCE, WORD, Frame, Piece, beginning, ending, line_costs, prose
 from spellbook.terms import token_weight
 
 # What stands before the text in `embedded` is bounded, so that text of 256 tokens is never pushed out of the model's 512.
@@ -321,8 +321,14 @@ class _Page:
         weight = token_weight(self.text[start:end])
         if weight <= self.most:
             yield Piece(start, end, weight, cost)
-        elif block is None or block.kind in {"paragraph", "heading", REST}:
+        elif block is None or block.kind in {"paragraph", "heading"}:
             yield from prose(self.text, start, end, self.most, cost)
+        elif block.kind == REST:
+            # Several lines at a time: there are very many, and no letter weighs more than a token.
+            for line in range(a + 1, b + 1):
+                if line == b or self.offsets[line + 1] - start > self.most:
+                    yield from prose(self.text, start, self.offsets[line], self.most, cost)
+                    start, cost = self.offsets[line], LINE
         else:
             prices, frames = self._priced(block, a, b)
             bounds = [a, *(item for item in block.items[1:] if item < b), b] if len(block.items) > 1 else [a, b]

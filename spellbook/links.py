@@ -297,6 +297,7 @@ class Files:
     def __init__(self, paths: Iterable[str], aliases: Mapping[str, str] | None = None) -> None:
         self._by_name: dict[str, list[tuple[str, str]]] = {}
         self._aliases = aliases or {}
+        self._followed: dict[tuple[str, str, bool], Reached | None] = {}  # a note links to the same files again and again
         for path in sorted(paths, key=lambda path: (len(path), path)):
             folded = _folded(path)
             self._by_name.setdefault(_bare(folded.rpartition("/")[2]), []).append((folded, path))
@@ -310,10 +311,15 @@ class Files:
         or whose path ends so: one in the note's own folder or below, else the
         shortest path. At last, aliases.
         """
+        link = (source.rpartition("/")[0], target, is_markdown)
+        if link not in self._followed:
+            self._followed[link] = self._reached(*link)
+        return self._followed[link]
+
+    def _reached(self, folder: str, target: str, is_markdown: bool) -> Reached | None:
         wanted = _folded(target)
         if wanted.startswith("/"):
             return self._exact(target.lstrip("/"), By.ROOT)
-        folder = source.rpartition("/")[0]
         if is_markdown or wanted.startswith(("./", "../")):
             reached = self._exact(posixpath.normpath(posixpath.join(folder, target)), By.RELATIVE)
             if reached or wanted.startswith(("./", "../")):

@@ -14,6 +14,7 @@ from spellbook.index import Index
 from spellbook.links import Files, key
 
 _MOST_LABELS = 3
+_MOST_LINES = 100
 _COMMON = 0.2
 """A label that so many of all notes have, or more, says nothing about two of them; of few notes, none is common."""
 _FEW = 20
@@ -32,7 +33,7 @@ class Leading:
 
 @dataclass(frozen=True, slots=True)
 class Backlink:
-    """A note that links to another one, and the lines on which it does."""
+    """A note that links to another one, and the first lines on which it does."""
 
     path: str
     id: str
@@ -82,11 +83,13 @@ def links(index: Index, path: str) -> tuple[Leading, ...]:
 def backlinks(index: Index, paths: Collection[str]) -> tuple[Backlink, ...]:
     """Return the notes, other than these, that link to one of the notes at `paths`, as far as they are visible."""
     lines: dict[str, list[int]] = defaultdict(list)
-    for linked, _ in _leading_to(index, paths):
+    for linked, _ in _leading_to(index, paths, lines=True):
         if linked.source not in paths:
             lines[linked.source].append(linked.link.line)
     titles = _visible(index, index.catalog.links.titles(lines))
-    return tuple(Backlink(path, *titles[path], tuple(dict.fromkeys(found))) for path, found in sorted(lines.items()) if path in titles)
+    return tuple(
+        Backlink(path, *titles[path], tuple(dict.fromkeys(found))[:_MOST_LINES]) for path, found in sorted(lines.items()) if path in titles
+    )
 
 
 def counts(index: Index, paths: Collection[str]) -> Counter[str]:
@@ -135,13 +138,13 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
     return tuple(Related(other, *titles[other], tuple(reasons[other])) for other in best)
 
 
-def _leading_to(index: Index, paths: Collection[str]) -> list[tuple[Linked, str]]:
-    """The links that lead to one of `paths`, with the path."""
+def _leading_to(index: Index, paths: Collection[str], *, lines: bool = False) -> list[tuple[Linked, str]]:
+    """The links that lead to one of `paths`, with the path; each once, unless their `lines` are asked for."""
     wanted = set(paths)
     if not wanted:
         return []
     names = {*map(key, paths), *index.catalog.links.aliases_of(paths)}
-    found = index.catalog.links.to(names)
+    found = index.catalog.links.to(names) if lines else index.catalog.links.once_to(names)
     files = _files(index, names if found else ())
     reached = ((linked, files.follow(linked.source, linked.link.target, linked.link.is_markdown)) for linked in found)
     return [(linked, each.path) for linked, each in reached if each and each.path in wanted]

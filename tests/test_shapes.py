@@ -18,6 +18,7 @@ from spellbook.differences import changed_spans, unified
 from spellbook.errors import InvalidInput
 from spellbook.notes import Note, Stamp, parse
 from tests.shapes import SHAPES
+from tests.test_growth import steps
 
 RULES = reading.Rules(256, {}, "fingerprint")
 
@@ -271,6 +272,18 @@ def test_long_frontmatter_is_read_once_for_a_note(book: Spellbook, vault, write_
         tracemalloc.stop()
     assert {len(chunk.meta["summary"]) for chunk in found} == {199_999}
     assert len(found) == 200
+
+
+def test_what_a_note_links_to_very_often_is_counted_once_for_it(book: Spellbook, vault, write_note) -> None:
+    """The order of embedding asks how often a note is linked to: for each note, and not for each of its chunks."""
+    taken = []
+    for parts in (50, 400):
+        write_note("note.md", "".join(f"## Part {i}\n\n{'See [[note]] again. ' * 20}{i}\n\n" for i in range(parts)))
+        book.reindex(words_only=True)
+        waiting = book.index.catalog.waiting
+        taken.append(steps(book, waiting.in_order))
+        assert len(waiting.in_order()) == parts
+    assert taken[1] < 12 * taken[0]
 
 
 def test_a_value_that_aliases_would_make_huge_is_refused() -> None:

@@ -91,6 +91,17 @@ class Links:
         """Return the links whose name is one of `names`, by the paths of their notes."""
         return self._linked("links.name IN (SELECT value FROM json_each(:value))", json.dumps(list(names)))
 
+    def once_to(self, names: Iterable[str]) -> list[Linked]:
+        """Return what `to` does, each target of a note once, without its lines and fragments."""
+        rows = self._database.rows(
+            """
+            SELECT DISTINCT path, links.name, target, markdown FROM links JOIN notes USING (note)
+            WHERE links.name IN (SELECT value FROM json_each(?)) ORDER BY path
+            """,
+            (json.dumps(list(names)),),
+        )
+        return [Linked(path, LinkRow(name, target, "", bool(markdown), 0)) for path, name, target, markdown in rows]
+
     def all(self) -> list[Linked]:
         """Return every link."""
         return self._linked("1", None)
