@@ -272,3 +272,5 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
         done = subprocess.run([*command, "\n".join(lines)], env=environment, cwd=home, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         assert done.stdout
+        refused = re.findall(r'\|\| echo "([^"$]+)', text)  # what is said to fail must have failed
+        assert all(done.stdout.count(said) == refused.count(said) for said in refused), done.stdout
