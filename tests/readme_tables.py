@@ -1,11 +1,12 @@
 """
-The README's tables of MCP tools and of commands, drawn from the code.
+The tables of docs/reference.md that are drawn from the code: MCP tools, commands, verbs in Python, error codes.
 
-    python -m tests.readme_tables      rewrites README.md between its markers
+    python -m tests.readme_tables      rewrites docs/reference.md between its markers
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 import tempfile
 from collections.abc import Iterable
@@ -14,12 +15,17 @@ from pathlib import Path
 import anyio
 import click
 
+from spellbook import SpellbookError
 from spellbook import book as books
 from spellbook.cli import main as cli
 from spellbook.tools import TOOLSETS, build
 
-README = Path(__file__).parent.parent / "README.md"
-KOREAN = README.with_name("README.ko.md")
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+KOREAN = ROOT / "README.ko.md"
+REFERENCE = ROOT / "docs" / "reference.md"
+PAGES = (README, *sorted((ROOT / "docs").glob("*.md")))
+"""All pages in English, README.md first."""
 
 
 def tables() -> dict[str, str]:
@@ -27,16 +33,18 @@ def tables() -> dict[str, str]:
     return {
         "tools": _table(("Tool", "What it does", "Toolset"), _tools()),
         "commands": _table(("Command", "What it does"), _commands()),
+        "python": _table(("Verb", "What it does"), _verbs()),
+        "errors": _table(("Code", "What it means"), _errors(SpellbookError)),
     }
 
 
 def filled(text: str) -> str:
-    """Return the README with its tables as the code is now. Raises ValueError if a marker is missing."""
+    """Return a page with its tables as the code is now. Raises ValueError if a marker is missing."""
     for name, table in tables().items():
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.S)
         text, count = marked.subn(lambda found, table=table: f"{found[1]}{table}\n{found[2]}", text)
         if count != 1:
-            raise ValueError(f"README.md has <!-- {name} -->…<!-- /{name} --> {count} times, not once.")
+            raise ValueError(f"{REFERENCE.name} has <!-- {name} -->…<!-- /{name} --> {count} times, not once.")
     return text
 
 
@@ -54,6 +62,19 @@ def _commands() -> Iterable[tuple[str, ...]]:
         yield " ".join(["spellbook", name, *usage]), _first_sentence(command.help or "")
 
 
+def _verbs() -> Iterable[tuple[str, ...]]:
+    for name, verb in vars(books.Spellbook).items():
+        if not name.startswith("_") and inspect.isfunction(verb):
+            yield name, _first_sentence(inspect.getdoc(verb) or "")
+
+
+def _errors(error: type[SpellbookError]) -> Iterable[tuple[str, ...]]:
+    for each in error.__subclasses__():
+        if each.code != error.code:  # what has its parent's code is told by it
+            yield each.code, _first_sentence(inspect.getdoc(each) or "")
+        yield from _errors(each)
+
+
 def _first_sentence(text: str) -> str:
     found = re.match(r".+?\.(?=\s|$)", " ".join(text.split()))
     return found[0] if found else text
@@ -66,4 +87,4 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(filled(README.read_text("utf-8")), "utf-8")
+    REFERENCE.write_text(filled(REFERENCE.read_text("utf-8")), "utf-8")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from spellbook.errors import InvalidInput
 from spellbook.golden import Golden, parse
-from tests.readme_tables import README
 
 
 def test_queries_are_read() -> None:
@@ -28,12 +25,6 @@ def test_queries_are_read() -> None:
         Golden("how do we rotate keys", 4, ("ops/keys", "decision/infra"), "memorize", {"category": ["decision", "project"], "importance": "0.5"}),
         Golden("bread", 9),
     )  # fmt: skip
-
-
-def test_the_example_in_the_readme_is_one() -> None:
-    """What the README shows can be put into the file as it stands."""
-    [example] = re.findall(r"^```yaml\n(- query:.*?)^```$", README.read_text("utf-8"), re.S | re.M)
-    assert [query.mode for query in parse(example)] == ["search", "memorize", "search"]
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "[]"])
