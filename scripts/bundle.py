@@ -28,7 +28,7 @@ import anyio
 
 from spellbook import __version__
 from spellbook import book as books
-from spellbook.tools import build
+from spellbook.server.app import build
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "spellbook", "vault")

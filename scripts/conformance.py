@@ -29,7 +29,7 @@ from pathlib import Path
 import platformdirs
 
 import spellbook
-from spellbook.tools import TOOLSETS, build
+from spellbook.server.app import TOOLSETS, build
 
 PACKAGES = ("@modelcontextprotocol/inspector@2.12.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 NODE = 22

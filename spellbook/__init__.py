@@ -11,6 +11,8 @@ Spellbook: a memory for people and their AI agents, in Markdown files they own.
 
 from __future__ import annotations
 
+from spellbook._version import __version__
+
 TYPE_CHECKING = False  # as typing has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from spellbook.book import Spellbook, open
     from spellbook.errors import SpellbookError
 
-__version__ = "0.1.0"
 __all__ = ["Spellbook", "SpellbookError", "__version__", "open"]
 
 

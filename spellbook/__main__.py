@@ -117,9 +117,9 @@ def _nothing_to_do(arguments: list[str]) -> bool:
         del asked[at : at + 2]
     if asked[:1] != ["reindex"] or asked[1:] not in ([], ["--quiet"], ["--json"]):
         return False
-    from spellbook import seal
+    from spellbook import uptodate
 
-    said = seal.said(vault, as_json="--json" in asked)
+    said = uptodate.said(vault, as_json="--json" in asked)
     if said and "--quiet" not in asked:
         print(said, flush=True)
     return bool(said)

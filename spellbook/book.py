@@ -15,38 +15,41 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from spellbook import config, health, presence, sync
-from spellbook.catalog.schema import Found, Topic
-from spellbook.catalog.sessions import Session
+from spellbook import config
 from spellbook.config import Config
-from spellbook.database import Damaged
 from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound, SpellbookError, StorageError, VaultNotFound
-from spellbook.filters import Filter, conditions
-from spellbook.index import Index
-from spellbook.meter import Meter
-from spellbook.models import Embedder
-from spellbook.sync import Progress, Report
-from spellbook.text import door
-from spellbook.vault import UNDER_WAY
+from spellbook.index import sync
+from spellbook.index.catalog.schema import Found, Topic
+from spellbook.index.catalog.sessions import Session
+from spellbook.index.filters import Filter, conditions
+from spellbook.index.metrics import Meter
+from spellbook.index.opened import Index
+from spellbook.index.sync import Progress, Report
+from spellbook.maintenance import doctor
+from spellbook.models.base import Embedder
+from spellbook.system import processes
+from spellbook.system.sqlite import Damaged
+from spellbook.text.unicode import door
+from spellbook.vault.vault import UNDER_WAY
 
 if TYPE_CHECKING:
-    from spellbook import memory, write
     from spellbook.archive.export import Exported
-    from spellbook.archive.intake import Imported
+    from spellbook.archive.importer import Imported
     from spellbook.archive.restore import Restored as RestoredSnapshot
     from spellbook.archive.snapshots import Snapshots
-    from spellbook.broken import Offer
-    from spellbook.check import Checked
-    from spellbook.contents import About, Category
-    from spellbook.journal import Entry
-    from spellbook.merge import Keep, Merged
-    from spellbook.migrate import Estimate, Migrated
-    from spellbook.moves import Moved
-    from spellbook.neighbours import Around, Backlink
-    from spellbook.scribe import Scribed
-    from spellbook.search import Answer, Searcher, State
-    from spellbook.undo import Undone
-    from spellbook.why import Explanation
+    from spellbook.editing import memory, write
+    from spellbook.editing.merge import Keep, Merged
+    from spellbook.editing.moves import Moved
+    from spellbook.editing.repair_links import Offer
+    from spellbook.editing.scribe import Scribed
+    from spellbook.editing.undo import Undone
+    from spellbook.maintenance.evaluate import Checked
+    from spellbook.maintenance.migrate import Estimate, Migrated
+    from spellbook.search.explain import Explanation
+    from spellbook.search.related import Around, Backlink
+    from spellbook.search.searcher import Answer, Searcher, State
+    from spellbook.search.toc import About, Category
+    from spellbook.vault.journal import Entry
 
 T = TypeVar("T")
 
@@ -83,7 +86,7 @@ class Spellbook:
 
     @cached_property
     def _searcher(self) -> Searcher:
-        from spellbook.search import Searcher
+        from spellbook.search.searcher import Searcher
 
         return Searcher(self.index)
 
@@ -121,47 +124,48 @@ class Spellbook:
 
         Raises MemoryNotFound for an unknown id.
         """
-        from spellbook import why
-        from spellbook.search import VERBS, Question
+        from spellbook.search import explain
+        from spellbook.search.searcher import VERBS, Question
 
         if verb not in VERBS:
             raise InvalidInput(f"There is no search {verb!r:.80}.", f"It is {', '.join(VERBS)}.")
         keywords = (query,) if verb == "find" else ()
         question = Question(query, VERBS[verb], keywords=keywords, **asked)
         self.refresh(embed=verb != "find")
-        return why.why(self.index, self._searcher, question, id)
+        return explain.why(self.index, self._searcher, question, id)
 
     def _ask(self, verb: str, query: str, **asked: Any) -> Answer:
-        from spellbook.search import VERBS, Question
+        from spellbook.search.searcher import VERBS, Question
 
         question = Question(query, VERBS[verb], **asked)
         with self._meter.timed(verb):
             self.refresh(embed=verb != "find")
             answer = self._searcher.ask(question)
-        told = "; ".join(filter(None, (answer.index.reason, self.complaint, health.unseen(self.index))))
+        told = "; ".join(filter(None, (answer.index.reason, self.complaint, doctor.unseen(self.index))))
         return replace(answer, index=replace(answer.index, degraded=answer.index.degraded or bool(told), reason=told))
 
     def show(self, id: str) -> list[Found]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
-        from spellbook import write
+        from spellbook.index import lookup
 
         self.refresh()
-        found = write.chunks_of(self.index, id)
+        found = lookup.chunks_of(self.index, id)
         self._opened(found)
         return found
 
     def around(self, id: str) -> Around:
         """Return what is around the note with this id or path, or of this chunk: links, backlinks, related. Raises MemoryNotFound."""
-        from spellbook import neighbours, write
+        from spellbook.index import lookup
+        from spellbook.search import related
 
         self.refresh()
-        return neighbours.around(self.index, write.resolve(self.index, id).path)
+        return related.around(self.index, lookup.resolve(self.index, id).path)
 
     def backlinks(self, paths: Collection[str]) -> tuple[Backlink, ...]:
         """Return the notes, other than those at `paths`, that link to one of these."""
-        from spellbook import neighbours
+        from spellbook.search import related
 
-        return neighbours.backlinks(self.index, paths)
+        return related.backlinks(self.index, paths)
 
     def _opened(self, found: Sequence[Found]) -> None:
         if self.config.count_use:
@@ -175,30 +179,30 @@ class Spellbook:
 
     def contents(self, scope: str = "", filter: Filter | None = None) -> tuple[Category, ...]:
         """Return the table of contents: categories with their topics, of all or of a scope as `topics_of` takes it."""
-        from spellbook import contents
+        from spellbook.search import toc
 
         topics = self.topics_of(scope) if scope else self.topics(filter)
-        return contents.categories(self.index, topics, self.config.categories)
+        return toc.categories(self.index, topics, self.config.categories)
 
     def about(self, topic: Topic) -> About:
         """Return what a topic is called by the note that stands for it, and one line of what it is about."""
-        from spellbook import contents
+        from spellbook.search import toc
 
-        return contents.about(self.index, topic)
+        return toc.about(self.index, topic)
 
     def topics_of(self, scope: str) -> list[Topic]:
         """Return the topics of one scope: a frontmatter `scope`, a category, or a folder. Raises MemoryNotFound."""
-        from spellbook import contents
+        from spellbook.search import toc
 
         self.refresh()
-        return contents.topics_of(self.index, scope)
+        return toc.topics_of(self.index, scope)
 
     def topic(self, topic: str) -> list[Found]:
         """Return all chunks of a topic, named as `topic` or `category/topic`, in reading order. Raises MemoryNotFound."""
-        from spellbook import contents
+        from spellbook.search import toc
 
         self.refresh()
-        return contents.chunks_of(self.index, topic)
+        return toc.chunks_of(self.index, topic)
 
     # -- keeping up
 
@@ -245,7 +249,7 @@ class Spellbook:
 
     def _finish_move(self) -> None:
         if (self.config.state / UNDER_WAY).exists():
-            from spellbook import moves
+            from spellbook.editing import moves
 
             moves.finish(self.index)
 
@@ -262,7 +266,7 @@ class Spellbook:
 
     def is_watched(self) -> bool:
         """Say whether some process watches this vault and sees every folder of it."""
-        return presence.is_watched(self.config.state)
+        return processes.is_watched(self.config.state)
 
     # -- writing
 
@@ -285,7 +289,7 @@ class Spellbook:
         All are checked first. Raises InvalidInput if one of them is no chunk;
         if one repeats what is there already, nothing is written unless `force`.
         """
-        from spellbook import scribe
+        from spellbook.editing import scribe
 
         self.follow()
         with self._meter.timed("scribe"):
@@ -298,7 +302,7 @@ class Spellbook:
         self, chunk: object, *, source: str | None = None, category: str | None = None
     ) -> tuple[memory.Findings, list[write.Duplicate]]:
         """Check a chunk without writing it; return what was found and what it would repeat."""
-        from spellbook import scribe
+        from spellbook.editing import scribe
 
         return scribe.validate(self.index, self._searcher, chunk, source, category)
 
@@ -311,14 +315,14 @@ class Spellbook:
         **asked: Any,
     ) -> write.Revised:
         """Change a section's text, frontmatter keys, or both; `asked` are the other fields of `write.Revision`: append, replace …"""
-        from spellbook import write
+        from spellbook.editing import write
 
         revision = write.Revision(content, metadata=metadata, expected_hash=expected_hash, **asked)
         return self._known(lambda: write.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False) -> write.Erased:
         """Erase a note, by its id or path, or one section, by its own id, into the trash; see `write.erase`."""
-        from spellbook import write
+        from spellbook.editing import write
 
         return self._known(lambda: write.erase(self.index, id, hard=hard))
 
@@ -333,21 +337,22 @@ class Spellbook:
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> write.Erased:
         """Erase every note of a topic into the trash."""
-        from spellbook import contents, write
+        from spellbook.editing import write
+        from spellbook.search import toc
 
         self.topic(topic)  # raises, and names topics that are spelled alike
-        category, name = contents.category_and_topic(self.index, topic)
+        category, name = toc.category_and_topic(self.index, topic)
         return write.erase_topic(self.index, name, category, hard=hard)
 
     def merge(self, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
         """Make one note of two that say much the same; only shown unless `apply`. See `merge.merge`."""
-        from spellbook.merge import merge
+        from spellbook.editing.merge import merge
 
         return self._known(lambda: merge(self.index, a, b, keep=keep, apply=apply))
 
     def restore(self, name: str) -> tuple[str, ...]:
         """Bring back what was erased, named by its path in the trash or by what it was erased by; see `undo.restore`."""
-        from spellbook import undo
+        from spellbook.editing import undo
 
         return undo.restore(self.index, name)
 
@@ -357,14 +362,14 @@ class Spellbook:
 
     def undo(self, entry: int | None = None, *, dry_run: bool = False) -> Undone:
         """Undo the latest change, or the one with this number in the log; see `undo.undo`."""
-        from spellbook import undo
+        from spellbook.editing import undo
 
         self.refresh()
         return undo.undo(self.index, entry, dry_run=dry_run)
 
     def move(self, old: str, new: str, *, dry_run: bool = False) -> Moved:
         """Give the note or folder `old` the path `new`, and mend the links to it and in it; see `moves.move`."""
-        from spellbook import moves
+        from spellbook.editing import moves
 
         return moves.move(self.index, old, new, dry_run=dry_run)
 
@@ -395,13 +400,13 @@ class Spellbook:
 
         What was imported is findable by words when this returns. Without a source, an import that was cut short is finished.
         """
-        from spellbook.archive import intake
+        from spellbook.archive import importer
 
         self.refresh()  # where notes are that were imported before
         if source is None:
-            done = intake.finish(self.index)
+            done = importer.finish(self.index)
         else:
-            done = intake.run(self.index, Path(source).expanduser(), intake.Asked(**asked), progress)
+            done = importer.run(self.index, Path(source).expanduser(), importer.Asked(**asked), progress)
         if not done.dry_run:
             sync.words(self.index)
         return done
@@ -426,43 +431,44 @@ class Spellbook:
 
     def rest(self, language: str = "en") -> tuple[Session, dict[str, Any], dict[str, Any]]:
         """Open a session for writing; return it with the chunking guide and the metadata rules in `language` (en, ko)."""
-        from spellbook import rest
+        from spellbook.editing import sessions
 
-        rest.check_language(language)
+        sessions.check_language(language)
         self.refresh()  # for the guides that the vault may hold
-        return rest.begin(self.index, language)
+        return sessions.begin(self.index, language)
 
     def rest_end(self, session_id: str | None) -> Session:
         """End a session. Raises RestRequired, RestInvalid, RestExpired."""
-        from spellbook import rest
+        from spellbook.editing import sessions
 
-        return rest.end(self.index, session_id)
+        return sessions.end(self.index, session_id)
 
     def require_session(self, session_id: str | None) -> Session:
         """Return a live session. Raises RestRequired, RestInvalid, RestExpired, each saying what to do."""
-        from spellbook import rest
+        from spellbook.editing import sessions
 
-        return rest.live(self.index, session_id)
+        return sessions.live(self.index, session_id)
 
     # -- state
 
     def state(self) -> State:
         """Return the state of the index, as answers carry it."""
-        from spellbook import search
+        from spellbook.search import searcher
 
-        told = "; ".join(filter(None, (self.complaint, health.unseen(self.index))))
-        return search.state(self.index, self.index.catalog.counts(), told)
+        told = "; ".join(filter(None, (self.complaint, doctor.unseen(self.index))))
+        return searcher.state(self.index, self.index.catalog.counts(), told)
 
     def warm_up(self) -> None:
         """Load what the first search would load."""
-        from spellbook.search import Question
+        from spellbook.search.searcher import Question
 
         self._searcher.ask(Question("spellbook", "both", limit=1))
 
     def let_go(self, before: float) -> None:
         """Let go of the model, of Chroma and of the vectors in memory, each if unused since `before` by the monotonic clock."""
-        from spellbook import heap, markdown
-        from spellbook.models.local import let_go
+        from spellbook.models.onnx.lazy_engine import let_go
+        from spellbook.notes import markdown
+        from spellbook.system import heap
 
         idle = "_searcher" in self.__dict__ and self._searcher.used <= before
         if idle:
@@ -472,15 +478,15 @@ class Spellbook:
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes, the chunks of each category, how long verbs took, and what was opened most."""
-        return health.figures(self.index, self._meter)
+        return doctor.figures(self.index, self._meter)
 
     def status(self) -> dict[str, Any]:
         """Return where things are, what state they are in, and what a person should mend."""
         return {
-            **health.places(self.index),
+            **doctor.places(self.index),
             "snapshots": self.snapshots.state(),
             **self.stats(),
-            "faults": [asdict(fault) for fault in health.faults(self.index)],
+            "faults": [asdict(fault) for fault in doctor.faults(self.index)],
             **({"warning": self.complaint} if self.complaint else {}),
         }
 
@@ -490,16 +496,16 @@ class Spellbook:
 
         Raises InvalidInput for a filter, a share or golden queries that make no sense.
         """
-        from spellbook import check
+        from spellbook.maintenance import evaluate
 
-        standard = check.Standard(**held_to)
+        standard = evaluate.Standard(**held_to)
         self.refresh(embed=True)
-        checked = check.run(self.index, self._searcher, standard, progress)
+        checked = evaluate.run(self.index, self._searcher, standard, progress)
         return replace(checked, failures=(*checked.failures, self.complaint)) if self.complaint else checked
 
     def estimate(self, to: str) -> Estimate:
         """Return what `migrate` to the embedder `to` will take, measured on a few texts. Raises as `migrate` does."""
-        from spellbook import migrate
+        from spellbook.maintenance import migrate
 
         return migrate.estimate(migrate.beside(self.index, to))
 
@@ -511,7 +517,7 @@ class Spellbook:
         Raises InvalidInput for an embedder that cannot be the vault's, Conflict
         if another process is at a migration, EmbeddingError if the embedder fails.
         """
-        from spellbook import migrate
+        from spellbook.maintenance import migrate
 
         with migrate.alone(self.index):
             aside = migrate.beside(self.index, to)
@@ -528,17 +534,17 @@ class Spellbook:
 
     def migrate_back(self, *, progress: Progress | None = None) -> Migrated:
         """Go back to the embedder before the last migration. Raises InvalidInput if there was none."""
-        from spellbook import migrate
+        from spellbook.maintenance import migrate
 
         return self.migrate(migrate.left(self.index), progress=progress, checked=False)
 
     def doctor(self) -> Iterator[tuple[str, list[str]]]:
         """Check one thing after another; yield its name and what is wrong with it, nothing if it is well."""
         self.refresh(embed=True)
-        yield from health.checks(self.index, self.snapshots, self.complaint)
+        yield from doctor.checks(self.index, self.snapshots, self.complaint)
 
     def mend_links(self, *, dry_run: bool = False) -> Offer:
         """Mend the links that lead nowhere and whose meaning is known; see `broken.mend`."""
-        from spellbook import broken
+        from spellbook.editing import repair_links
 
-        return broken.mend(self.index, dry_run=dry_run)
+        return repair_links.mend(self.index, dry_run=dry_run)

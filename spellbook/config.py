@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from spellbook import disk, folders
+from spellbook import paths
 from spellbook.errors import InvalidInput, VaultNotFound
-from spellbook.folders import MARKER
+from spellbook.paths import MARKER
+from spellbook.system import disk
 
 _KINDS: dict[str, type] = {
     "embedder": str,
@@ -152,9 +153,9 @@ def load(
     url, token = os.environ.get("SPELLBOOK_CHROMA_URL", ""), os.environ.get("SPELLBOOK_CHROMA_TOKEN", "")
     if url and not re.match(r"https?://[^/?#]", url):
         raise InvalidInput(f"SPELLBOOK_CHROMA_URL={url!r:.80} is no http address.", "For example http://localhost:8000, or unset it.")
-    state_folder = Path(folders.state(str(root), str(state or "")))
+    state_folder = Path(paths.state(str(root), str(state or "")))
     seen = (scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip()
-    kept = Path(folders.snapshots(str(root)))
+    kept = Path(paths.snapshots(str(root)))
     return Config(
         root, state_folder, embedder, given, reranker, scope=seen, snapshot_folder=kept, chroma_url=url, chroma_token=token, **settings
     )
@@ -262,7 +263,7 @@ def find_vault(vault: str | Path | None = None) -> Path:
     The argument, else SPELLBOOK_VAULT, else the nearest folder upwards with
     `.spellbook/`, else `~/spellbook`. Raises VaultNotFound if it is no folder.
     """
-    root = Path(folders.vault(str(vault or "")))
+    root = Path(paths.vault(str(vault or "")))
     try:
         what = "" if root.is_dir() else "is a file" if root.exists() else "does not exist"
     except ValueError:  # NUL in the name

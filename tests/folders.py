@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from spellbook.models import weights
+from spellbook.models.e5 import weights
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "query", ":", "passage", *(f"w{number}" for number in range(30))]
 WIDTH = 6

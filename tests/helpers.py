@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from spellbook import config, sync
-from spellbook.catalog import Catalog
+from spellbook import config
 from spellbook.errors import EmbeddingError
-from spellbook.index import Index
-from spellbook.links import Files, find
-from spellbook.models import HashEmbedder
-from spellbook.notes import parse
+from spellbook.index import sync
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.opened import Index
+from spellbook.models.hash import HashEmbedder
+from spellbook.notes.links import Files, find
+from spellbook.notes.note import parse
 
 
 @dataclass

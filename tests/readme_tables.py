@@ -18,7 +18,7 @@ import click
 from spellbook import SpellbookError
 from spellbook import book as books
 from spellbook.cli import main as cli
-from spellbook.tools import TOOLSETS, build
+from spellbook.server.app import TOOLSETS, build
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from spellbook.names import DEVICES
+from spellbook.vault.names import DEVICES
 from spellbook.vault.rules import refusal
 from tests.helpers import python
 

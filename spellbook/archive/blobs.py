@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
 
-from spellbook import disk
 from spellbook.errors import StorageError
+from spellbook.system import disk
 
 _PIECE = 1 << 20
 _SAMPLE = 1 << 16

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.frontmatter import compose
-from spellbook.names import safe_name
-from spellbook.notes import blocks, lines
+from spellbook.notes.frontmatter import compose
+from spellbook.notes.note import blocks, lines
+from spellbook.vault.names import safe_name
 
 CATEGORY = "conversation"
 

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from spellbook import __version__
+from spellbook._version import __version__
 from spellbook.archive.tree import Item, Tree, tree
-from spellbook.disk import replacing, storage_error
 from spellbook.errors import InvalidInput, SpellbookError, UnreadableNote
-from spellbook.frontmatter import as_json
-from spellbook.notes import Fault, parse
-from spellbook.vault import Vault
+from spellbook.notes.frontmatter import as_json
+from spellbook.notes.note import Fault, parse
+from spellbook.system.disk import replacing, storage_error
+from spellbook.vault.vault import Vault
 
 FORMAT, VERSION = "spellbook-export", 1
 """What a JSON export calls itself in its first line."""

@@ -19,15 +19,18 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from spellbook import disk
 from spellbook.archive.blobs import Blobs
 from spellbook.archive.tree import Item, tree
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
-from spellbook.folders import MARKER
-from spellbook.notes import Fault
-from spellbook.sync import Progress
-from spellbook.vault import IGNORE_FILE, TRASH, Vault, rules
+from spellbook.index.sync import Progress
+from spellbook.notes.note import Fault
+from spellbook.paths import MARKER
+from spellbook.system import disk
+from spellbook.vault import rules
+from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.listing import shown
+from spellbook.vault.rules import TRASH
+from spellbook.vault.vault import Vault
 
 _TRIES = 20
 _MOST_NAMED = 5

@@ -20,15 +20,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spellbook import disk
 from spellbook.archive import restore
 from spellbook.archive.blobs import Blobs
 from spellbook.archive.restore import Kept, Manifest, Restored
 from spellbook.archive.tree import Item, tree
 from spellbook.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
-from spellbook.notes import Fault, Stamp
-from spellbook.sync import SETTLED_NS, Progress
-from spellbook.vault import Vault
+from spellbook.index.sync import SETTLED_NS, Progress
+from spellbook.notes.note import Fault, Stamp
+from spellbook.system import disk
+from spellbook.vault.vault import Vault
 
 DAYS, WEEKS, MONTHS = 7, 4, 12
 """Of so many days, weeks and months the last snapshot is kept; all of the last 24 hours are."""

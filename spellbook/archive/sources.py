@@ -24,11 +24,11 @@ from spellbook.archive.conversations import convert, is_conversation
 from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
-from spellbook.disk import regular
 from spellbook.errors import InvalidInput, PathOutsideVault
-from spellbook.notes import Fault
-from spellbook.vault import Vault
+from spellbook.notes.note import Fault
+from spellbook.system.disk import regular
 from spellbook.vault.rules import belongs
+from spellbook.vault.vault import Vault
 
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
 _READS = "It reads its own, conversations of ChatGPT and Claude, and Markdown in a folder or a zip."

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spellbook.errors import PathOutsideVault, VaultNotFound
-from spellbook.notes import Fault, Stamp
-from spellbook.vault import Vault
+from spellbook.notes.note import Fault, Stamp
 from spellbook.vault.listing import shown, stamp_of
 from spellbook.vault.rules import belongs
+from spellbook.vault.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ Nothing heavy is imported before a command needs it, so that help and a re-index
 with nothing to do cost nothing.
 """
 
-from spellbook.cli import keeping, finding, writing, revising, moving, archiving, health, migrating, installing, modelling  # noqa: I001 - in the order that the README lists them
-from spellbook.cli.base import main
-
-__all__ = ["archiving", "finding", "health", "installing", "keeping", "main", "migrating", "modelling", "moving", "revising", "writing"]
+# In the order in which `--help` lists the commands.
+from spellbook.cli import index, search, edit, revising, moving, backup, doctor, migrating, install, models  # noqa: F401, I001
+from spellbook.cli.app import main as main

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spellbook import bars, printing
-from spellbook.cli.base import command, json_option
+from spellbook.cli import output, progress_bar
+from spellbook.cli.app import command, json_option
 from spellbook.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -40,16 +40,16 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
     if to:
         ahead = book.estimate(to)
         if as_json and dry_run:
-            printing.as_json(ahead.as_dict())
+            output.as_json(ahead.as_dict())
         else:
-            click.echo(printing.ahead(ahead), err=not dry_run)
+            click.echo(output.ahead(ahead), err=not dry_run)
         if dry_run:
             return
         if ahead.missing and not yes and sys.stdin.isatty() and sys.stderr.isatty():
             click.confirm("Begin?", abort=True, err=True, default=True)
-    with bars.bar(hidden=as_json) as progress:
+    with progress_bar.bar(hidden=as_json) as progress:
         done = book.migrate(to, progress=progress) if to else book.migrate_back(progress=progress)
     if as_json:
-        printing.as_json(done.as_dict())
+        output.as_json(done.as_dict())
     else:
-        printing.migrated(done)
+        output.migrated(done)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spellbook import printing
-from spellbook.cli.base import command, json_option
+from spellbook.cli import output
+from spellbook.cli.app import command, json_option
 from spellbook.cli.revising import dry_run_option
 
 if TYPE_CHECKING:
@@ -31,6 +31,6 @@ def mv(book: Spellbook, old: str, new: str, dry_run: bool, as_json: bool) -> Non
     done = book.move(old, new, dry_run=dry_run)
     if as_json:
         moved = [{"old": before, "new": after} for before, after in done.moved]
-        printing.as_json({**asdict(done), "moved": moved, "dry_run": dry_run})
+        output.as_json({**asdict(done), "moved": moved, "dry_run": dry_run})
     else:
-        printing.moved(done, dry_run=dry_run)
+        output.moved(done, dry_run=dry_run)

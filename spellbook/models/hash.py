@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spellbook.models.base import Scale, clean
-from spellbook.notes import TEMPLATE
+from spellbook.notes.note import TEMPLATE
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -50,7 +50,7 @@ class HashEmbedder:
 
     def count_tokens(self, text: str) -> int:
         """Return an estimate: there is no tokeniser to ask."""
-        from spellbook.terms import estimate_tokens
+        from spellbook.text.terms import estimate_tokens
 
         return estimate_tokens(text)
 

@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from spellbook import disk, names
 from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
-from spellbook.notes import MOST_BYTES, Stamp
-from spellbook.vault import listing, rules
+from spellbook.notes.note import MOST_BYTES, Stamp
+from spellbook.system import disk
+from spellbook.vault import listing, names, rules
 from spellbook.vault.ignored import IGNORE_FILE, Ignored
 from spellbook.vault.listing import Listing, stamp_of
 

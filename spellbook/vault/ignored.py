@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spellbook import disk
 from spellbook.errors import InvalidInput
+from spellbook.system import disk
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -20,7 +20,8 @@ from io import FileIO
 from itertools import zip_longest
 from pathlib import Path
 
-from spellbook import disk, names
+from spellbook.system import disk
+from spellbook.vault import names
 
 _FOLDER = "in-place"
 _TRASH = ".trash"

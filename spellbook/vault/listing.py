@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook import disk, names
 from spellbook.errors import VaultNotFound
-from spellbook.notes import Fault, Stamp
-from spellbook.text import is_whole
+from spellbook.notes.note import Fault, Stamp
+from spellbook.system import disk
+from spellbook.text.unicode import is_whole
+from spellbook.vault import names
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

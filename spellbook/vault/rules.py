@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from spellbook.folders import MARKER
+from spellbook.paths import MARKER
 from spellbook.vault.ignored import IGNORE_FILE
 
 TRASH = ".trash"

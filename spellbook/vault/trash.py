@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import os
 
-from spellbook import disk, names
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from spellbook.system import disk
+from spellbook.vault import names
 from spellbook.vault.rules import TRASH
 from spellbook.vault.writer import Writer, changed, mode_of
 

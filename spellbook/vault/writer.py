@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
-from spellbook import attributes, disk, names
 from spellbook.errors import Conflict, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
-from spellbook.journal import Change, Journal
-from spellbook.links import Span
-from spellbook.notes import MOST_BYTES
-from spellbook.vault import inplace, rules
+from spellbook.notes.links import Span
+from spellbook.notes.note import MOST_BYTES
+from spellbook.system import attributes, disk
+from spellbook.vault import inplace, names, rules
 from spellbook.vault.folder import Folder, digest
+from spellbook.vault.journal import Change, Journal
 
 _AT_ONCE = 16
 """Files that are written side by side: 25 times as fast as one after the other, where each waits for the disk."""

@@ -19,10 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from spellbook.chunks import cut
-from spellbook.models import base, calibration, e5
+from spellbook.models import base, calibration
 from spellbook.models.calibration import Calibration, Side
-from spellbook.notes import parse
+from spellbook.models.e5 import e5
+from spellbook.notes.chunks import cut
+from spellbook.notes.note import parse
 
 SCALE = ((0.14, 0.0), (0.34, 0.5), (0.47, 0.7), (0.84, 0.95), (1.0, 1.0))
 """

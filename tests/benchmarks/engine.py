@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from spellbook.chunks import cut
-from spellbook.models import base, engine, graph, tokens, weights
-from spellbook.notes import parse
+from spellbook.models import base
+from spellbook.models.e5 import engine, graph, tokens, weights
+from spellbook.notes.chunks import cut
+from spellbook.notes.note import parse
 from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer
 from tests.benchmarks.sizes import Sizes

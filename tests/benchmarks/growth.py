@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from spellbook import sync
 from spellbook.book import Spellbook
-from spellbook.catalog import Catalog
-from spellbook.models import HashEmbedder
-from spellbook.sketches import Sketches
-from spellbook.vectors import Matrix
+from spellbook.index import sync
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.vectors.simhash import Sketches
+from spellbook.index.vectors.vectors import Matrix
+from spellbook.models.hash import HashEmbedder
 from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.queries import opened

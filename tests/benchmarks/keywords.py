@@ -23,9 +23,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spellbook import chunks, keywords, terms
-from spellbook.catalog.schema import MIGRATIONS, WEIGHTS
-from spellbook.notes import parse
+from spellbook.index.catalog.schema import MIGRATIONS, WEIGHTS
+from spellbook.notes import chunks
+from spellbook.notes.note import parse
+from spellbook.search import fts_query
+from spellbook.text import terms
 
 LANGUAGES = ("en", "de", "es", "ro", "tr", "vi", "ru", "el", "ar", "hi", "th", "zh")
 _RUN = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f]+")
@@ -143,7 +145,7 @@ def spellbook(questions: Questions) -> tuple[float, float, float]:
         return int(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (part,)).fetchone()[0])
 
     def found(question: str) -> list[int]:
-        expression = keywords.parse(question).chosen(frequency).expression
+        expression = fts_query.parse(question).chosen(frequency).expression
         sql = f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, {', '.join(map(str, WEIGHTS))}) LIMIT 10"
         return [number for (number,) in db.execute(sql, (expression,))] if expression else []
 

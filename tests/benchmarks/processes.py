@@ -25,7 +25,7 @@ import numpy as np
 
 import spellbook
 from spellbook.book import Spellbook
-from spellbook.watch import FULL_LOOK, QUIET, SETTLE_AFTER
+from spellbook.server.watcher import FULL_LOOK, QUIET, SETTLE_AFTER
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes

@@ -23,11 +23,11 @@ from typing import TypeVar
 import numpy as np
 from platformdirs import user_cache_path
 
-from spellbook import differences
-from spellbook.models import score
-from spellbook.ranking import Hit
-from spellbook.reading import folded
-from spellbook.write import DUPLICATE
+from spellbook.editing.write import DUPLICATE
+from spellbook.index.extract import folded
+from spellbook.models.base import score
+from spellbook.search.ranking import Hit
+from spellbook.text import diff
 from tests.benchmarks.corpora import (
     LANGUAGES,
     OTHER,
@@ -249,7 +249,7 @@ class Bench:
             numbers = [(text, other) for seed, text in enumerate(texts) if (other := with_another_number(text, seed))]
             alike = {name: float(np.mean(_alike(embedder, numbers))) for name, embedder in self._embedders().items()}
             yield Row("another number: taken for a duplicate by meaning", "share", alike)
-            told = float(np.mean([bool(differences.contradiction(a, b)) for a, b in numbers]))
+            told = float(np.mean([bool(diff.contradiction(a, b)) for a, b in numbers]))
             yield Row("another number: shown as a contradiction by its text", "share", {PRODUCT: told})
 
     def _embedders(self) -> dict[str, Embedder]:

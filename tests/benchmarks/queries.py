@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spellbook import config, sync
+from spellbook import config
 from spellbook.book import Spellbook
-from spellbook.heap import settle
-from spellbook.models import E5, HashEmbedder
+from spellbook.index import sync
+from spellbook.models.e5.e5 import E5
+from spellbook.models.hash import HashEmbedder
+from spellbook.system.heap import settle
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes

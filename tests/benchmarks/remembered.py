@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spellbook.models import clean, e5, vector_key
+from spellbook.models.base import clean, vector_key
 from spellbook.models.calibration import Calibration, Side
-from spellbook.models.e5 import E5
+from spellbook.models.e5 import e5
+from spellbook.models.e5.e5 import E5
 
 if TYPE_CHECKING:
     from spellbook.models.base import Scale, Vectors

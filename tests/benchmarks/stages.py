@@ -19,10 +19,11 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 import spellbook
-from spellbook import sync
-from spellbook.index import Index
-from spellbook.models import E5, clean, unhurried
-from spellbook.models.local import step_back
+from spellbook.index import sync
+from spellbook.index.opened import Index
+from spellbook.models.base import clean, unhurried
+from spellbook.models.e5.e5 import E5
+from spellbook.models.onnx.lazy_engine import step_back
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio

@@ -19,8 +19,8 @@ import numpy as np
 
 from spellbook import config
 from spellbook.book import Spellbook
-from spellbook.chunks import cut
-from spellbook.notes import parse
+from spellbook.notes.chunks import cut
+from spellbook.notes.note import parse
 from tests.benchmarks.corpora import LANGUAGES, SEEN, Asked, Vault, Xquad
 from tests.benchmarks.measures import DEPTH
 from tests.benchmarks.remembered import Embedder, Remembered

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spellbook.vectors import Chroma, Matrix
+from spellbook.index.vectors.vectors import Chroma, Matrix
 from tests.benchmarks.children import apart
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from spellbook import book as books
 from spellbook.book import Spellbook
-from spellbook.chunks import cut
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
-from spellbook.notes import parse
+from spellbook.notes.chunks import cut
+from spellbook.notes.note import parse
 from tests.fuzz import bounded
 from tests.fuzz.texts import block, note, sentence
 

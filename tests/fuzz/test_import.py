@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from spellbook import book as books
 from spellbook.archive.export import FORMAT, VERSION
-from spellbook.archive.intake import RULES
+from spellbook.archive.importer import RULES
 from spellbook.errors import SpellbookError
 from tests.fuzz import bounded
 from tests.helpers import held

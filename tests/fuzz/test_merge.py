@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spellbook import book as books
 from spellbook.errors import Conflict, InvalidInput
-from spellbook.notes import parse
+from spellbook.notes.note import parse
 from tests.fuzz import bounded
 from tests.fuzz.texts import block, frontmatter, link
 from tests.helpers import held, leads

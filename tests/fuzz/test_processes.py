@@ -23,8 +23,8 @@ import pytest
 import spellbook
 from tests.editor import MANNERS
 from tests.fuzz.servers import Gone, Server
+from tests.house.test_nothing_is_lost import everything
 from tests.scratch import assert_equal_to_scratch
-from tests.test_nothing_is_lost import everything
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

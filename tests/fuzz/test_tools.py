@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from spellbook import book as books
-from spellbook.tools import TOOLSETS, build
+from spellbook.server.app import TOOLSETS, build
 from tests.fuzz import bounded
 from tests.fuzz.arguments import arguments
 from tests.fuzz.servers import Gone, Server

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from spellbook import book as books
-from spellbook import sync
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from spellbook.index import sync
 from tests.fuzz import bounded
 from tests.fuzz.texts import PATHS, note, sentence
 from tests.helpers import from_scratch, held, told

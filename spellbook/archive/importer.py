@@ -1,0 +1,486 @@
+"""
+Import: files from outside into the vault, all of them or none.
+
+Everything is read, checked and set down beside the index first; then a journal
+is written, and from there on the import is done, whoever is killed: the next
+one finishes it before it begins. What stands in the vault is replaced only if
+that was asked for, and kept in the trash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from spellbook import config
+from spellbook.archive import sources
+from spellbook.archive.sources import Incoming
+from spellbook.archive.tree import is_note, is_setting
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
+from spellbook.index.opened import Index
+from spellbook.index.sync import Progress
+from spellbook.notes.note import Fault
+from spellbook.paths import MARKER
+from spellbook.system import disk
+from spellbook.system.processes import is_locked
+from spellbook.vault import rules
+from spellbook.vault.ignored import IGNORE_FILE
+from spellbook.vault.listing import shown
+from spellbook.vault.names import numbered, safe_name
+from spellbook.vault.vault import Vault
+
+RULES = ("skip", "overwrite", "rename")
+"""What becomes of a file where another one is already: it stays out, takes its place, or gets a number behind its name."""
+
+_FOLDER, _JOURNAL, _STAGE = "import", "journal.json", "files"
+_SETTINGS = f"{MARKER}/config.toml"
+_KEEP_OUT = "keep out"
+_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
+_PIECE = 1 << 20
+_LARGE, _RESERVE = 100_000_000, 200_000_000
+"""Of an import of more bytes than the first, the second are left free on the disk, as snapshots leave them."""
+_TRIES = 20
+
+
+@dataclass(slots=True)
+class Imported:
+    """
+    What an import did, or with `dry_run` would do, in paths of the vault.
+
+    `unchanged` files were there already, byte for byte; `skipped` ones
+    differ from what is there, which stayed. `renamed` maps the source's
+    paths to those they got. `trash` is where replaced files are.
+    """
+
+    added: list[str] = field(default_factory=list)
+    overwritten: list[str] = field(default_factory=list)
+    renamed: dict[str, str] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    trash: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    dry_run: bool = False
+    finished: int = 0
+    """Files of an earlier import that was interrupted; they were placed first."""
+
+    @property
+    def paths(self) -> list[str]:
+        """All that was written."""
+        return [*self.added, *self.overwritten, *self.renamed.values()]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return counts and paths as the command line's JSON shows them."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """
+    How to import: what becomes of a file where another one is (`RULES`), into which folder of the vault, and what of it.
+
+    With `dry_run` nothing is written, with `attachments` off notes and settings alone.
+    """
+
+    on_conflict: str = "skip"
+    dry_run: bool = False
+    into: str = ""
+    attachments: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """A file that waits to be placed: what it is to be called, what it can be called, and where its bytes lie among all that are staged."""
+
+    name: str
+    path: str
+    rule: str
+    start: int
+    size: int
+    sha256: str
+    mode: int | None = None
+    mtime_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What a file's rule makes of it (added, renamed, overwritten, skipped or unchanged), at `path`, over bytes of the hash `over`."""
+
+    what: str
+    path: str
+    over: str | None = None
+
+    @property
+    def writes(self) -> bool:
+        return self.what in {"added", "renamed", "overwritten"}
+
+
+_Placed = tuple[_Staged, _Verdict, str]
+"""A file, what became of it, and where in the trash the one is that it replaced."""
+
+
+def run(index: Index, place: Path, asked: Asked, progress: Progress | None = None) -> Imported:
+    """
+    Import a source, see `sources`, and return what was done; the index does not know of it yet.
+
+    Raises InvalidInput or PathOutsideVault for a source that cannot be taken,
+    StorageError, Conflict; the vault is then as it was.
+    """
+    if asked.on_conflict not in RULES:
+        raise InvalidInput(f"There is no rule {asked.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
+    _check_place(index.vault, place)
+    if asked.into:
+        index.vault.admitted(_into(asked, "x.md"))
+    report = Imported(dry_run=asked.dry_run)
+    with _alone(index.config.state):
+        folder = index.config.state / _FOLDER
+        try:
+            if asked.dry_run:
+                with tempfile.TemporaryFile(dir=index.config.state) as stage:
+                    _stage(index, place, stage, asked, report)
+                return report
+            report.finished = len(_finish(index).paths)
+            folder.mkdir(exist_ok=True)
+            try:
+                with (folder / _STAGE).open("w+b") as stage:
+                    staged, folders = _stage(index, place, stage, asked, report)
+                    _commit(folder, stage, staged, folders)
+                    with index.vault.journal.entry("import", str(place)):
+                        done = _place_all(index.vault, staged, stage, progress)
+                    _make(index.vault, folders)
+            finally:
+                _discard(folder)
+        except OSError as error:
+            raise disk.storage_error(str(folder), error) from error
+    # What is told in the end is what was done, not what was planned.
+    report.added, report.overwritten, report.renamed = [], [], {}
+    _note_all(report, done)
+    return report
+
+
+def finish(index: Index) -> Imported:
+    """Finish an import that was cut short after all of it had been read; empty if there is none."""
+    with _alone(index.config.state):
+        return _finish(index)
+
+
+INTERRUPTED = "an import was cut short: `spellbook import` finishes it, without a source or before the next one"
+
+
+def is_interrupted(state: Path) -> bool:
+    """Say whether an import was cut short and is to be finished, unless it is under way."""
+    lock = state / "import.lock"
+    return (state / _FOLDER / _JOURNAL).exists() and not (lock.exists() and is_locked(lock))
+
+
+def _finish(index: Index) -> Imported:
+    folder, report = index.config.state / _FOLDER, Imported()
+    try:
+        journal = json.loads((folder / _JOURNAL).read_bytes())
+        with (folder / _STAGE).open("rb") as stage, index.vault.journal.entry("import", "(finished)"):
+            _note_all(report, _place_all(index.vault, [_Staged(**each) for each in journal["files"]], stage))
+        _make(index.vault, journal["folders"])
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise disk.storage_error(str(folder), error) from error
+    _discard(folder)
+    return report
+
+
+def _alone(state: Path) -> AbstractContextManager[None]:
+    return disk.alone(state / "import.lock", 5, StorageError("Another import into this vault is under way.", "Wait until it is done."))
+
+
+def _check_place(vault: Vault, place: Path) -> None:
+    if not os.path.exists(place):
+        raise InvalidInput(f"{place}: there is no such file or folder.", "Name an export, a folder or a zip of notes.")
+    real = place.resolve()
+    if place.is_dir() and (real.is_relative_to(vault.root) or vault.root.is_relative_to(real)):
+        raise InvalidInput(f"{place} and the vault {vault.root} lie in one another.", "What is in the vault needs no import.")
+
+
+# -- reading and checking
+
+
+class _Paths:
+    """The paths that an import will have; where the disk `folds` them, `A` and `a` are one."""
+
+    def __init__(self, folds: bool) -> None:
+        self._key: Callable[[str], str] = rules.folded if folds else str
+        self._files: dict[str, str] = {}
+        self._below: dict[str, str] = {}
+
+    def add(self, path: str) -> None:
+        """Add a file, and the folders that it needs."""
+        self._files[self._key(path)] = path
+        for folder in _folders(path):
+            self._below.setdefault(self._key(folder), path)
+
+    def __contains__(self, path: object) -> bool:
+        return self._key(str(path)) in self._files
+
+    def clash(self, path: str) -> str:
+        """Return why no file can be at `path` beside the others, "" if it can."""
+        if same := self._files.get(self._key(path)):
+            return f"{same} and {path} are one name on this disk"
+        file, below = next(((each, path) for each in _folders(path) if each in self), (path, self._below.get(self._key(path), "")))
+        return f"{file} is a file in it, and {below} needs a folder of that name" if below else ""
+
+
+def _folders(path: str) -> list[str]:
+    """The folders that a file lies in, the innermost first."""
+    return [str(folder) for folder in PurePosixPath(path).parents][:-1]
+
+
+def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported) -> tuple[list[_Staged], list[str]]:
+    """
+    Read all of a source, keep in `stage` what is to be written, and note down in `report` what that comes to.
+
+    Returns the files that are to be placed, and the empty folders.
+    """
+    staged: list[_Staged] = []
+    seen: dict[str, str] = {}
+    taken = _Paths(disk.folds(index.vault.root))
+    with sources.opened(place, index.config.state) as source:
+        for incoming in source.files:
+            start, sha256 = stage.tell(), hashlib.sha256()
+            for piece in incoming.pieces:
+                sha256.update(piece)
+                stage.write(piece)
+                _check_room(index.config.state, stage.tell())
+            size = stage.tell() - start
+            if reason := rules.refusal(incoming.path):
+                report.faults.append(Fault(shown(incoming.path), 0, reason))
+                stage.seek(start)
+                stage.truncate()
+                continue
+            each = _Staged(*_destination(index, incoming, asked), start, size, sha256.hexdigest(), incoming.mode, incoming.mtime_ns)
+            # Conversations of one title are several all the same.
+            key = incoming.id or each.path
+            if _is_wanted(incoming.path, asked) and key not in seen:
+                seen[key] = each.sha256
+                verdict = _verdict(index.vault, each, taken)
+                _note_down(report, each, verdict)
+                if verdict.writes:
+                    _check_path(index.vault, verdict.path, taken)
+                    taken.add(verdict.path)
+                    staged.append(each)
+                    if is_setting(each.path):
+                        _check_settings(each.path, b"".join(_bytes(stage, each)))
+                    continue
+            elif seen.get(key, each.sha256) != each.sha256:
+                raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
+            stage.seek(start)
+            stage.truncate()
+        report.faults += source.faults
+        return staged, [_into(asked, folder) for folder in source.folders]
+
+
+def _check_room(folder: Path, staged: int) -> None:
+    """Raise StorageError before an import fills the disk, which a file without an end, or one that is mostly holes, would do."""
+    if staged > _LARGE and shutil.disk_usage(folder).free < _RESERVE:
+        raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", "Make room; nothing was imported.")
+
+
+def _check_path(vault: Vault, path: str, taken: _Paths) -> None:
+    """Raise InvalidInput or PathOutsideVault if no file can be at `path`: for others of this import, the vault's, or by `rules`."""
+    if reason := taken.clash(path):
+        raise InvalidInput(f"{reason}.", "Rename one of them in the source; nothing was imported.")
+    vault.admitted(path)
+    blocked = next((folder for folder in _folders(path) if os.path.lexists(vault.root / folder) and not (vault.root / folder).is_dir()), "")
+    if blocked:
+        raise InvalidInput(
+            f"{path} needs a folder where the vault has the file {blocked}.",
+            "Rename that file, or import with --into another folder; nothing was imported.",
+        )
+
+
+def _is_wanted(path: str, asked: Asked) -> bool:
+    """Say whether a file of a source is to be imported; settings are of a whole vault."""
+    return not asked.into if is_setting(path) else asked.attachments or is_note(path)
+
+
+def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, str, str]:
+    """What a file is to be called, what it can be called, and the rule if something is there already."""
+    if is_setting(incoming.path):
+        # Nobody reads settings under another name. What hides notes or forgets what can be undone is not taken unasked
+        # into a vault that has notes already.
+        rule = "skip" if asked.on_conflict == "rename" else asked.on_conflict
+        return incoming.path, incoming.path, _KEEP_OUT if rule == "skip" and index.catalog.counts().notes else rule
+    if incoming.id and (known := index.catalog.note(incoming.id)):
+        return known[0].path, known[0].path, asked.on_conflict
+    name = _into(asked, incoming.path)
+    if incoming.id:  # two conversations of one title are no conflict, and any name will do
+        return "", _fitting(index.vault, name), "rename"
+    return name, _fitting(index.vault, name), asked.on_conflict
+
+
+def _fitting(vault: Vault, path: str) -> str:
+    """Return the path, or the nearest that means the same on every system. Raises PathOutsideVault for one that leads out."""
+    if os.name == "nt" and _NOT_ON_WINDOWS.search(path):
+        path = "/".join(map(safe_name, path.split("/")))
+    try:
+        vault.locate(path)
+    except PathOutsideVault:
+        parts = path.split("/")
+        if ".." in parts or path.startswith("/"):
+            raise
+        path = "/".join(map(safe_name, parts))  # CON.md, C:x.md
+        vault.locate(path)
+    return path
+
+
+def _verdict(vault: Vault, staged: _Staged, taken: Container[str] = ()) -> _Verdict:
+    """Decide by the file's rule; `taken` are paths that other files of this import will have."""
+    for path in numbered(staged.path):
+        there = "" if path in taken else _there(vault, path)
+        if there is None and staged.rule != _KEEP_OUT:
+            return _Verdict("added" if staged.name in {path, ""} else "renamed", path)
+        if there == staged.sha256:
+            return _Verdict("unchanged", path)
+        if staged.rule in {"skip", _KEEP_OUT}:
+            return _Verdict("skipped", path)
+        if staged.rule == "overwrite" and there:
+            return _Verdict("overwritten", path, there)
+        if staged.rule == "overwrite":
+            if path in taken:
+                return _Verdict("added", path)  # which is refused, with the name of the other file
+            raise InvalidInput(
+                f"{path}: the vault has a folder there, a link that leads nowhere, or a pipe.", "Move it away; nothing was imported."
+            )
+    raise StorageError(f"{staged.path}: 10,000 files are called so.", "Import into a folder of its own with --into.")
+
+
+def _there(vault: Vault, path: str) -> str | None:
+    """Return the hash of the file at a path, "" for anything else that has its name, None if nothing has."""
+    place = vault.locate(path, known=True)
+    if not os.path.lexists(place):
+        return None
+    try:
+        return vault.hash(path) if place.is_file() else ""
+    except MemoryNotFound:
+        return None
+
+
+def _note_down(report: Imported, staged: _Staged, verdict: _Verdict) -> None:
+    if verdict.what == "unchanged":
+        report.unchanged += 1
+    elif verdict.what == "renamed":
+        report.renamed[staged.name] = verdict.path
+    else:
+        {"added": report.added, "overwritten": report.overwritten, "skipped": report.skipped}[verdict.what].append(verdict.path)
+
+
+def _note_all(report: Imported, done: Sequence[_Placed]) -> None:
+    for staged, verdict, trash in done:
+        _note_down(report, staged, verdict)
+        report.trash += [trash] if trash else []
+
+
+def _check_settings(path: str, data: bytes) -> None:
+    """Raise InvalidInput for settings with which the vault could not be opened."""
+    try:
+        if path == _SETTINGS:
+            config.check(path, data.decode("utf-8-sig"))
+        elif path == IGNORE_FILE:
+            with tempfile.TemporaryDirectory() as scratch:
+                (Path(scratch) / IGNORE_FILE).write_bytes(data)
+                Vault(Path(scratch), Path(scratch)).ignores("x.md")
+    except (InvalidInput, UnicodeDecodeError) as error:
+        raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
+
+
+# -- writing
+
+
+def _commit(folder: Path, stage: BinaryIO, staged: Sequence[_Staged], folders: Sequence[str]) -> None:
+    """From here on the import is done, by whomever."""
+    stage.flush()
+    os.fsync(stage.fileno())
+    with disk.replacing(folder / _JOURNAL) as file:
+        file.write(json.dumps({"files": [asdict(each) for each in staged], "folders": folders}).encode())
+
+
+def _place_all(vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None = None) -> list[_Placed]:
+    """Place every file; if that fails, take back those that were placed."""
+    done: list[_Placed] = []
+    try:
+        for number, each in enumerate(staged, 1):
+            done.append((each, *_place(vault, each, stage)))
+            if progress:
+                progress("importing", number, len(staged))
+    except BaseException:
+        for each, verdict, trash in reversed(done):
+            with contextlib.suppress(SpellbookError, OSError):  # what somebody has changed since is theirs
+                _take_back(vault, each, verdict, trash)
+        raise
+    for folder in {vault.locate(verdict.path, known=True).parent for _, verdict, _ in done if verdict.writes}:
+        disk.sync_folder(folder)
+    return done
+
+
+def _place(vault: Vault, staged: _Staged, stage: BinaryIO) -> tuple[_Verdict, str]:
+    for _ in range(_TRIES):
+        verdict = _verdict(vault, staged)
+        if not verdict.writes:
+            return verdict, ""
+        try:
+            trash = vault.trash.copy(verdict.path, verdict.over) if verdict.over else ""
+            pieces = _bytes(stage, staged)
+            vault.place(verdict.path, pieces, mode=staged.mode, mtime_ns=staged.mtime_ns, expected=verdict.over, sync=False)
+            return verdict, trash
+        except (Conflict, MemoryNotFound):
+            continue  # somebody wrote there in this very moment: the rule is asked again
+    raise Conflict(f"{staged.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was imported.")
+
+
+def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> None:
+    if trash and verdict.over:
+        old = vault.locate(trash).stat()
+        vault.place(verdict.path, vault.pieces(trash), mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=staged.sha256, own=True)
+        vault.remove(trash, verdict.over, hard=True)
+    elif verdict.writes:
+        vault.remove(verdict.path, staged.sha256, hard=True)
+        for folder in [*PurePosixPath(verdict.path).parents][:-1]:
+            (vault.root / folder).rmdir()  # until one is not empty
+
+
+def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
+    sha256 = hashlib.sha256()
+    at, end = staged.start, staged.start + staged.size
+    while at < end:
+        stage.seek(at)
+        piece = stage.read(min(_PIECE, end - at))
+        if not piece:
+            break
+        sha256.update(piece)
+        at += len(piece)
+        yield piece
+    if sha256.hexdigest() != staged.sha256:
+        raise StorageError(f"{staged.path}: what was read of it is damaged; the state folder's disk fails.", "Import it again.")
+
+
+def _into(asked: Asked, path: str) -> str:
+    return f"{asked.into.strip('/')}/{path}".strip("/")
+
+
+def _make(vault: Vault, folders: Sequence[str]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
+            vault.admitted(folder).mkdir(parents=True, exist_ok=True)
+
+
+def _discard(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        (folder / _JOURNAL).unlink()  # first: without it nobody goes on
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,276 @@
+"""
+What every command shares: the group, errors in words, the vault, and options.
+
+Answers go to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from spellbook._version import __version__
+from spellbook.cli import output
+from spellbook.text import unicode
+from spellbook.text.quoting import one_line, quoted
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook
+    from spellbook.search.searcher import Answer
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT"}
+
+
+class Command(click.Command):
+    """Refuses arguments that are no valid Unicode; only paths may be any bytes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        for param in self.params:
+            check_text(param, ctx.params.get(param.name or ""))
+        return super().invoke(ctx)
+
+
+class Group(click.Group):
+    """Turns Spellbook's errors into a sentence, the next step and an exit code."""
+
+    command_class = Command
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a console of another code page must not end the program
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="spellbook: %(message)s")
+        is_alone = kwargs.get("standalone_mode", True)
+        kwargs["standalone_mode"] = False
+        if not is_alone:
+            return super().main(*args, **kwargs)
+        try:
+            code = super().main(*args, **kwargs)
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except click.Abort:
+            click.echo("Aborted!", err=True)
+            code = 1
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _pipes_left_alone():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from spellbook.errors import Conflict, SpellbookError, UnreadableNote
+
+        try:
+            with _pipes_left_alone():
+                return super().invoke(ctx)
+        except SpellbookError as error:
+            click.echo(f"spellbook: {one_line(error.message)}", err=True)
+            if error.hint:
+                click.echo(f"  {one_line(error.hint)}", err=True)
+            if isinstance(error, Conflict) and error.difference:
+                click.echo(quoted(error.difference), err=True)
+            ctx.exit(2 if error.code in _WRONG_USAGE and not isinstance(error, UnreadableNote) else 1)
+
+
+@contextmanager
+def _pipes_left_alone() -> Iterator[None]:
+    """Keep click, which knows a closed pipe by its number and exits with 1, from judging it: `__main__` does."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise BrokenPipeError(error.strerror) from error
+
+
+def check_text(param: click.Parameter, value: object) -> None:
+    """Raise InvalidInput, naming the argument, for a value that is no valid Unicode, unless it is a path."""
+    if not isinstance(param.type, click.Path):
+        unicode.check(value, max(param.opts, key=len) if isinstance(param, click.Option) else (param.name or "").strip("_").upper())
+
+
+def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        check_text(option, value)
+        ctx.ensure_object(dict)[option.name] = value
+
+
+vault_option = click.option(
+    "--vault",
+    type=click.Path(),
+    metavar="DIR",
+    expose_value=False,
+    callback=_remember,
+    help="The vault. Else SPELLBOOK_VAULT, the nearest folder upwards with .spellbook/, or ~/spellbook.",
+)
+scope_option = click.option(
+    "--scope",
+    metavar="NAME",
+    expose_value=False,
+    callback=_remember,
+    help="See only this scope and what all share, and write into it; auto is the project of the working directory [SPELLBOOK_SCOPE].",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+limit_option = click.option("-n", "--limit", default=5, show_default=True, metavar="N", help="Most hits to print, up to 100.")
+filter_option = click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="K=V",
+    help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, or any frontmatter "
+    "key. K!=V for all others; repeat for more.",
+)
+min_score_option = click.option(
+    "--min-score", type=float, metavar="S", help="Leave out hits below this score, 0 to 1, instead of what is not related."
+)
+max_tokens_option = click.option("--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer.")
+
+
+def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
+    from pathlib import Path
+
+    from spellbook.notes.note import MOST_BYTES
+    from spellbook.system import disk
+
+    if value is None:
+        return None
+    if value == "-":
+        with click.open_file("-", "rb") as stdin:
+            data: bytes = stdin.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise click.BadParameter(f"stdin: it is over {MOST_BYTES / 1e6:g} MB.", ctx, param)
+        return data
+    try:
+        return disk.read_small(Path(value), MOST_BYTES)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise click.BadParameter(f"{one_line(value)}: {reason}. Give a regular file, or pipe the text into -.", ctx, param) from error
+
+
+def file_argument(*, required: bool) -> Callable[[F], F]:
+    """FILE as an argument: its bytes, or with - those of stdin; as many as a note may have, and of a regular file, which ends."""
+    return click.argument("file", type=click.Path(allow_dash=True), callback=_read, required=required)
+
+
+class Asking(click.Command):
+    """
+    A command that is given words to look for, some of which begin with a dash: `find --dry-run`.
+
+    What is no option of it, or lacks its value, is such a word. What looks like a misspelt option is refused.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, self._sorted(args))
+        except click.UsageError as error:
+            if not any(arg.startswith("-") for arg in args):
+                raise
+            hint = f"To look for a word that begins with a dash, put -- before it: spellbook {ctx.info_name} -- --word"
+            raise click.UsageError(f"{error.format_message()}\n{hint}", ctx) from error
+
+    def _sorted(self, args: Sequence[str]) -> list[str]:
+        """Return the options with their values, then `--`, then the words."""
+        known = {name: each for each in self.params if isinstance(each, click.Option) for name in each.opts}
+        names = [*known, "-h", "--help"]
+        given: list[str] = []
+        words: list[str] = []
+        rest = deque(args)
+        while rest:
+            arg = rest.popleft()
+            name, equals, _ = arg.partition("=")
+            takes_value = name in known and not known[name].is_flag
+            if arg == "--":
+                words += rest
+                break
+            if takes_value and not equals and name == arg and rest:
+                given += [arg, rest.popleft()]
+            elif (takes_value and equals) or (arg in names and not takes_value) or re.fullmatch(r"-n\d+", arg) or _is_misspelt(name, names):
+                given.append(arg)
+            else:
+                if len(arg) > 1 and arg.startswith("-"):
+                    click.echo(f"spellbook: {one_line(arg)} is taken as a word to look for.", err=True)
+                words.append(arg)
+        return [*given, "--", *words]
+
+
+def _is_misspelt(word: str, names: Iterable[str]) -> bool:
+    """Say whether a word with dashes is so near to an option that it must have been meant for it."""
+    if not word.startswith("--") or word in names:
+        return False
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(word[2:], [name[2:] for name in names if name.startswith("--")], n=1, cutoff=0.75))
+
+
+def command(
+    *options: Callable[[Any], Any], group: click.Group | None = None, kind: type[click.Command] = click.Command
+) -> Callable[[F], click.Command]:
+    """Make a function a command over an opened book, with `--vault` and `options`; of `group`, if it is not one of all."""
+
+    def decorate(function: F) -> click.Command:
+        @click.pass_context
+        def run(ctx: click.Context, /, *args: Any, **kwargs: Any) -> None:
+            with _opened(ctx) as book:
+                ctx.invoke(function, book, *args, **kwargs)
+
+        decorated: Any = update_wrapper(run, function)
+        for option in reversed((*options, vault_option)):
+            decorated = option(decorated)
+        return (group or main).command(name=function.__name__.strip("_"), cls=kind)(decorated)
+
+    return decorate
+
+
+@contextmanager
+def _opened(ctx: click.Context) -> Iterator[Spellbook]:
+    import spellbook
+
+    given = ctx.ensure_object(dict)
+    with spellbook.open(given.get("vault"), scope=given.get("scope")) as book:
+        yield book
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="spellbook")
+@vault_option
+def main() -> None:
+    """
+    Spellbook: a memory for you and your AI agents, in Markdown files you own.
+
+    \b
+    spellbook init ~/notes                  make a vault, or use the notes you have
+    spellbook --vault ~/notes reindex       index it
+    spellbook search "how do we rotate keys"
+
+    Notes are never changed unasked, and nothing leaves this machine.
+    """
+
+
+def filtered(pairs: Sequence[str]) -> dict[str, object] | None:
+    from spellbook.index.filters import from_pairs
+
+    return from_pairs(pairs) or None
+
+
+def doubt(book: Spellbook, filters: Sequence[str]) -> None:
+    """Say on stderr which values of a filter no note has, for commands whose answers do not."""
+    from spellbook.index.filters import conditions
+
+    if filters:
+        output.unmatched(book.index.catalog.unmatched(conditions(filtered(filters)), book.index.visible))
+
+
+def answer(found: Answer, as_json: bool, *, by_words: bool = False) -> None:
+    if as_json:
+        output.as_json(found.as_dict())
+    else:
+        output.answer(found, by_words=by_words)

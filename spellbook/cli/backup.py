@@ -1,0 +1,253 @@
+"""Commands that keep a vault safe: export, import, snapshot."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spellbook.cli import output, progress_bar
+from spellbook.cli.app import Group, command, doubt, filter_option, filtered, json_option, main
+from spellbook.text.quoting import one_line
+
+if TYPE_CHECKING:
+    from spellbook.archive.importer import Imported
+    from spellbook.archive.snapshots import Snapshot
+    from spellbook.book import Spellbook
+    from spellbook.notes.note import Fault
+
+_MOST_SHOWN = 10
+
+attachments_option = click.option("--attachments/--no-attachments", default=True, show_default=True, help="Files that are no notes, too.")
+
+
+@command(
+    click.argument("file", type=click.Path(allow_dash=True)),
+    click.option(
+        "--format",
+        type=click.Choice(["json", "markdown"]),
+        help="json for programs, markdown for a zip of the vault [what FILE's ending says, else json].",
+    ),
+    filter_option,
+    attachments_option,
+    json_option,
+)
+def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str], attachments: bool, as_json: bool) -> None:
+    """
+    Write the vault into FILE, or to stdout with -: all it takes to have it again, byte for byte.
+
+    Notes, attachments, empty folders and the vault's settings, with
+    permissions and times; not what .spellbookignore lists, nor other
+    dot-folders. With --filter, the notes that it leaves and nothing else.
+
+    \b
+    spellbook export ~/backup.zip
+    spellbook export - --filter category=decision | jq .
+    """
+    if file == "-":
+        if as_json:
+            raise click.UsageError("--json and an export on stdout would be one.")
+        done = book.export(sys.stdout.buffer, format, filter=filtered(filters), attachments=attachments)
+    else:
+        done = book.export(file, format, filter=filtered(filters), attachments=attachments)
+    doubt(book, filters)
+    if as_json:
+        from dataclasses import asdict
+
+        output.as_json(asdict(done))
+    elif file != "-":
+        others = f" and {done.attachments} other files" if done.attachments else ""
+        click.echo(f"{one_line(done.file)}: {done.notes} notes{others}, {done.bytes / 1e6:.1f} MB.")
+    _tell(done.faults)
+
+
+@command(
+    click.argument("source", type=click.Path(), required=False),
+    click.option(
+        "--on-conflict",
+        type=click.Choice(["skip", "overwrite", "rename"]),
+        default="skip",
+        show_default=True,
+        help="Where another file is already: leave that one, replace it (it goes into the trash), or number the new one.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
+    click.option("--into", default="", metavar="FOLDER", help="A folder of the vault to import into."),
+    attachments_option,
+    json_option,
+)
+def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) -> None:
+    """
+    Take the notes of SOURCE into the vault, all of them or, if anything fails, none.
+
+    SOURCE is an export of Spellbook's, ChatGPT's or Claude's, a folder or a
+    zip of Markdown notes, an Obsidian vault, or one note. What the vault holds
+    already, byte for byte, is left as it is, so importing again makes nothing
+    twice. Nothing is written into dot-folders, and no file may be run.
+    `spellbook undo` takes the notes out again; other files stay.
+
+    \b
+    spellbook import ~/backup.zip --dry-run
+    spellbook import ~/old-notes --into old
+    """
+    with progress_bar.bar(hidden=as_json) as progress:
+        done = book.import_(source, progress=progress, **asked)
+    if as_json:
+        output.as_json(done.as_dict())
+    else:
+        _imported(done)
+    _tell(done.faults)
+
+
+def _imported(done: Imported) -> None:
+    if done.finished:
+        click.echo(f"An import that was interrupted is finished: {done.finished} files.", err=True)
+    counts = {
+        "added": len(done.added),
+        "overwritten": len(done.overwritten),
+        "under another name": len(done.renamed),
+        "there already": done.unchanged,
+        "left out, for others are there": len(done.skipped),
+    }
+    said = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "nothing to import"
+    click.echo(f"{'Would be: ' if done.dry_run else ''}{said}.")
+    _listed("left out", done.skipped)
+    _listed("renamed", [f"{name} -> {path}" for name, path in done.renamed.items()])
+    if done.trash:
+        click.echo(f"What was replaced is in {one_line(done.trash[0].partition('/')[0])}.")
+    elif done.skipped:
+        click.echo("  --on-conflict overwrite or rename takes them in.", err=True)
+
+
+class _WithDefault(Group):
+    """A group whose first command is meant where none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in {"-h", "--help"}):
+            args = ["create", *args]
+        return super().parse_args(ctx, args)
+
+
+@main.group(cls=_WithDefault, subcommand_metavar="[COMMAND]")
+def snapshot() -> None:
+    """
+    Keep the vault as it is now, outside of it; or list, verify, restore or prune what is kept.
+
+    Files that did not change cost nothing. A process that watches takes a
+    snapshot a day. Kept are all of the last 24 hours, then the last of 7 days,
+    4 weeks and 12 months. `spellbook status` says where they are.
+
+    \b
+    spellbook snapshot
+    spellbook snapshot restore latest --into ~/notes-then
+    """
+
+
+def _row(each: Snapshot) -> str:
+    size = f"{each.files} files, {each.bytes / 1e6:.1f} MB, {each.stored / 1e6:.1f} MB of it new"
+    return f"{each.name}  {each.taken:%Y-%m-%d %H:%M}  {size}"
+
+
+@command(json_option, group=snapshot)
+def create(book: Spellbook, as_json: bool) -> None:
+    """Keep the vault as it is now."""
+    with progress_bar.bar(hidden=as_json) as progress:
+        taken = book.snapshots.create(progress)
+    if as_json:
+        output.as_json(taken.as_dict())
+    else:
+        click.echo(_row(taken))
+    _tell(taken.faults)
+
+
+@command(json_option, group=snapshot)
+def list_(book: Spellbook, as_json: bool) -> None:
+    """List the snapshots, the newest first, by name and local time."""
+    kept = book.snapshots.all()
+    if as_json:
+        output.as_json({"folder": str(book.snapshots.folder), "snapshots": [each.as_dict() for each in kept]})
+    else:
+        for each in kept:
+            click.echo(_row(each) if not each.faults else f"{each.name}  {each.faults[0].reason}")
+        click.echo(f"{len(kept)} in {book.snapshots.folder}", err=True)
+
+
+@command(json_option, group=snapshot)
+def verify(book: Spellbook, as_json: bool) -> None:
+    """Read everything that is kept and compare it with its hash; exit 1 if anything is damaged."""
+    with progress_bar.bar(hidden=as_json) as progress:
+        done = book.snapshots.verify(progress)
+    if as_json:
+        from dataclasses import asdict
+
+        output.as_json(asdict(done))
+    else:
+        click.echo(f"{done.snapshots} snapshots, {done.contents} contents: {len(done.faults) or 'nothing'} damaged.")
+    for fault in done.faults:
+        click.echo(f"spellbook: {one_line(fault.path)}: {one_line(fault.reason)}.", err=True)
+    if done.faults:
+        sys.exit(1)
+
+
+@command(
+    click.argument("name"),
+    click.option("--into", type=click.Path(), metavar="DIR", help="An empty folder, or one to be made; else over the vault."),
+    click.option("--skip-damaged", is_flag=True, help="Restore what is whole and name the rest, where contents are damaged."),
+    click.option("--yes", is_flag=True, help="Do not ask before the vault is changed."),
+    json_option,
+    group=snapshot,
+)
+def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, yes: bool, as_json: bool) -> None:
+    """
+    Bring back the vault as NAME has it: a snapshot's name or how it begins, such as a day, or latest.
+
+    All of it or nothing. Over the vault, a snapshot is taken first, and what
+    was not there then, or stands in the way, goes into .trash. A damaged
+    content is looked for in the vault and in other snapshots. If it is cut
+    short, say it again.
+
+    \b
+    spellbook snapshot restore 2026-11-22
+    """
+    if not into and not yes and sys.stdin.isatty():
+        name = book.snapshots.find(name)
+        click.confirm(f"Bring the whole vault {book.config.vault} back to {name}?", abort=True, err=True)
+    with progress_bar.bar(hidden=as_json) as progress:
+        done = book.restore_snapshot(name, into, skip_damaged=skip_damaged, progress=progress)
+    if as_json:
+        from dataclasses import asdict
+
+        output.as_json(asdict(done))
+    else:
+        removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
+        missing = f" but for {len(done.faults)} files" if done.faults else ""
+        click.echo(f"{done.into} is as in {done.name}{missing}: {done.written} files written{removed}, {done.unchanged} as they were.")
+        if done.before:
+            click.echo(f"How it was before: {done.before}.")
+    _tell(done.faults)
+
+
+@command(json_option, group=snapshot)
+def prune(book: Spellbook, as_json: bool) -> None:
+    """Let go of snapshots that are no longer to be kept, and of what no other holds."""
+    gone = book.snapshots.prune()
+    if as_json:
+        output.as_json({"pruned": gone})
+    else:
+        click.echo(f"{len(gone)} let go, {len(book.snapshots.names())} kept.")
+
+
+def _listed(what: str, names: Sequence[str]) -> None:
+    for name in names[:_MOST_SHOWN]:
+        click.echo(f"  {what}: {one_line(name)}")
+    if len(names) > _MOST_SHOWN:
+        click.echo(f"  … {len(names) - _MOST_SHOWN} more: --json names all")
+
+
+def _tell(faults: Sequence[Fault]) -> None:
+    """Name what is missing, and end as a command that met a fault."""
+    for fault in faults:
+        click.echo(f"spellbook: {one_line(fault.path)}: {one_line(fault.reason)}; left out.", err=True)
+    if faults:
+        sys.exit(1)

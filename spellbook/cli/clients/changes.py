@@ -1,0 +1,130 @@
+"""
+Changes of files that are not Spellbook's own.
+
+Each is made whole or not at all, only if the file is still what was looked
+at, and keeps the file's mode and the link that leads to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import difflib
+import logging
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from spellbook.errors import Conflict, StorageError
+from spellbook.system import attributes, disk
+
+_BACKUP = ".spellbook-{}.bak"
+_MOST_BYTES = 10_000_000  # Claude Code keeps what was said beside its settings, which makes megabytes
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """
+    What is to become of the file at `path`; None for one that is not there.
+
+    A new one is made with `mode`, less what the umask forbids. `matters` says
+    that what it is before would be lost.
+    """
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    mode: int = 0o666
+    matters: bool = True
+
+    def difference(self) -> str:
+        """Return the change as a unified diff."""
+        before, after = (_LINE.findall((data or b"").decode("utf-8", "backslashreplace")) for data in (self.before, self.after))
+        old, new = ("/dev/null" if data is None else str(self.path) for data in (self.before, self.after))
+        lines = difflib.unified_diff(before, after, old, new)
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+    def make(self) -> None:
+        """
+        Make the change.
+
+        Raises Conflict if the file is no longer what it was, StorageError if
+        it cannot be written; nothing has happened then.
+        """
+        place = Path(os.path.realpath(self.path))  # a link stays one: what it leads to is changed
+        try:
+            if self.after is None:
+                self._expect()
+                place.unlink()
+                return
+            if self.before is None:
+                place.parent.mkdir(parents=True, exist_ok=True)
+            self._write(place, self.after)
+        except OSError as error:
+            raise disk.storage_error(str(self.path), error) from error
+
+    def keep(self) -> Path | None:
+        """Copy what would be lost beside the file, with its mode and the time in its name; return where, None if nothing would be."""
+        if self.before is None or not self.matters:
+            return None
+        copy = self.path.with_name(self.path.name + _BACKUP.format(f"{dt.datetime.now().astimezone():%Y%m%d-%H%M%S-%f}"))
+        try:
+            _write_new(copy, self.before, 0o600)
+            os.chmod(copy, stat.S_IMODE(self.path.stat().st_mode))
+        except OSError as error:
+            raise disk.storage_error(str(self.path), error) from error
+        return copy
+
+    def _expect(self) -> None:
+        if read(self.path) != self.before:
+            raise Conflict(f"{self.path}: the file was changed by somebody else meanwhile.", "Repeat the command; nothing was written.")
+
+    def _write(self, place: Path, data: bytes) -> None:
+        temporary = disk.aside(place.parent)
+        try:
+            # Nobody may read for a moment what only its owner could read before.
+            _write_new(temporary, data, self.mode if self.before is None else 0o600)
+            if self.before is not None:
+                os.chmod(temporary, stat.S_IMODE(place.stat().st_mode))
+                if lost := attributes.copy(place, temporary):
+                    _log.warning("%s is written, and could not keep %s.", self.path, ", ".join(lost))
+            self._expect()
+            os.replace(temporary, place)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+def read(path: Path) -> bytes | None:
+    """Return the bytes of a small regular file, None if there is none. Raises StorageError if it cannot be read."""
+    try:
+        return disk.read_small(path, _MOST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StorageError(
+            f"{path}: cannot be read ({error.strerror or error}).", "Nothing was changed; mend that and try again."
+        ) from error
+
+
+def backups(path: Path) -> Iterator[bytes]:
+    """Yield what `Change.keep` kept of a file, the newest first."""
+    prefix, suffix = _BACKUP.split("{}")
+    with contextlib.suppress(OSError):
+        names = [name for name in os.listdir(path.parent) if name.startswith(path.name + prefix) and name.endswith(suffix)]
+        for copy in sorted((path.with_name(name) for name in names), key=lambda copy: copy.stat().st_mtime_ns, reverse=True):
+            yield disk.read_small(copy, _MOST_BYTES)
+
+
+def _write_new(place: Path, data: bytes, mode: int) -> None:
+    with open(place, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

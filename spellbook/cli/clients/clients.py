@@ -1,0 +1,255 @@
+"""
+MCP clients: where each keeps its settings, and Spellbook's entry in them.
+
+An entry is added and taken out as text, so that everything else in the file
+stays as its owner wrote it. What carries our name and is not ours is not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spellbook.cli.clients import changes, jsonc
+from spellbook.cli.clients.changes import Change
+from spellbook.errors import InvalidInput
+
+CARRIED = (
+    "SPELLBOOK_STATE",
+    "SPELLBOOK_CACHE",
+    "SPELLBOOK_EMBEDDER",
+    "SPELLBOOK_RERANKER",
+    "SPELLBOOK_ENGINE",
+    "SPELLBOOK_CHROMA_URL",
+    "SPELLBOOK_TOOLSETS",
+    "OLLAMA_HOST",
+)
+"""Settings that what starts without this shell's environment must be told too, or it would keep another index."""
+
+SECRETS = ("SPELLBOOK_API_KEY", "SPELLBOOK_RERANKER_API_KEY", "SPELLBOOK_CHROMA_TOKEN", "OPENAI_API_KEY")
+"""What is never written into a file of settings unasked."""
+
+_DESKTOP = "claude_desktop_config.json"
+_FOLDERS = ("SPELLBOOK_STATE", "SPELLBOOK_CACHE")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """
+    An MCP client.
+
+    `key`: the object that holds its servers. `project`: its settings in a
+    folder of work, "" if it has none. `typed`: an entry says that it speaks
+    over stdio. `comments`: it reads JSON with comments. `next`: what makes it
+    see the change.
+    """
+
+    title: str
+    key: str
+    project: str
+    typed: bool
+    comments: bool
+    next: str
+
+
+CLIENTS = {
+    "claude-desktop": Client(
+        "Claude Desktop", "mcpServers", "", False, False, "Quit Claude Desktop (its window alone is not enough) and start it again."
+    ),
+    "claude-code": Client(
+        "Claude Code", "mcpServers", ".mcp.json", True, False, "Start a new session of Claude Code; /mcp shows its servers."
+    ),
+    "vscode": Client(
+        "VS Code",
+        "servers",
+        ".vscode/mcp.json",
+        True,
+        True,
+        "Open a new chat in VS Code; MCP: List Servers in its palette starts a server.",
+    ),
+    "cursor": Client(
+        "Cursor", "mcpServers", ".cursor/mcp.json", True, True, "Restart Cursor, or switch the server on in its MCP settings."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file of settings, and a folder that is there if its client is."""
+
+    file: Path
+    folder: Path
+
+
+def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[Place]:
+    """Return where a client may keep a person's settings, the likeliest first; `system` as in `sys.platform`."""
+    if name == "claude-code":
+        if told := environ.get("CLAUDE_CONFIG_DIR"):
+            return [Place(Path(told) / ".claude.json", Path(told))]
+        return [Place(home / ".claude.json", home / ".claude")]
+    if name == "cursor":
+        return [Place(home / ".cursor" / "mcp.json", home / ".cursor")]
+    applications = _applications(system, environ, home)
+    if name == "vscode":
+        folders = [applications / variant / "User" for variant in ("Code", "Code - Insiders", "VSCodium")]
+        return [Place(folder / "mcp.json", folder) for folder in folders]
+    found = [Place(applications / "Claude" / _DESKTOP, applications / "Claude")]
+    if system == "win32":
+        # Installed as a package of Windows, Claude Desktop sees a folder of its own in place of the usual one.
+        packages = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "Packages"
+        inside = Path("LocalCache", "Roaming", "Claude", _DESKTOP)
+        found = [*(Place(package / inside, package) for package in sorted(packages.glob("Claude_*"))), *found]
+    return found
+
+
+def _applications(system: str, environ: Mapping[str, str], home: Path) -> Path:
+    """Return the folder under which applications keep their settings."""
+    if system == "darwin":
+        return home / "Library" / "Application Support"
+    if system == "win32":
+        return Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def choose(name: str, found: Sequence[Place]) -> Path:
+    """Return the file among `found` that the client uses. Raises InvalidInput if the client is not on this machine."""
+    for place in found:
+        if place.file.exists() or place.folder.is_dir():
+            return place.file
+    title = CLIENTS[name].title
+    raise InvalidInput(
+        f"{title} is not here: there is no {found[0].folder}.",
+        f"Start {title} once and repeat, or name its settings with --file {found[0].file}.",
+    )
+
+
+def launch() -> list[str]:
+    """Return the command that starts this Spellbook from anywhere, with absolute paths."""
+    script = Path(sysconfig.get_path("scripts")) / ("spellbook.exe" if os.name == "nt" else "spellbook")
+    # Without -P, a folder of work that holds a click.py would be taken for the library.
+    return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "spellbook"]
+
+
+def carried(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what `environ` sets that Spellbook needs wherever it is started; paths absolute."""
+    told = {name: environ[name] for name in CARRIED if environ.get(name)}
+    return {name: str(Path(value).expanduser().absolute()) if name in _FOLDERS else value for name, value in told.items()}
+
+
+def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a client is told to start for `vault`, a real path. Raises InvalidInput if its name cannot be told."""
+    command, *arguments = launch()
+    arguments += ["--vault", str(vault), "mcp", *(["--scope", scope] if scope else [])]
+    try:
+        "".join([command, *arguments]).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{str(vault)!a}: the path is not UTF-8, and settings are.", "Rename the folder.") from error
+    told: dict[str, Any] = {"type": "stdio"} if client.typed else {}
+    told |= {"command": command, "args": arguments}
+    env = carried(environ)
+    return {**told, "env": env} if env else told
+
+
+def is_ours(found: object) -> bool:
+    """Say whether an entry starts a Spellbook, whichever and however."""
+    if not isinstance(found, dict) or not isinstance(found.get("args"), list):
+        return False
+    command = re.split(r"[/\\]", str(found.get("command")))[-1].lower().removesuffix(".exe")
+    return "mcp" in found["args"] and "spellbook" in (command, *found["args"])
+
+
+def add(file: Path, client: Client, name: str, told: Mapping[str, Any], *, force: bool = False) -> Change:
+    """
+    Return the change that tells `client` of the entry `told`, under `name`.
+
+    An entry of ours is brought up to date where it differs. Raises
+    InvalidInput if another server has that name, unless `force`, or if the
+    file is not what the client reads.
+    """
+    before, text = _read(file, client)
+    place = (client.key, name)
+    with _shaped(file, client):
+        found = jsonc.get(text, place)
+        if found is not None and not is_ours(found) and not force:
+            raise InvalidInput(
+                f"{file}: another server is called {name!r}.", "Choose a name with --name, or replace it with --force; nothing was written."
+            )
+        after = text
+        for path, part in _parts(told) if is_ours(found) else [((), told)]:
+            after = jsonc.put(after, (*place, *path), part)
+    return Change(file, before, after.encode())
+
+
+def _parts(told: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield what an entry says one by one, so that what its owner added to it, and to its environment, stays."""
+    for name, value in told.items():
+        if isinstance(value, dict):
+            yield from (((name, *path), part) for path, part in _parts(value))
+        else:
+            yield (name,), value
+
+
+def take_out(file: Path, client: Client, name: str, *, force: bool = False) -> Change | None:
+    """
+    Return the change that takes our entry `name` out again; None if there is none.
+
+    What has only been added to since is as it was before, to the byte; a file
+    that was made for the entry alone goes. Raises InvalidInput as `add` does.
+    """
+    before, text = _read(file, client)
+    place = (client.key, name)
+    with _shaped(file, client):
+        found = jsonc.get(text, place)
+        if found is None:
+            return None
+        if not is_ours(found) and not force:
+            raise InvalidInput(
+                f"{file}: {name!r} is no Spellbook.", "Name ours with --name, or remove it with --force; nothing was written."
+            )
+        earlier = list(_earlier(file, client, name))
+        for data in earlier:
+            if jsonc.put(data.decode(), place, found) == text:
+                return Change(file, before, data, matters=False)
+        if jsonc.put("", place, found) == text:
+            return Change(file, before, None, matters=False)
+        after = jsonc.remove(text, place)
+        if earlier and jsonc.get(earlier[0].decode(), (client.key,)) is None and not jsonc.get(after, (client.key,)):
+            after = jsonc.remove(after, (client.key,))
+    return Change(file, before, after.encode())
+
+
+def _earlier(file: Path, client: Client, name: str) -> Iterator[bytes]:
+    """Return what the file was before it had our entry, the newest first."""
+    for data in changes.backups(file):
+        with contextlib.suppress(UnicodeDecodeError, jsonc.Malformed):
+            if jsonc.get(data.decode(), (client.key, name)) is None:
+                yield data
+
+
+def _read(file: Path, client: Client) -> tuple[bytes | None, str]:
+    data = changes.read(file)
+    try:
+        text = (data or b"").decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{file}: not UTF-8, so {client.title} cannot read it.", "Save it as UTF-8; nothing was written.") from error
+    if not jsonc.is_blank(text):
+        with _shaped(file, client):
+            jsonc.parse(text, comments=client.comments)
+    return data, text
+
+
+@contextlib.contextmanager
+def _shaped(file: Path, client: Client) -> Iterator[None]:
+    try:
+        yield
+    except jsonc.Malformed as error:
+        raise InvalidInput(
+            f"{file}, line {error.line}: {error.reason}.", f"Mend the line, which {client.title} cannot read either; nothing was written."
+        ) from error

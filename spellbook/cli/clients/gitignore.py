@@ -1,0 +1,45 @@
+"""
+The line that keeps the trash of a vault out of the git repository that holds it.
+
+What is erased is moved into `.trash/`; committed, it would be there for all who
+have the repository. Nothing is written unless somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from spellbook.cli.clients import changes
+from spellbook.cli.clients.changes import Change
+from spellbook.errors import InvalidInput
+
+FILE = ".gitignore"
+LINE = ".trash/"
+
+
+def is_missing(vault: Path) -> bool:
+    """Say whether `vault` is in a git repository that would take its trash in; asks git, which knows every place of rules."""
+    # What the caller's git set, in a hook say, is meant for another repository.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    asked = ["git", "-C", str(vault), "check-ignore", "--quiet", "--no-index", f"{LINE}note.md"]
+    try:
+        return subprocess.run(asked, capture_output=True, env=environment, check=False).returncode == 1  # 128 outside of a repository
+    except OSError:
+        return False  # there is no git
+
+
+def change(vault: Path) -> Change:
+    """
+    Return what adds the line at the end of the vault's `.gitignore`, every byte before as it is.
+
+    Raises InvalidInput where that is no file that git reads, StorageError if it cannot be read.
+    """
+    file = vault / FILE
+    if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
+        raise InvalidInput(f"{file} is no regular file, and git reads no other.", f"Add the line {LINE} where your rules are.")
+    before = changes.read(file)
+    end = b"\r\n" if before and b"\r\n" in before else b"\n"
+    begun = end if before and not before.endswith(b"\n") else b""
+    return Change(file, before, (before or b"") + begun + LINE.encode() + end)

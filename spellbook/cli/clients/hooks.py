@@ -1,0 +1,191 @@
+"""
+Git hooks that keep a vault's index current.
+
+Each starts a re-index in the background and returns: it fails no git command
+and holds none up. Hooks that are there run as before, with the same
+arguments, input and exit status, and uninstalling leaves them as they were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spellbook.cli.clients import changes
+from spellbook.cli.clients.changes import Change
+from spellbook.errors import Conflict, InvalidInput, StorageError
+
+HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
+"""After which the files of a working tree may be others."""
+
+ASIDE = "before-spellbook"
+"""The folder beside our hooks for those that were there and are no shell scripts."""
+
+_OF_THE_PERSON = {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
+"""Where a person's own settings of git are, which hold for every repository; a hooks folder may be set there."""
+
+_SHELL = re.compile(rb"#![ \t]*(?:/\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:/\S*/)?(?:sh|bash|dash|ash|zsh|ksh|mksh)(?:[ \t\r][^\n]*)?(?=\n|\Z)")
+_SHEBANG = b"#!/bin/sh"
+_END = "# <<< spellbook <<<"
+_MADE = b"\n# This hook was made by Spellbook.\n"
+_CHAIN = (
+    f'\n# What was here before Spellbook is in {ASIDE}.\nearlier="${{0%/*}}/{ASIDE}/${{0##*/}}"\n'
+    '[ -x "$earlier" ] || exit 0\n"$earlier" "$@"\n'
+).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A working tree, and the folder in which git looks for its hooks."""
+
+    top: Path
+    hooks: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """What is to become of one hook: the change of its file, after or before which the old one moves `aside` or back."""
+
+    change: Change
+    aside: Path | None = None
+
+    def difference(self) -> str:
+        """Return the change as a unified diff, with a word on what moves."""
+        if self.aside is None:
+            return self.change.difference()
+        moved = (self.aside, self.change.path) if self.change.after is None else (self.change.path, self.aside)
+        return self.change.difference() + "rename from {}\nrename to {}\n".format(*moved)
+
+    def make(self) -> None:
+        """
+        Make the change.
+
+        Raises Conflict or StorageError; a hook that was there is then where it
+        was, or aside, from where the next attempt takes it up.
+        """
+        file = self.change.path
+        try:
+            if self.aside is None:
+                self.change.make()
+            elif self.change.after is None:
+                self.change.make()
+                _move(self.aside, file)
+                with contextlib.suppress(OSError):  # others are in it
+                    self.aside.parent.rmdir()
+            else:
+                if os.path.lexists(file):
+                    self.aside.parent.mkdir(exist_ok=True)
+                    _move(file, self.aside)
+                Change(file, None, self.change.after, self.change.mode).make()
+        except OSError as error:
+            raise StorageError(f"{file}: {error.strerror or error}.", "Mend that and repeat the command.") from error
+
+
+def find(vault: Path) -> Repository:
+    """Return the repository that holds `vault`. Raises InvalidInput if there is none, or its hooks are switched off."""
+    top = Path(_git(vault, "rev-parse", "--show-toplevel"))
+    # Asked at the top, since a relative core.hooksPath counts from there.
+    hooks = top / _git(top, "rev-parse", "--git-path", "hooks")
+    if os.path.lexists(hooks) and not hooks.is_dir():
+        raise InvalidInput(f"{hooks}, where git looks for hooks, is no folder.", "Change git's setting core.hooksPath.")
+    return Repository(top, hooks)
+
+
+def _git(folder: Path, *asked: str) -> str:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=_environment())
+    except FileNotFoundError as error:
+        raise InvalidInput("There is no git on this machine.", "Install git, or leave its hooks out.") from error
+    except subprocess.CalledProcessError as error:
+        said = os.fsdecode(error.stderr).strip().splitlines()
+        raise InvalidInput(f"{folder}: {said[0] if said else 'git failed'}.", "Hooks are for a vault in a git repository.") from error
+    return os.fsdecode(done.stdout).removesuffix("\n").removesuffix("\r")
+
+
+def _environment() -> dict[str, str]:
+    """
+    Return this process's environment without what names another repository: git is asked about the folder alone.
+
+    Who is started by git, from one of its hooks say, has GIT_DIR, GIT_INDEX_FILE and more of the repository that git is at.
+    """
+    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _OF_THE_PERSON}
+
+
+def block(top: Path, vault: Path, command: Sequence[str], env: Mapping[str, str]) -> bytes:
+    """Return the lines that a hook of the working tree `top` gets for `vault`, without a newline at the end."""
+    settings = "".join(f"{name}={shlex.quote(value)} " for name, value in env.items())
+    started = " ".join(shlex.quote(part.replace("\\", "/") if os.name == "nt" else part) for part in (*command, "--vault", str(vault)))
+    # Doubly in the background, so that a `wait` further down does not wait for it.
+    lines = f"""\
+{_begin(vault)}
+if [ . -ef {shlex.quote(top.as_posix())} ]; then
+  (trap '' HUP; {settings}{started} reindex --quiet --queued </dev/null >/dev/null 2>&1 &)
+fi
+{_END}"""
+    return os.fsencode(lines)
+
+
+def _begin(vault: Path) -> str:
+    return f"# >>> spellbook >>> {json.dumps(str(vault), ensure_ascii=False)}"
+
+
+def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
+    """Return what puts `lines` into the hook `name`; None if they are there."""
+    file, aside = hooks / name, hooks / ASIDE / name
+    before = changes.read(file)
+    added = b"\n" + lines
+    span = _span(before, vault) if before else None
+    if before is not None and span is None and (shebang := _SHELL.match(before)) and os.access(file, os.X_OK) and not file.is_symlink():
+        place = len(shebang[0].rstrip(b"\r"))
+        span = (place, place)
+    if before is not None and span is not None:
+        after = before[: span[0]] + added + before[span[1] :]
+        return None if after == before else Hook(Change(file, before, after))
+    kept = os.path.lexists(aside)
+    if kept and os.path.lexists(file):
+        raise Conflict(
+            f"{aside}: there is one already, and {file} is another.", "Put together what they do in one of them, and delete the other."
+        )
+    moves = kept or os.path.lexists(file)
+    return Hook(Change(file, before, _SHEBANG + added + (_CHAIN if moves else _MADE), 0o777), aside if moves else None)
+
+
+def take_out(hooks: Path, name: str, vault: Path) -> Hook | None:
+    """Return what takes the lines for `vault` out of the hook `name` again; None if they are not in it."""
+    file, aside = hooks / name, hooks / ASIDE / name
+    before = changes.read(file)
+    span = _span(before, vault) if before else None
+    if before is None or span is None:
+        return None
+    after = before[: span[0]] + before[span[1] :]
+    if after == _SHEBANG + _MADE:
+        return Hook(Change(file, before, None))
+    if after == _SHEBANG + _CHAIN and os.path.lexists(aside):
+        return Hook(Change(file, before, None), aside)
+    return Hook(Change(file, before, after))
+
+
+def _span(data: bytes, vault: Path) -> tuple[int, int] | None:
+    """Where the lines for `vault` stand, the newline before them included."""
+    start = data.find(b"\n" + os.fsencode(_begin(vault)) + b"\n")
+    end = data.find(_END.encode(), start)
+    return None if start < 0 or end < 0 else (start, end + len(_END))
+
+
+def _move(source: Path, target: Path) -> None:
+    """Move a hook into a folder beside it, or back; a link that names its end by a relative path goes on to name the same."""
+    if not source.is_symlink():
+        os.replace(source, target)
+        return
+    end = os.readlink(source)
+    if not os.path.isabs(end):
+        end = os.path.join("..", end) if target.parent.name == ASIDE else end.removeprefix(".." + os.sep)
+    os.symlink(end, target)
+    source.unlink()

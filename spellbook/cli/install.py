@@ -1,0 +1,137 @@
+"""The command that puts Spellbook where people work: install."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spellbook.cli.app import main, scope_option, vault_option
+
+if TYPE_CHECKING:
+    from spellbook.cli.clients.changes import Change
+
+_CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
+_HOOKS = "git-hooks"
+
+
+@main.command()
+@click.argument("client", metavar="CLIENT", type=click.Choice((*_CLIENTS, _HOOKS)))
+@click.option("--project", type=click.Path(), metavar="DIR", help="For those who work in this folder, instead of for you everywhere.")
+@click.option("--file", type=click.Path(), metavar="FILE", help="The client's settings, where they are not in their usual place.")
+@click.option("--name", default="spellbook", show_default=True, metavar="NAME", help="What the client calls it; one for each vault.")
+@click.option("--force", is_flag=True, help="Replace, or remove, an entry of that name even if it is no Spellbook.")
+@click.option("--uninstall", is_flag=True, help="Take it out again.")
+@click.option("--dry-run", is_flag=True, help="Print what would change, as a diff, and change nothing.")
+@scope_option
+@vault_option
+@click.pass_context
+def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, **given: Any) -> None:
+    """
+    Add Spellbook to the settings of CLIENT, or to the hooks of the vault's git repository.
+
+    CLIENT is claude-desktop, claude-code, vscode, cursor or git-hooks. Nothing
+    else in the client's settings changes; a copy of the file as it was is kept
+    beside it, and --uninstall leaves it as it was. git-hooks re-index in the
+    background when git has changed the vault's files.
+
+    \b
+    spellbook install claude-desktop --vault ~/notes
+    spellbook install claude-code --project . --dry-run
+    """
+    if client == _HOOKS:
+        _git_hooks(ctx, uninstall, dry_run, **given)
+    else:
+        _client(ctx, client, uninstall, dry_run, **given)
+
+
+def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **given: Any) -> None:
+    from spellbook.cli.clients import clients
+    from spellbook.config import find_vault
+
+    about, name, force = clients.CLIENTS[client], given["name"], given["force"]
+    file, known = _named(client, given["file"], given["project"]), clients.places(client, sys.platform, os.environ, Path.home())
+    if uninstall:
+        files = [file] if file else [place.file for place in known]
+        found = [change for each in files if (change := clients.take_out(each, about, name, force=force))]
+        if not found:
+            click.echo(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
+        for change in found:
+            _make(change, dry_run, f"{name!r} is out of {change.path}." if change.after is not None else f"{change.path} is gone.")
+    else:
+        asked = ctx.ensure_object(dict)
+        vault = find_vault(asked.get("vault"))
+        scope = asked.get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
+        told = clients.entry(about, vault, scope, os.environ)
+        change = clients.add(file or clients.choose(client, known), about, name, told, force=force)
+        if change.before == change.after:
+            click.echo(f"{change.path} has {name!r} for {vault} already; nothing was changed.")
+            return
+        found = [change]
+        _make(change, dry_run, f"{name!r} is in {change.path}, for {vault}.")
+        for secret in clients.SECRETS:
+            if os.environ.get(secret):
+                click.echo(
+                    f"spellbook: {secret} is not written there; if {about.title} does not set it, add it to the entry's env.", err=True
+                )
+    if found and not dry_run:
+        click.echo(about.next)
+
+
+def _named(client: str, file: str | None, project: str | None) -> Path | None:
+    from spellbook.cli.clients.clients import CLIENTS
+
+    if file and project:
+        raise click.UsageError("--file and --project each name the file: give one.")
+    if not project:
+        return Path(file).expanduser().absolute() if file else None
+    if not CLIENTS[client].project:
+        raise click.UsageError(f"{CLIENTS[client].title} has no settings for a project.")
+    folder = Path(project).expanduser().resolve()
+    if not folder.is_dir():
+        raise click.UsageError(f"--project {project}: there is no such folder.")
+    return folder / CLIENTS[client].project
+
+
+def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any) -> None:
+    from spellbook.cli.clients import hooks
+    from spellbook.cli.clients.clients import carried, launch
+    from spellbook.config import load
+    from spellbook.system.run_queue import LOG
+
+    if given["project"] or given["file"] or given["force"]:
+        raise click.UsageError("--project, --file and --force are for clients; hooks belong to the repository that holds the vault.")
+    config = load(ctx.ensure_object(dict).get("vault"))
+    repository = hooks.find(config.vault)
+    if uninstall:
+        planned = [hooks.take_out(repository.hooks, name, config.vault) for name in hooks.HOOKS]
+    else:
+        lines = hooks.block(repository.top, config.vault, launch(), carried(os.environ))
+        planned = [hooks.add(repository.hooks, name, config.vault, lines) for name in hooks.HOOKS]
+    found = [hook for hook in planned if hook]
+    for hook in found:
+        if dry_run:
+            click.echo(hook.difference(), nl=False)
+        else:
+            hook.make()
+    names = ", ".join(hook.change.path.name for hook in found)
+    if not found:
+        click.echo(f"The hooks in {repository.hooks} are so already; nothing was changed.")
+    elif uninstall and not dry_run:
+        click.echo(f"{names} in {repository.hooks} are as they were before.")
+    elif not dry_run:
+        click.echo(f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}.")
+
+
+def _make(change: Change, dry_run: bool, told: str) -> None:
+    if dry_run:
+        click.echo(change.difference(), nl=False)
+        return
+    copy = change.keep()
+    change.make()
+    click.echo(told)
+    if copy:
+        click.echo(f"As it was, the file is in {copy}.")

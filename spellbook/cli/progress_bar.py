@@ -1,0 +1,56 @@
+"""
+Bars: how far something is that takes long, on a terminal; nothing on a pipe.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from spellbook.text.quoting import one_line
+
+if TYPE_CHECKING:
+    from spellbook.index.sync import Progress
+
+
+@contextmanager
+def bar(hidden: bool) -> Iterator[Progress | None]:
+    """Show a bar on a terminal, nothing on a pipe."""
+    if hidden or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="progress.data.speed")
+
+    columns = (TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        tasks: dict[str, Any] = {}
+
+        def advance(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = shown.add_task(stage)
+            shown.update(tasks[stage], completed=done, total=total)
+
+        yield advance
+
+
+@contextmanager
+def download(name: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar of bytes on a terminal, nothing on a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(one_line(name), total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)

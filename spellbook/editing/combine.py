@@ -1,0 +1,402 @@
+"""
+Union: two notes that say much the same made into one, and no sentence lost.
+
+What the first note says stays as it stands. What only the other says is put
+where the other has it: behind the sentence, the item or the block that it
+follows there. Where the two differ in numbers or in a "not", both are shown,
+and who asks decides. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Literal
+
+from spellbook.errors import Conflict, InvalidInput
+from spellbook.index.filters import fold, instant
+from spellbook.notes.links import replaced
+from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse
+from spellbook.notes.splitter import sentences
+from spellbook.text.diff import contradiction
+
+Take = Literal["", "first", "other", "both"]
+"""Whose sentence stands where two contradict: that of one note, or both; "" is not decided yet, and shows both."""
+
+_Path = tuple[str, ...]
+
+_LISTS = {"keywords": r",", "questions": r"\n", "tags": r"[,\s]+", "aliases": r","}
+_OWN = {*_LISTS, "entities", "importance", "id", "created", "updated", "modified", "title", MERGED}
+_MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_NEXT_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)")
+_EDGES = " .。!?！？"
+_ENDED = re.compile(r"[.!?…。！？:;][\"'”’»)\]*_]*$")
+_MOST_LETTERS = 5_000
+_MOST_UNITS = 10_000
+"""Sentences, items and blocks of a note that is merged; a megabyte of prose has as many."""
+
+_COMMON = 200
+"""Units with a word that tells none of them from the others."""
+
+_MOST_ALIKE = 20
+"""Units that are compared with one, those with most of its words."""
+
+_LEAST_ALIKE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Two sentences that contradict; `parts` are what they differ in, side by side."""
+
+    first: str
+    other: str
+    parts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The text of a note made of two, what was `added` to that of the first, and what `changed` between them."""
+
+    text: str
+    added: tuple[str, ...]
+    changed: tuple[Changed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A sentence, an item of a list, or a whole block, from character `start` to `end` of a note's text."""
+
+    start: int
+    end: int
+    text: str
+    kind: Literal["sentence", "item", "block"]
+    block: int
+    section: _Path
+    said: str = field(init=False)
+    """What it says, however its lines are broken and whatever ends it; code says what it says to the letter."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "said", self._plain())
+
+    @property
+    def bare(self) -> str:
+        """Its text without the mark of an item."""
+        return _MARKER.sub("", self.text, count=1) if self.kind == "item" else self.text
+
+    def _plain(self) -> str:
+        text = unicodedata.normalize("NFC", self.bare)
+        if self.kind == "block":
+            return "\n".join(line.rstrip() for line in lines(text))
+        return " ".join(text.casefold().split()).strip(_EDGES)
+
+
+@dataclass(slots=True)
+class _Page:
+    """A note's units in order, the ends of its blocks, the last block of each section, and the headings as they are written."""
+
+    units: list[_Unit] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    last: dict[_Path, int] = field(default_factory=dict)
+    headings: dict[_Path, str] = field(default_factory=dict)
+
+
+class _Draft:
+    """The first note with what is put into it: behind its units, instead of them, behind its blocks, and above them."""
+
+    def __init__(self, note: Note, page: _Page) -> None:
+        self._note = note
+        self._page = page
+        self._newline = newline(note.text)
+        self._final = {unit.block: unit.start for unit in page.units}  # where the last unit of each block begins
+        self._ends: dict[_Path, int] = {}  # the last block of each section and all below it
+        for path, last in page.last.items():
+            self._ends |= {above: max(last, self._ends.get(above, 0)) for above in _above(path)}
+        self._instead: dict[tuple[int, int], str] = {}
+        self._behind: dict[int, list[str]] = defaultdict(list)
+        self._blocks: dict[int, list[tuple[_Unit, str]]] = defaultdict(list)
+        self._sections: dict[_Path, list[tuple[_Unit, str]]] = defaultdict(list)
+
+    def exchange(self, old: _Unit, new: _Unit) -> bool:
+        """Put `new` in the place of `old`, unless something is there already."""
+        span = (old.start, old.end)
+        if span in self._instead:
+            return False
+        self._instead[span] = old.text[: len(old.text) - len(old.bare)] + new.bare
+        return True
+
+    def add(self, unit: _Unit, anchor: _Unit | None, *, is_near: bool) -> None:
+        """Put `unit` behind `anchor`, in the same block if both `is_near`; without an anchor at the end of its section."""
+        text = re.sub(r"\r\n|\r|\n", self._newline, unit.text)
+        if anchor is not None and is_near and unit.kind == anchor.kind == "item":
+            self._behind[anchor.end].append(self._newline + text)
+        elif anchor is not None and is_near and unit.kind == anchor.kind == "sentence" and self._flows(unit, anchor):
+            self._behind[anchor.end].append(f" {text}")
+        elif anchor is not None:
+            self._blocks[anchor.block].append((unit, text))
+        elif unit.section in self._page.last:
+            self._blocks[self._page.last[unit.section]].append((unit, text))
+        else:
+            self._sections[unit.section].append((unit, text))
+
+    def _flows(self, unit: _Unit, anchor: _Unit) -> bool:
+        """Whether a sentence put behind the anchor stays a sentence, and so do those around it."""
+        before = self._behind[anchor.end][-1] if self._behind[anchor.end] else anchor.text
+        is_last = self._final[anchor.block] <= anchor.start
+        return bool(_ENDED.search(before)) and (is_last or bool(_ENDED.search(unit.text)))
+
+    def text(self, other: _Page) -> str:
+        """Return the whole text; sections that only the `other` note has stand behind those that they belong to."""
+        gap = self._newline * 2
+        put = {end: "".join(texts) for end, texts in self._behind.items()}
+        above = [self._joined(self._sections.pop(()))] if () in self._sections else []
+        parts = {block: [self._joined(added)] for block, added in self._blocks.items()}
+        for path in self._needed(other):
+            section = re.sub(r"\r\n|\r|\n", self._newline, other.headings[path])
+            section += gap + self._joined(self._sections[path]) if path in self._sections else ""
+            if self._page.ends:
+                parts.setdefault(self._parent(path), []).append(section)
+            else:
+                above.append(section)
+        for block, texts in parts.items():
+            at = self._page.ends[block]
+            put[at] = put.get(at, "") + "".join(gap + text for text in texts) + self._blank_at(at)
+        edits = [(at, at, new) for at, new in put.items()] + [(*span, new) for span, new in self._instead.items()]
+        text = replaced(self._note.text, sorted(edits))
+        if above:
+            body = text[self._note.body_at :]
+            at = len(text) - len(body.lstrip("\r\n"))
+            text = text[:at] + gap.join(above) + (gap if body.strip() else self._newline) + text[at:]
+        return text
+
+    def _needed(self, other: _Page) -> Iterator[_Path]:
+        """Yield the headings that only the other note has and that head something new, or nothing at all, in order."""
+        filled = {unit.section for unit in other.units}.intersection(other.headings)
+        full, new = (
+            {above for each in those for above in _above(each)} for those in (filled, self._sections.keys() & other.headings.keys())
+        )
+        below = Counter(above for each in other.headings for above in _above(each))
+        for path in other.headings:
+            is_empty = path not in full and below[path] == 1
+            if path not in self._page.headings and (is_empty or path in new):
+                yield path
+
+    def _parent(self, path: _Path) -> int:
+        """Return the last block of the nearest section that `path` lies in, with all below it."""
+        found = (self._ends[above] for above in reversed(_above(path)[:-1]) if above in self._ends)
+        return next(found, len(self._page.ends) - 1)
+
+    def _joined(self, added: Sequence[tuple[_Unit, str]]) -> str:
+        """Return units as blocks, those of one block of the other note as one."""
+        text = ""
+        before: _Unit | None = None
+        for unit, written in added:
+            if before is None:
+                text = written
+            elif before.block != unit.block or unit.kind == "block":
+                text += self._newline * 2 + written
+            elif unit.kind == "item":
+                text += self._newline + written
+            else:
+                text += (" " if _ENDED.search(before.text) else self._newline * 2) + written
+            before = unit
+        return text
+
+    def _blank_at(self, at: int) -> str:
+        """What must follow a block that is put in at `at`, so that it does not run into the next."""
+        rest = _NEXT_LINE.match(self._note.text, at)
+        return self._newline if rest and rest[1].strip() else ""
+
+
+def join(first: Note, other: Note, take: Take = "") -> Joined:
+    """
+    Return the first note's text with what only the other says, each sentence in its place.
+
+    Raises InvalidInput for a note that is too long, Conflict if the two cannot be joined so that both still read as they did.
+    """
+    here, there = _page(first), _page(other)
+    for note, page in ((first, here), (other, there)):
+        if len(page.units) > _MOST_UNITS:
+            raise InvalidInput(
+                f"{note.path} has {len(page.units):,} sentences and items, and notes are merged up to {_MOST_UNITS:,}.",
+                "Divide it, or put the two together by hand; nothing was changed.",
+            )
+    alike = _Alike(here.units)
+    known = {unit.said: unit for unit in reversed(here.units)}
+    draft = _Draft(first, here)
+    added: list[str] = []
+    changed: list[Changed] = []
+    given: set[str] = set()
+    let_go: set[str] = set()
+    before: _Unit | None = None
+    anchor: _Unit | None = None  # of the first note, which what comes next follows
+    is_near = False  # whether that stands in the same block of the other note
+    for unit in there.units:
+        if before is None or before.section != unit.section:
+            anchor = None
+        is_near = is_near and before is not None and before.block == unit.block
+        before = unit
+        twin = known.get(unit.said)
+        if twin is not None:
+            if twin.section == unit.section:
+                anchor, is_near = twin, True
+            continue
+        if unit.said in given:
+            continue  # said twice in the other note, once is enough
+        contrary, parts = alike.contrary(unit)
+        if contrary is not None:
+            changed.append(Changed(contrary.bare, unit.bare, parts))
+            anchor, is_near = contrary, True
+            if take == "first":
+                let_go.add(unit.said)
+                continue
+            if take == "other" and draft.exchange(contrary, unit):
+                let_go.add(contrary.said)
+                added.append(unit.bare)
+                continue
+        given.add(unit.said)
+        added.append(unit.bare)
+        draft.add(unit, anchor, is_near=is_near)
+    text = draft.text(there)
+    _check(first, text, {unit.said for unit in (*here.units, *there.units)} - let_go)
+    return Joined(text, tuple(added), tuple(changed))
+
+
+def _check(first: Note, text: str, wanted: set[str]) -> None:
+    after = parse(first.path, first.encode(text))
+    if after.body_at != first.body_at or not wanted <= {unit.said for unit in _page(after).units}:
+        raise Conflict(
+            f"{first.path}: the two notes cannot be joined so that both still read as they did.",
+            "Close every code fence and HTML comment in them, or join them by hand; nothing was changed.",
+        )
+
+
+class _Alike:
+    """The units of a note, found by their words."""
+
+    def __init__(self, units: Iterable[_Unit]) -> None:
+        self._units = [unit for unit in units if len(unit.text) <= _MOST_LETTERS]
+        self._words = [set(unit.said.split()) for unit in self._units]
+        self._holding: dict[str, list[int]] = defaultdict(list)
+        for number, words in enumerate(self._words):
+            for word in words:
+                self._holding[word].append(number)
+
+    def contrary(self, unit: _Unit) -> tuple[_Unit | None, tuple[tuple[str, str], ...]]:
+        """Return the unit that `unit` contradicts, and in what, the one that it differs from least; None if there is none."""
+        best: tuple[_Unit | None, tuple[tuple[str, str], ...]] = (None, ())
+        words = set(unit.said.split()) if len(unit.text) <= _MOST_LETTERS else set()
+        holders = (self._holding.get(word, ()) for word in words)
+        shared = Counter(number for held in holders if len(held) <= _COMMON for number in held)
+        for number in sorted(number for number, _ in shared.most_common(_MOST_ALIKE)):
+            each, others = self._units[number], self._words[number]
+            if len(words & others) < _LEAST_ALIKE * min(len(words), len(others)):
+                continue
+            parts = contradiction(each.bare, unit.bare)
+            if parts and (best[0] is None or len(parts) < len(best[1])):
+                best = each, parts
+        return best
+
+
+def _above(path: _Path) -> list[_Path]:
+    """The sections that a section lies in, and itself."""
+    return [path[:depth] for depth in range(1, len(path) + 1)]
+
+
+def _page(note: Note) -> _Page:
+    source = lines(note.body)
+    offsets = [*accumulate(map(len, source), initial=note.body_at)]
+    page = _Page()
+    stack: list[tuple[int, str]] = []
+    has_title = False
+    for block in _all(note, source):
+        start = offsets[block.start]
+        text = note.text[start : offsets[block.end]].rstrip()
+        if block.kind == "heading" and block.level == 1 and not stack and not has_title:
+            has_title = True
+        elif block.kind == "heading":
+            stack = [pair for pair in stack if pair[0] < block.level] + [(block.level, fold(block.text))]
+            page.headings.setdefault(tuple(name for _, name in stack), text)
+        path = tuple(name for _, name in stack)
+        number = len(page.ends)
+        page.ends.append(start + len(text))
+        page.last[path] = number
+        items = [offsets[line] - start for line in block.items]
+        page.units += (_Unit(start + a, start + b, text[a:b], kind, number, path) for a, b, kind in _spans(block, text, items))
+    return page
+
+
+def _spans(block: Block, text: str, items: Sequence[int]) -> Iterator[tuple[int, int, Literal["sentence", "item", "block"]]]:
+    """Yield where the units of a block stand in its text, whose items begin at `items`."""
+    if block.kind == "paragraph":
+        yield from ((a, b, "sentence") for a, b in sentences(text))
+    elif block.kind.endswith("_list"):
+        for a, b in zip(items, [*items[1:], len(text)], strict=True):
+            yield a, a + len(text[a:b].rstrip()), "item"
+    elif block.kind not in {"heading", "hr"}:
+        yield 0, len(text), "block"
+
+
+def _all(note: Note, source: Sequence[str]) -> Iterator[Block]:
+    """Yield the note's blocks, and as blocks the lines that are in none: what links refer to."""
+    at = 0
+    for block in (*note.blocks, Block("", len(source), len(source))):
+        written = [i for i in range(at, block.start) if source[i].strip()]
+        if written:
+            yield Block("references", written[0], written[-1] + 1)
+        if block.end > block.start:
+            yield block
+        at = max(at, block.end)
+
+
+# -- frontmatter
+
+
+def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tuple[object, object]]]:
+    """
+    Return what to set in the first note's frontmatter, and where the two differ and the first one's value stays.
+
+    Lists and entities are united, importance is the higher, `created` the
+    older, and what the first one does not say is taken over. The other's ids,
+    path and title stay as pointers.
+    """
+    wanted: dict[str, object] = {}
+    for key, split in _LISTS.items():
+        ours, theirs = (_listed(note.meta.get(key), split) for note in (first, other))
+        if key == "aliases" and other.own_title and fold(other.own_title) != fold(first.title):
+            theirs = [*theirs, other.own_title]
+        wanted |= _more(key, ours, theirs, fold)
+    wanted |= _more("entities", _entities(first.meta), _entities(other.meta), _name)
+    if "importance" in other.meta and other.importance > first.importance:
+        wanted["importance"] = other.meta["importance"]
+    if (instant(other.created) or math.inf) < (instant(first.created) or math.inf):
+        wanted["created"] = other.meta.get("created", other.meta.get("date"))
+    wanted |= {key: value for key, value in other.meta.items() if key not in _OWN and key not in first.meta}
+    names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]
+    wanted |= _more(MERGED, list(first.merged), names, str)
+    stays = {key: (first.meta[key], value) for key, value in other.meta.items() if key not in _OWN and first.meta.get(key, value) != value}
+    return wanted, stays
+
+
+def _more(key: str, ours: list[Any], theirs: Sequence[Any], name: Any) -> dict[str, object]:
+    there = {name(each) for each in ours}
+    new = [each for each in {name(each): each for each in reversed(theirs)}.values() if name(each) not in there]
+    return {key: [*ours, *reversed(new)]} if new else {}
+
+
+def _listed(value: object, split: str) -> list[Any]:
+    if isinstance(value, str):
+        return [part.strip() for part in re.split(split, value) if part.strip()]
+    return [] if value is None else list(value) if isinstance(value, list) else [value]
+
+
+def _entities(meta: Mapping[str, Any]) -> list[Any]:
+    return _listed(meta.get("entities"), r",")
+
+
+def _name(entity: object) -> str:
+    return fold(entity.get("name") if isinstance(entity, Mapping) else entity)

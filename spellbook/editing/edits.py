@@ -1,0 +1,394 @@
+"""
+Change one value or one section of a note, and leave every other byte as it was.
+
+YAML libraries that dump a block again lose comments, quotes and order. Here
+the parser only says where a value stands; its characters are replaced, and the
+result is read back: unless it says exactly what was asked, nothing is changed.
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import accumulate, pairwise
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from spellbook.errors import Conflict, InvalidInput
+from spellbook.notes import links
+from spellbook.notes.chunks import Chunk
+from spellbook.notes.frontmatter import FRONTMATTER, dump, line_at
+from spellbook.notes.markdown import REST
+from spellbook.notes.note import Block, Note, blocks, lines, newline, parse
+from spellbook.text.diff import changed_spans
+
+if TYPE_CHECKING:
+    import yaml
+
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
+
+
+def with_meta(note: Note, changes: Mapping[str, object]) -> str:
+    """
+    Return `note`'s text with the keys of `changes` set, or removed where the value is None.
+
+    Raises InvalidInput if the frontmatter has a fault, Conflict if a key is
+    written in a way that cannot be changed without touching something else.
+    """
+    if not note.editable:
+        fault = note.faults[-1]
+        raise InvalidInput(f"{note.path}, line {fault.line}: {fault.reason}.", "Mend the line first; nothing was changed.")
+    import yaml
+
+    # A value that is there already keeps its spelling.
+    changes = {key: value for key, value in changes.items() if not (key in note.meta and _same(note.meta[key], value))}
+    text = note.text
+    asked = {key: value for key, value in {**note.meta, **changes}.items() if value is not None or key not in changes}
+    try:
+        for key, value in changes.items():
+            text = _removed(text, key) if value is None else _set(text, key, value, note.meta.get(key))
+        after = parse(note.path, note.encode(text))
+        exact = _told(after) <= _told(note) and after.body == note.body and _same(after.meta, asked)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        exact = False
+    if not exact:
+        names = ", ".join(changes)
+        raise Conflict(
+            f"{note.path}: {names} cannot be changed without touching other lines of the frontmatter.",
+            "Edit it by hand; nothing was changed.",
+        )
+    return text
+
+
+def rewrite(note: Note, chunk: Chunk, content: str) -> str:
+    """
+    Return `note`'s text with `chunk`'s text replaced by `content`, and not one other character.
+
+    The heading stays unless `content` brings its own; blank lines around the
+    section stay. Raises InvalidInput if `content` would swallow what follows
+    (an open code fence, say).
+    """
+    end_of_line = newline(note.text)
+    source = lines(note.text[chunk.start : chunk.end])
+    written = [i for i, line in enumerate(source) if line.strip()]
+    first, last = (written[0], written[-1] + 1) if written else (len(source), len(source))
+    lead, tail = "".join(source[:first]), "".join(source[last:])
+    new = re.sub(r"\r\n|\r|\n", end_of_line, content.strip("\r\n"))
+    begin = chunk.start + len(lead)
+    heading = next((block for at, block in _placed(note) if at == begin and block.kind == "heading"), None)
+    own = next(blocks(new), None)
+    if heading and not (own and own.kind == "heading" and own.start == 0 and own.level <= heading.level):
+        below = first + heading.end - heading.start
+        rest = next((i for i in written if i >= below), len(source))
+        title = "".join(source[first:below])
+        gap = "".join(source[below:rest]) if rest < len(source) else end_of_line
+        lead += title + ("" if title.endswith(("\r", "\n")) else end_of_line) + gap
+    last_line = source[last - 1] if last else ""
+    # The line end of the last line, or what a part cut within a line ends in.
+    new += last_line[len(last_line.rstrip()) :].lstrip(" \t") if last_line.endswith(("\r", "\n")) else ""
+    if not last_line.endswith(("\r", "\n")) and chunk.end < len(note.text):
+        new += last_line[len(last_line.rstrip()) :] or end_of_line
+    return _within(note, chunk.start, chunk.end, lead + new + tail)
+
+
+def appended(note: Note, start: int, end: int, content: str) -> str:
+    """
+    Return `note`'s text with `content` behind what stands from character `start` to `end`, as a paragraph of its own, or as
+    a further item of a list.
+
+    Blank lines at the end stay there. Raises InvalidInput as `rewrite` does.
+    """
+    end_of_line = newline(note.text)
+    new = re.sub(r"\r\n|\r|\n", end_of_line, content.strip("\r\n"))
+    source = lines(note.text[start:end])
+    last = next((i for i in range(len(source) - 1, -1, -1) if source[i].strip()), None)
+    if last is None:
+        return _within(note, start, end, note.text[start:end] + new + end_of_line)
+    ending = source[last][len(source[last].rstrip("\r\n")) :]
+    gap = end_of_line if _ITEM.match(source[last]) and _ITEM.match(new) else end_of_line * 2
+    before = "".join(source[: last + 1]).removesuffix(ending)
+    return _within(note, start, end, before + gap + new + ending + "".join(source[last + 1 :]))
+
+
+def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every: bool = False) -> str:
+    """
+    Return `note`'s text with the first text of `phrase` replaced by the second, from character `start` to `end`.
+
+    Raises InvalidInput if it is not there, or more than once and not `every` of
+    them is meant, or as `rewrite` does.
+    """
+    old, new = (re.sub(r"\r\n|\r|\n", newline(note.text), text) for text in phrase)
+    body = note.text[start:end]
+    found = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []
+    if not found:
+        raise InvalidInput(f"{note.path}: {old!r:.200} is not there.", "Copy it from the text as it stands; nothing was changed.")
+    if len(found) > 1 and not every:
+        where = ", ".join(str(line_at(note.text, at)) for at in found[:20])
+        raise InvalidInput(
+            f"{note.path}: {old!r:.200} is there {len(found)} times, in lines {where}.",
+            "Give more of the text around the one that is meant, or say that all are; nothing was changed.",
+        )
+    return _within(note, start, end, body.replace(old, new))
+
+
+def _within(note: Note, start: int, end: int, new: str) -> str:
+    """Return `note`'s text with `new` from character `start` to `end`. Raises InvalidInput if what is around would read differently."""
+    text = note.text[:start] + new + note.text[end:]
+    if not _keeps_rest(note, start, end, text):
+        raise InvalidInput(
+            f"{note.path}: with this text the sections around it would be read differently.",
+            "Close every code fence and HTML comment in the text; nothing was changed.",
+        )
+    return text
+
+
+def without(note: Note, chunk: Chunk) -> str:
+    """Return `note`'s text with `chunk` cut out, heading and all; a blank line stays where what follows needs one."""
+    for between in ("", newline(note.text), newline(note.text) * 2):
+        text = note.text[: chunk.start] + between + note.text[chunk.end :]
+        if _keeps_rest(note, chunk.start, chunk.end, text):
+            return text
+    raise InvalidInput(
+        f"{note.path}: without this section the sections around it would be read differently.",
+        "Edit the file by hand; nothing was changed.",
+    )
+
+
+def merged(base: str, ours: str, theirs: str) -> str | None:
+    """Return `base` with the lines changed that either changed (a three-way merge); None if both changed the same place."""
+    kept = lines(base)
+    changes = sorted({(i, j, tuple(new[k:m])) for new in map(lines, (ours, theirs)) for i, j, k, m in changed_spans(kept, new)})
+    # What only touches is one place too: nobody knows which of two insertions comes first.
+    if any(second[0] <= first[1] for first, second in pairwise(changes)):
+        return None
+    merged: list[str] = []
+    at = 0
+    for start, end, put in changes:
+        merged += (*kept[at:start], *put)
+        at = end
+    return "".join([*merged, *kept[at:]])
+
+
+def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
+    """Whether all around the characters `start` to `end` reads in `text` as it did: frontmatter, headings, and the blocks that follow."""
+    try:
+        after = parse(note.path, note.encode(text))
+    except UnicodeEncodeError:
+        return False
+    if after.body_at != note.body_at or not _same(after.meta, note.meta):
+        return False
+    shift = len(text) - len(note.text)
+    before = [(at + shift * (at >= end), block) for at, block in _placed(note) if at < start or at >= end]
+    now = [(at, block) for at, block in _placed(after) if at < start or at >= end + shift]
+    # Where there is too much, reading ends early: what both have read can be compared.
+    reach = min(_reach(note, start, end, shift), _reach(after, start, end + shift, 0))
+
+    def headings(placed: list[tuple[int, Block]]) -> list[tuple[int, int, str]]:
+        return [(at, b.level, b.text) for at, b in placed if b.kind == "heading" and at < reach]
+
+    followers = {(block.kind, at) for at, block in before if end + shift <= at < reach}
+    return headings(before) == headings(now) and followers <= {(block.kind, at) for at, block in now}
+
+
+def _reach(note: Note, start: int, end: int, shift: int) -> int:
+    """Where a note's blocks end to be told apart, `shift` further on behind the characters `start` to `end`, that are left out."""
+    if not note.blocks or note.blocks[-1].kind != REST:
+        return len(note.text) + abs(shift)
+    at, _ = _placed(note)[-1]
+    return at + shift if at >= end else min(at, start)
+
+
+def _placed(note: Note) -> list[tuple[int, Block]]:
+    """The note's blocks, each with the character of the text at which its first line begins."""
+    offsets = [*accumulate(map(len, lines(note.body)), initial=note.body_at)]
+    return [(offsets[block.start], block) for block in note.blocks]
+
+
+def _told(note: Note) -> set[str]:
+    return {fault.reason for fault in note.faults}
+
+
+def _same(a: object, b: object) -> bool:
+    # 1 and true are equal in Python and not in YAML.
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return type(a) is type(b) and (a == b or (a != a and b != b))
+
+
+def _set(text: str, key: str, value: object, old: object) -> str:
+    match = FRONTMATTER.match(text)
+    if match is None:
+        end = newline(text)
+        bom = "\ufeff" if text.startswith("\ufeff") else ""
+        return f"{bom}---{end}{_entry(key, value)}{end}---{end}{text[len(bom) :]}"
+    header = match[1]
+    root = _root(header)
+    found = _find(root, key)
+    if found is not None:
+        header = _replaced(header, *found, value, old)
+    elif root is not None and root.flow_style:
+        at = root.end_mark.index - 1
+        comma = ", " if root.value else ""
+        header = f"{header[:at].rstrip()}{comma}{_entry(key, value)}{header[at:]}"
+    else:
+        end = newline(text)
+        indent = " " * root.start_mark.column if root else ""
+        header += f"{indent}{_entry(key, value)}{end}"
+    return text[: match.start(1)] + header + text[match.end(1) :]
+
+
+def _entry(key: str, value: object) -> str:
+    return f"{dump(key)}: {dump(value)}"
+
+
+def _removed(text: str, key: str) -> str:
+    match = FRONTMATTER.match(text)
+    found = _find(_root(match[1]), key) if match else None
+    if match is None or found is None:
+        return text
+    header = match[1]
+    start, end = found[0].start_mark.index, _end(*found)
+    return text[: match.start(1)] + header[:start] + header[_line_end(header, end) :] + text[match.end(1) :]
+
+
+def _line_end(header: str, at: int) -> int:
+    """Where the line of `at` ends, its end included; a literal's mark stands at the end of its last line already."""
+    line = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)").match(header, at)
+    return at if line is None or header[at - 1 : at] in {"\r", "\n"} else line.end()
+
+
+def _root(header: str) -> yaml.MappingNode | None:
+    import yaml
+
+    # libyaml, as for reading: the pure loader refuses `[방법은?]`.
+    root = yaml.compose(header.replace("\0", " "), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return root if isinstance(root, yaml.MappingNode) else None
+
+
+def _find(root: yaml.MappingNode | None, key: str) -> tuple[yaml.Node, yaml.Node] | None:
+    pairs: list[tuple[yaml.Node, yaml.Node]] = root.value if root is not None else []
+    return next((pair for pair in pairs if pair[0].value == key), None)
+
+
+def _end(key: yaml.Node, value: yaml.Node) -> int:
+    """Where the value's own characters end: before comments and blank lines that a block node's mark takes in."""
+    if value.start_mark.index < key.end_mark.index:  # an alias has the marks of its anchor
+        return int(key.end_mark.index)
+    children = list(_children(value))
+    if _is_block(value) and children:
+        return max(_end(key, child) for child in children)
+    return int(value.end_mark.index)
+
+
+def _yaml() -> ModuleType:
+    import yaml
+
+    return yaml
+
+
+def _is_block(node: yaml.Node) -> bool:
+    return isinstance(node, _yaml().CollectionNode) and not node.flow_style
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    for child in () if isinstance(node, _yaml().ScalarNode) else node.value:
+        yield from child if isinstance(child, tuple) else (child,)
+
+
+def _replaced(header: str, key: yaml.Node, node: yaml.Node, value: object, old: object) -> str:
+    colon = header.index(":", key.end_mark.index) + 1
+    if node.start_mark.index < key.end_mark.index:
+        alias = re.compile(r"[ \t]*\*[^\s,\]}]+").match(header, colon)
+        end = alias.end() if alias else colon
+        return f"{header[:colon]} {dump(value)}{header[end:]}"
+    if isinstance(node, _yaml().SequenceNode) and isinstance(old, list) and isinstance(value, list):
+        edited = _edited_list(header, node, old, value)
+        if edited is not None:
+            return edited
+    end = _end(key, node)
+    spelled = header[colon:end]
+    tail = spelled[len(spelled.rstrip(" \t\r\n")) :]
+    comments = _comments(header, colon, end, node)
+    style = getattr(node, "style", None)
+    return header[:colon] + " " + _scalar(value, style) + comments + tail + header[end:]
+
+
+def _scalar(value: object, style: str | None) -> str:
+    if isinstance(value, str) and style in {"'", '"'}:
+        return dump(value, style)
+    return dump(value)
+
+
+def _comments(header: str, colon: int, end: int, node: yaml.Node) -> str:
+    """The comments inside a block value that is about to become one line."""
+    scalar = isinstance(node, _yaml().ScalarNode)
+    if scalar and getattr(node, "style", None) not in {"|", ">"}:
+        return ""
+    bounds = [colon]
+    for child in _leaves(node):
+        bounds += [child.start_mark.index, child.end_mark.index]
+    gaps = [header[a:b] for a, b in zip(bounds[::2], [*bounds[1::2], end], strict=False)]
+    found: list[str] = [comment for gap in gaps for comment in re.findall(r"(?:(?<=\s)|^)#[^\r\n]*", gap)]
+    if not found:
+        return ""
+    first, *rest = found
+    end_of_line = newline(header)
+    same_line = "\n" not in gaps[0].partition("#")[0] and "#" in gaps[0]
+    lead = f"  {first}" if same_line else f"{end_of_line}{first}"
+    return lead + "".join(f"{end_of_line}{each}" for each in rest)
+
+
+def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
+    children = list(_children(node))
+    if not children:
+        yield node
+    for child in children:
+        yield from _leaves(child)
+
+
+def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value: list[object]) -> str | None:
+    """Take items out of a list and append to it where that is all that was asked, else None."""
+    start, end = node.start_mark.index, node.end_mark.index
+    if any(not (isinstance(item, _yaml().ScalarNode) and start <= item.start_mark.index < end) for item in node.value):
+        return None  # nested values, or an alias, which has the marks of its anchor
+    kept: list[int] = []
+    for i, item in enumerate(old):
+        if len(kept) < len(value) and _same(item, value[len(kept)]):
+            kept.append(i)
+    added = value[len(kept) :]
+    if not kept:
+        return None
+    stay = set(kept)
+    items = node.value
+    cuts: list[tuple[int, int, str]] = []  # replaced from the back, so that marks stay true
+    for i in range(len(items)):
+        if i in stay:
+            continue
+        if not node.flow_style:
+            start = max(header.rfind("\n", 0, items[i].start_mark.index), header.rfind("\r", 0, items[i].start_mark.index)) + 1
+            if i == 0 and header[start : items[i].start_mark.index].strip() != "-":
+                return None  # the first item shares its line with something
+            cuts.append((start, _line_end(header, items[i].end_mark.index), ""))
+        elif i < kept[-1]:
+            cuts.append((items[i].start_mark.index, items[i + 1].start_mark.index, ""))
+    last = items[kept[-1]]
+    if node.flow_style and last is not items[-1]:
+        cuts.append((last.end_mark.index, items[-1].end_mark.index, ""))
+    if added and node.flow_style:
+        cuts.append((last.end_mark.index, last.end_mark.index, "".join(f", {_in_flow(each)}" for each in added)))
+    elif added and getattr(last, "style", None) in {"|", ">"}:
+        return None
+    elif added:
+        line = max(header.rfind("\n", 0, last.start_mark.index), header.rfind("\r", 0, last.start_mark.index)) + 1
+        rest = re.compile(r"[^\r\n]*").match(header, last.end_mark.index)
+        at = rest.end() if rest else last.end_mark.index
+        indent = header[line : last.start_mark.index]
+        cuts.append((at, at, "".join(f"{newline(header)}{indent}{dump(each)}" for each in added)))
+    return links.replaced(header, sorted(cuts))
+
+
+def _in_flow(value: object) -> str:
+    return dump([value])[1:-1]

@@ -1,0 +1,116 @@
+"""
+The guides that `rest` hands out: the vault's own notes of category system, read as lists.
+
+A person may edit, translate or delete them; what a guide does not say, the
+packaged one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from spellbook.editing import memory
+from spellbook.index.filters import fold
+from spellbook.notes.note import Note, lines, parse
+
+LANGUAGES = ("en", "ko")
+
+_HEADINGS = {
+    "principles": ("principles", "원칙"),
+    "size": ("size", "크기"),
+    "keep": ("what to keep", "남길 것"),
+    "leave": ("what not to keep", "남기지 않을 것"),
+    "keywords": ("keywords", "키워드"),
+    "questions": ("questions", "질문"),
+    "entities": ("entities", "개체"),
+    "topic": ("topic and category", "주제와 분류"),
+    "importance": ("importance", "중요도"),
+}
+
+
+def starter_vault() -> Path:
+    """Return the folder of the starter vault that comes with Spellbook."""
+    packaged = Path(__file__).parents[1] / "starter"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "vault"
+
+
+@cache
+def packaged(language: str) -> dict[str, Note]:
+    """Return the packaged guides of a language by name: chunking, metadata, examples."""
+    folder = starter_vault() / "system" / language
+    notes = [parse(f"system/{language}/{file.name}", file.read_bytes()) for file in sorted(folder.glob("*.md"))]
+    return {str(note.meta.get("guide")): note for note in notes}
+
+
+def chunking(notes: Mapping[str, Note]) -> dict[str, Any]:
+    """Return `{principles, ideal_chunk_size {min_tokens, max_tokens}, examples}` from the guides by name."""
+    guide = notes["chunking"]
+    return {
+        "principles": _told(guide, "principles") + _told(guide, "leave"),
+        "ideal_chunk_size": {
+            "min_tokens": _number(guide, "min_tokens", memory.MIN_TOKENS),
+            "max_tokens": _number(guide, "max_tokens", memory.MAX_TOKENS),
+        },
+        "examples": _sections(notes["examples"]) or _sections(_original(notes["examples"])),
+    }
+
+
+def metadata_rules(notes: Mapping[str, Note]) -> dict[str, Any]:
+    """Return `{required_fields, keyword_count {min, max}, question_guidelines, entity_extraction, …}` from the guides by name."""
+    guide = notes["metadata"]
+    required = guide.meta.get("required_fields")
+    return {
+        "required_fields": required if isinstance(required, list) else ["topic", "keywords", "questions"],
+        "keyword_count": {
+            "min": _number(guide, "keyword_min", memory.MIN_KEYWORDS),
+            "max": _number(guide, "keyword_max", memory.MAX_KEYWORDS),
+        },
+        "keyword_guidelines": _told(guide, "keywords"),
+        "question_guidelines": _told(guide, "questions"),
+        "entity_extraction": _told(guide, "entities"),
+        "topic_and_category": _told(guide, "topic"),
+        "importance": _told(guide, "importance"),
+    }
+
+
+def _number(note: Note, key: str, default: int) -> int:
+    value = note.meta.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else default
+
+
+def _told(note: Note, name: str) -> list[str]:
+    """The list items of a section, the packaged ones where the note has none."""
+    return _items(note, name) or _items(_original(note), name)
+
+
+def _original(note: Note) -> Note:
+    # Matched as filters match it, whatever its case.
+    language, guide = fold(note.meta.get("language")), fold(note.meta.get("guide"))
+    return packaged(language if language in LANGUAGES else LANGUAGES[0])[guide]
+
+
+def _items(note: Note, name: str) -> list[str]:
+    """The list items of a section, each as one line."""
+    source = lines(note.body)
+    inside = False
+    found: list[str] = []
+    for block in note.blocks:
+        if block.kind == "heading" and block.level <= 2:
+            inside = block.text.casefold() in _HEADINGS[name]
+        elif inside and block.items:
+            bounds = [*block.items, block.end]
+            texts = ("".join(source[a:b]) for a, b in pairwise(bounds))
+            found += [" ".join(text.split()).lstrip("-*+ ").strip() for text in texts]
+    return found
+
+
+def _sections(note: Note) -> list[str]:
+    """The note's sections as they stand, without the text above the first."""
+    source = lines(note.body)
+    starts = [block.start for block in note.blocks if block.kind == "heading" and block.level == 2]
+    bounds: Sequence[int] = [*starts, len(source)]
+    return ["".join(source[a:b]).strip() for a, b in pairwise(bounds)]

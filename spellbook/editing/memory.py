@@ -1,0 +1,200 @@
+"""
+A memory: a finished chunk that an agent or a person wants kept, checked and made into a note.
+
+Pure. Errors say what makes it no memory; warnings, what will make it hard to find.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spellbook.notes.chunks import slug
+from spellbook.notes.frontmatter import compose
+from spellbook.notes.note import LEVELS, blocks
+from spellbook.text import credentials
+from spellbook.text.terms import estimate_tokens
+
+CATEGORY = "knowledge"
+"""Where a memory goes that names no category."""
+
+MIN_TOKENS, MAX_TOKENS = 100, 512
+MIN_KEYWORDS, MAX_KEYWORDS = 3, 10
+ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
+
+_MOST_LETTERS = 200_000
+BROKEN = re.compile(r"[\x00\ud800-\udfff]")  # NUL and half letters, which no YAML and no UTF-8 holds
+LISTS = ("keywords", "questions", "tags")
+"""Keys that hold texts."""
+
+TEXTS = ("topic", "category", "source", "title")
+"""Keys that hold one text, of one line."""
+
+_OWN = ("id", "topic", "category", "keywords", "questions", "entities", "importance", "tags", "source", "created", "updated")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A checked chunk: its text and the frontmatter it will have, `id` and dates not yet."""
+
+    text: str
+    meta: Mapping[str, Any]
+
+    @property
+    def folder(self) -> str:
+        """Where its note goes in the vault."""
+        return f"{self.meta['category']}/{self.meta['topic']}"
+
+    @property
+    def name(self) -> str:
+        """The name of its note's file, from the title, a heading, or the first words."""
+        heading = next((block.text for block in blocks(self.text) if block.kind == "heading" and block.text), "")
+        title = str(self.meta.get("title") or heading)
+        return slug(title or " ".join(self.text.split()[:8]))[:60].strip("-") or "memory"
+
+    def note(self, id: str, now: dt.datetime) -> str:
+        """Return the text of its note."""
+        stamp = now.replace(microsecond=0)
+        meta = {"id": id, **self.meta, "created": stamp, "updated": stamp}
+        first = [key for key in _OWN if key in meta]
+        return compose({key: meta[key] for key in (*first, *(key for key in meta if key not in first))}, self.text)
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found in a chunk: `memory` if there is no error; `secrets` says what looks like one, never the secret itself."""
+
+    memory: Memory | None = None
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
+
+
+def check(given: object, *, source: str | None = None, category: str | None = None, scope: str = "") -> Findings:
+    """
+    Check a chunk `{"text", "metadata": {topic, keywords, questions, entities, importance, …}}`.
+
+    `source`, `category` and `scope` stand in where the metadata has none.
+    """
+    found = Findings()
+    if not isinstance(given, Mapping):
+        found.errors.append("the chunk must be an object with text and metadata")
+        return found
+    text = given.get("text")
+    if not isinstance(text, str) or not text.strip():
+        found.errors.append("text is missing or empty")
+        text = ""
+    elif len(text) > _MOST_LETTERS:
+        found.errors.append(f"text has {len(text):,} letters; {_MOST_LETTERS:,} are the most: divide it")
+    elif BROKEN.search(text):
+        found.errors.append("text holds NUL or half letters (lone surrogates)")
+    given_meta = given.get("metadata", {})
+    if not isinstance(given_meta, Mapping):
+        found.errors.append("metadata must be an object")
+        given_meta = {}
+    defaults = {"category": (category or "").strip() or CATEGORY, "source": source or None, "scope": scope or None}
+    meta = metadata({**defaults, **{key: value for key, value in given_meta.items() if value is not None}}, found)
+    meta = {key: value for key, value in meta.items() if value is not None}
+    for key in set(given) - {"text", "metadata"}:
+        found.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
+    if not meta.get("topic"):
+        found.errors.append("metadata.topic is missing")
+    if not meta.get("keywords"):
+        found.errors.append("metadata.keywords is missing")
+    _warn(text, meta, found)
+    found.secrets += [f"line {each.line} of the text looks like it holds {each.kind}" for each in credentials.find(text)]
+    found.secrets += [f"metadata.{key} looks like it holds {each.kind}" for key, each in credentials.in_metadata(meta)]
+    found.warnings += found.secrets
+    if not found.errors:
+        found.memory = Memory(re.sub(r"\r\n?", "\n", text).strip("\n"), meta)
+    return found
+
+
+def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
+    """Return metadata as it goes into a frontmatter; what cannot be kept is an error in `found`. None stays None."""
+    meta: dict[str, Any] = {}
+    for name, value in given.items():
+        key = {"question_this_answers": "questions", "topic_id": "topic"}.get(str(name), str(name))
+        if key in {"id", "created", "updated", "created_at", "updated_at", "rest_session_id"}:
+            found.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
+        elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f\ud800-\udfff][^:#\x00-\x1f\ud800-\udfff]{0,79}", key):
+            found.errors.append(f"metadata.{key!r:.90} cannot be a frontmatter key")
+        elif value is None:
+            meta[key] = None
+        elif not _plain(value):
+            found.errors.append(f"metadata.{key} holds something that YAML cannot keep")
+        elif key in LISTS:
+            meta[key] = _texts(key, value, found)
+        elif key == "entities":
+            meta[key] = _entities(value, found)
+        elif key == "importance":
+            meta[key] = _importance(value, found)
+        elif key in TEXTS:
+            if not isinstance(value, str) or not value.strip() or re.search(r"[\x00-\x1f]", value) or len(value) > 300:
+                found.errors.append(f"metadata.{key} must be one line of at most 300 letters, not {value!r:.60}")
+            else:
+                meta[key] = value.strip()
+        else:
+            meta[key] = value
+    return meta
+
+
+def _texts(key: str, value: object, found: Findings) -> list[str]:
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, Sequence) or not all(isinstance(each, str) and each.strip() for each in listed):
+        found.errors.append(f"metadata.{key} must be a list of texts, not {value!r:.60}")
+        return []
+    return list(dict.fromkeys(" ".join(str(each).split()) for each in listed))
+
+
+def _entities(value: object, found: Findings) -> list[Any]:
+    result: list[Any] = []
+    for each in value if isinstance(value, list | tuple) else [value]:
+        name = each.get("name") if isinstance(each, Mapping) else each
+        if not isinstance(name, str) or not name.strip():
+            found.errors.append(f"metadata.entities: {each!r:.60} has no name")
+            continue
+        kind = each.get("type") if isinstance(each, Mapping) else None
+        if kind is not None and kind not in ENTITY_TYPES:
+            found.warnings.append(f"entity {name!r} has the unknown type {kind!r:.40}; types are {', '.join(ENTITY_TYPES)}")
+        result.append({"name": name.strip(), **({"type": str(kind)} if kind is not None else {})})
+    return result
+
+
+def _importance(value: object, found: Findings) -> str | float:
+    if isinstance(value, str) and value.strip().lower() in LEVELS:
+        return value.strip().lower()
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+        return value
+    found.errors.append(f"metadata.importance must be high, medium, low, or a number from 0 to 1, not {value!r:.40}")
+    return "medium"
+
+
+def _plain(value: object, depth: int = 0) -> bool:
+    if depth > 8:
+        return False
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _plain(key) and _plain(item, depth + 1) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return all(_plain(item, depth + 1) for item in value)
+    if isinstance(value, str):
+        return not BROKEN.search(value)
+    return value is None or isinstance(value, bool | float | dt.date) or (isinstance(value, int) and value.bit_length() <= 64)
+
+
+def _warn(text: str, meta: Mapping[str, Any], found: Findings) -> None:
+    tokens = estimate_tokens(text)
+    if text and tokens < MIN_TOKENS:
+        found.warnings.append(f"about {tokens} tokens; {MIN_TOKENS} to {MAX_TOKENS} are best: does it stand alone, with names and reasons?")
+    if tokens > MAX_TOKENS:
+        found.warnings.append(f"about {tokens} tokens; {MIN_TOKENS} to {MAX_TOKENS} are best: divide it where the question changes")
+    count = len(meta.get("keywords") or ())
+    if count and not MIN_KEYWORDS <= count <= MAX_KEYWORDS:
+        found.warnings.append(f"{count} keywords; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")
+    if not meta.get("questions"):
+        found.warnings.append("no questions: name what this chunk answers")
+    if re.search(r"^ {0,3}##?[ \t]", text, re.M) and len(re.findall(r"^ {0,3}##[ \t]", text, re.M)) > 1:
+        found.warnings.append("more than one ## heading: each becomes a chunk of its own")

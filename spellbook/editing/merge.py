@@ -1,0 +1,189 @@
+"""
+Merge: two notes that say much the same become one; the other goes to the trash with a pointer to it.
+
+The older note keeps its id and its place, and links to the other are mended to
+lead to it. Nothing is written unless asked, and never while the two contradict
+and nobody has said which is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from spellbook.editing import combine, edits
+from spellbook.editing.combine import Changed
+from spellbook.editing.relink import Shift, mended, unlinked
+from spellbook.editing.write import now_like, with_vectors
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
+from spellbook.index import sync
+from spellbook.index.catalog.schema import Found
+from spellbook.index.filters import fold, instant
+from spellbook.index.lookup import resolve
+from spellbook.index.opened import Index
+from spellbook.notes.links import Files, Link, key
+from spellbook.notes.note import Note, parse
+from spellbook.text.diff import unified
+from spellbook.vault.folder import digest
+
+Keep = Literal["", "a", "b", "both"]
+"""Whose sentences stand where the two contradict, by the order in which they were named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """
+    What a merge makes, or would make, of two notes.
+
+    `id` and `path` are of the note that stays, `gone` is the path of the
+    other, `trash` where it lies, "" if nothing was written. `added` are the
+    sentences that only the other had. `changed` are those that contradict, in
+    the order in which the notes were named; `differs` the keys in which the
+    other's values were not taken over, the value that stays first; `linking`
+    the notes whose links to the other are mended.
+    """
+
+    id: str
+    path: str
+    gone: str
+    trash: str
+    difference: str
+    added: tuple[str, ...]
+    changed: tuple[Changed, ...]
+    differs: Mapping[str, tuple[object, object]]
+    linking: tuple[str, ...]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of the two: its note as it is in its file, whose hash is `sha256`, and when it was made."""
+
+    found: Found
+    note: Note
+    sha256: str
+    since: float
+
+
+def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
+    """
+    Merge the notes `a` and `b`, named by their ids, paths, or ids of their chunks; only show it unless `apply`.
+
+    Raises MemoryNotFound; InvalidInput for one note twice, or frontmatter with a
+    fault; Conflict, with nothing written, if they contradict and `keep` is not
+    said, or if a file was changed in this moment.
+    """
+    named = [_side(index, id) for id in (a, b)]
+    if named[0].found.path == named[1].found.path:
+        raise InvalidInput(f"{a!r:.200} and {b!r:.200} are one note, {named[0].found.path}.", "Name two notes.")
+    first, other = sorted(named, key=lambda side: side.since)
+    swapped = first is not named[0]
+    take: dict[Keep, combine.Take] = {"a": "other" if swapped else "first", "b": "first" if swapped else "other"}
+    shift = _shift(index, first.note, other.note)
+    here, there = (_apart(side.note, shift, first.found.path) for side in (first, other))
+    here = _leading(here, first.found.path, shift)
+    # Read as if it lay where the first does, so that its relative links lead where they led.
+    there = _leading(parse(first.found.path, there.encode()), other.found.path, shift)
+    joined = combine.join(here, there, take.get(keep, "both" if keep else ""))
+    linking = _linking(index, first.found.path, other.found.path, shift)
+    text, differs = _labelled(here, parse(other.found.path, there.encode()), joined.text)
+    done = Merged(
+        id=first.found.note,
+        path=first.found.path,
+        gone=other.found.path,
+        trash="",
+        difference=unified(first.note.text, text, f"a/{first.found.path}", f"b/{first.found.path}"),
+        added=joined.added,
+        changed=tuple(map(_swapped, joined.changed)) if swapped else joined.changed,
+        differs=differs,
+        linking=linking,
+        generation=index.catalog.generation,
+    )
+    if not apply:
+        return done
+    if done.changed and not keep:
+        raise Conflict(
+            f"{named[0].found.path} (a) and {named[1].found.path} (b) contradict each other.",
+            "Say whose sentences stand: keep a, b or both. Nothing was written.",
+            "\n".join(f"a: {each.first}\nb: {each.other}" for each in done.changed),
+        )
+    with index.vault.change("merge", f"{other.found.path} into {first.found.path}"):
+        index.vault.write(first.found.path, first.note.encode(text), first.sha256)
+        name = other.found.path.rpartition("/")[2].removesuffix(".md")
+        trash = index.vault.trash.keep(other.found.path, name, other.note.encode(_pointing(other.note, first.found.note)))
+        index.vault.remove(other.found.path, other.sha256, hard=True)
+        for path in linking:
+            data = index.vault.read(path)[0]
+            note = parse(path, data)
+            index.vault.write(path, note.encode(_leading(note, path, shift).text), digest(data))
+    sync.some(index, [first.found.path, other.found.path, *linking])
+    with_vectors(index, first.found.path)
+    return replace(done, trash=trash, generation=index.catalog.generation)
+
+
+def _side(index: Index, id: str) -> _Side:
+    found = resolve(index, id)
+    data = index.vault.read(found.path)[0]
+    note = parse(found.path, data)
+    return _Side(found, note, digest(data), instant(note.created) or found.mtime_ns / 1e9)
+
+
+def _shift(index: Index, first: Note, other: Note) -> Shift:
+    """Return how links lead before and after what `other` said is said by `first`, which has all their other names then."""
+    files, aliases = index.vault.files(), index.catalog.links.aliases()
+    named = {name: first.path if path == other.path else path for name, path in aliases.items()}
+    for name in combine.metadata(first, other)[0].get("aliases", ()):  # type: ignore[attr-defined]
+        named.setdefault(fold(name), first.path)
+    return Shift(Files(files, aliases), Files((path for path in files if path != other.path), named), {other.path: first.path})
+
+
+def _leading(note: Note, source: str, shift: Shift) -> Note:
+    """Return a note that was at `source` with its links mended."""
+    return parse(note.path, note.encode(mended(note, source, shift).text))
+
+
+def _apart(note: Note, shift: Shift, home: str) -> Note:
+    """Return a note without links that would lead to the note at `home`, which it is to be part of: it would link to itself."""
+
+    def is_own(link: Link) -> bool:
+        now = shift.before.follow(note.path, link.target, link.is_markdown)
+        then = shift.after.follow(home, link.target, link.is_markdown)
+        return home == (shift.now(now.path) if now else then.path if then else "")
+
+    return parse(note.path, note.encode(unlinked(note, is_own)))
+
+
+def _linking(index: Index, first: str, other: str, shift: Shift) -> tuple[str, ...]:
+    """Return the other notes that link to the one at `other`, as far as their links can be mended."""
+    sources = {each.source for each in index.catalog.links.to({key(other)})} - {first, other}
+    found = []
+    for path in sorted(sources):
+        try:
+            note = parse(path, index.vault.read(path)[0])
+        except (MemoryNotFound, UnreadableNote):
+            continue
+        if mended(note, path, shift).count:
+            found.append(path)
+    return tuple(found)
+
+
+def _swapped(each: Changed) -> Changed:
+    return Changed(each.other, each.first, tuple((b, a) for a, b in each.parts))
+
+
+def _labelled(first: Note, other: Note, text: str) -> tuple[str, dict[str, tuple[object, object]]]:
+    """Return the text with the frontmatter of both, and in what the two differ."""
+    wanted, differs = combine.metadata(first, other)
+    dated = next((name for name in ("updated", "modified") if name in first.meta), "")
+    now = now_like(first.meta.get(dated))
+    joined = parse(first.path, first.encode(text))
+    return edits.with_meta(joined, {**wanted, **({dated: now} if now else {})}), differs
+
+
+def _pointing(note: Note, id: str) -> str:
+    """Return the text of a note that goes to the trash, saying where what it said is now, if its frontmatter can be changed."""
+    try:
+        return edits.with_meta(note, {"merged_into": id})
+    except (Conflict, InvalidInput):
+        return note.text

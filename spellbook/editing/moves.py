@@ -1,0 +1,440 @@
+"""
+Moves: a note or a folder gets another path, and every link to it and in it leads where it led.
+
+What is about to be done is written into the state folder first, so that a move
+that a kill cut short is finished by the next call, or was never begun. Nothing
+is written over: neither another file, nor what somebody saved meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spellbook.editing import symlinks
+from spellbook.editing.relink import Shift, derived, found_again, mended
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
+from spellbook.index import sync
+from spellbook.index.opened import Index
+from spellbook.notes import links
+from spellbook.notes.links import Files, Span
+from spellbook.notes.note import Note, decode, parse
+from spellbook.system import disk
+from spellbook.text.diff import unified
+from spellbook.vault import names
+from spellbook.vault.folder import digest
+from spellbook.vault.journal import Change, Entry, Journal, Rewrite
+from spellbook.vault.vault import UNDER_WAY
+
+VERB = "mv"
+_TO = " → "
+_LOCK = "moving.lock"
+_TRIES = 20
+_LOOKED_BACK = 50
+"""Entries of the journal among which the move is looked for that this one takes back."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A note whose links are mended: its path now, how many, and how, as a unified difference."""
+
+    path: str
+    links: int
+    difference: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A note with links that could not be mended, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a move did, or would do: paths of notes and other files, old and new, notes that changed, and what was left."""
+
+    old: str
+    new: str
+    moved: tuple[tuple[str, str], ...]
+    changed: tuple[Changed, ...]
+    left: tuple[Left, ...]
+    generation: int
+
+
+@dataclass(slots=True)
+class _Plan:
+    """
+    A move with what it takes: texts `before` and `after` by the new paths of notes, and how many links are mended in each.
+
+    `spans` are what is done to links, also in notes that keep their text. `then` are what the move that this one takes back
+    did to links, by the paths of notes before this one; None if it takes none back.
+    """
+
+    old: str
+    new: str
+    shift: Shift
+    then: Mapping[str, Rewrite] | None = None
+    texts: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    spans: dict[str, tuple[Span, ...]] = field(default_factory=dict)
+    same: dict[str, bytes] = field(default_factory=dict)
+    symlinks: dict[str, tuple[str, str]] = field(default_factory=dict)
+    left: list[Left] = field(default_factory=list)
+
+    @property
+    def what(self) -> str:
+        """How the log calls it."""
+        return f"{self.old}{_TO}{self.new}"
+
+
+def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Entry | None = None) -> Moved:
+    """
+    Move the note or folder `old`, a path or a note's id, to `new`, and mend the links; `dry_run` only says how.
+
+    A folder that is there takes it in. `undoes` is the entry of the journal that
+    this takes back. Raises MemoryNotFound, InvalidInput for
+    a path that cannot be one, Conflict if something is at `new`.
+    """
+    if dry_run:
+        sync.words(index)
+        return _told(index, _planned(index, old, new, undoes))
+    with _alone(index):
+        _finish(index)
+        sync.words(index)
+        plan = _planned(index, old, new, undoes)
+        file = index.config.state / UNDER_WAY
+        try:
+            inode = os.lstat(index.vault.locate(plan.old)).st_ino
+        except FileNotFoundError as error:
+            raise MemoryNotFound(f"{plan.old}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved.") from error
+        _write_down(file, plan, inode, undoes)
+        with _change(index, plan, undoes):
+            _note_same(index, plan, plan.same)
+            if plan.symlinks:
+                index.vault.journal.note(symlinks.changes(plan.symlinks))
+            try:
+                index.vault.relocate(plan.old, plan.new)
+            except SpellbookError:
+                file.unlink()
+                raise
+            trouble = _mend(index, plan)
+        _settle(index, plan, trouble)
+        return _told(index, plan)
+
+
+def went(journal: Journal, entry: Entry) -> tuple[str, str] | None:
+    """Return from where to where an entry of the journal moved something, None if it is none that did."""
+    try:
+        if entry.undoes is not None:
+            undone = went(journal, journal.get(entry.undoes))
+            return (undone[1], undone[0]) if undone else None
+    except MemoryNotFound:
+        return None
+    old, arrow, new = entry.what.partition(_TO)
+    return (old, new) if entry.verb == VERB and arrow and _TO not in new else None
+
+
+def moved_since(journal: Journal, entry: Entry) -> list[tuple[str, str]]:
+    """Return from where to where notes and folders were moved after an entry, the earliest first."""
+    newest = journal.entries(1)
+    later = journal.entries(newest[0].id - entry.id) if newest else []
+    return [places for each in reversed(later) if each.id > entry.id and (places := went(journal, each))]
+
+
+def finish(index: Index) -> None:
+    """Finish a move that was cut short, if there is one and nobody is at it. Raises StorageError."""
+    if (index.config.state / UNDER_WAY).exists():
+        with contextlib.suppress(Conflict), _alone(index, wait=0):
+            _finish(index)
+
+
+def _alone(index: Index, wait: float = 60) -> AbstractContextManager[None]:
+    busy = Conflict("Another Spellbook is moving notes.", "Repeat it when that is done; nothing was moved.")
+    return disk.alone(index.config.state / _LOCK, wait, busy)
+
+
+# -- planning
+
+
+def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
+    old, new = _places(index, old, new, is_undo=undoes is not None)
+    files = index.vault.files()
+    moved = {path: new + path[len(old) :] for path in files if path == old or path.startswith(f"{old}/")}
+    aliases = index.catalog.links.aliases()
+    after = Files((moved.get(path, path) for path in files), {name: moved.get(path, path) for name, path in aliases.items()})
+    entry = undoes or _taken_back(index.vault.journal, old, new)
+    plan = _Plan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
+    then = plan.then or {}
+    plan.symlinks |= symlinks.planned(index.vault, old, new, then)
+    sources = _concerned(index, plan.shift) | {
+        path for path, each in then.items() if each.after and (each.links or each.before != each.after)
+    }
+    is_noted = any(each.links is not None for each in then.values())
+    for source in sorted(sources & set(files) - _doubles(index)):
+        # What led here by chance, since before the move that is taken back, led nowhere then; not every version noted it.
+        if entry is None or is_noted or source in then or _written_since(index, source, entry.at):
+            _plan_note(index, plan, source, source)
+    return plan
+
+
+def _doubles(index: Index) -> set[str]:
+    """The symbolic links to other notes of the vault: what those say is mended there, seen from where they are."""
+    root = os.path.join(index.vault.root, "")
+    real = {path: os.path.realpath(index.vault.root / path) for path in index.vault.symlinks()}
+    return {path for path, place in real.items() if place.startswith(root) and index.vault.stamp(place[len(root) :].replace(os.sep, "/"))}
+
+
+def _written_since(index: Index, path: str, at: float) -> bool:
+    try:
+        status = os.stat(index.vault.locate(path))
+    except FileNotFoundError:
+        return False
+    return max(status.st_mtime, status.st_ctime) > at
+
+
+def _concerned(index: Index, shift: Shift) -> set[str]:
+    """The notes with a link that would no longer lead where it does, or nowhere, by what the catalog knows of them."""
+    touched = {links.key(path) for pair in shift.moved.items() for path in pair}
+    return {
+        each.source
+        for each in index.catalog.links.all()
+        if (each.source in shift.moved or each.link.name in touched)
+        and (
+            shift.wanted(each.source, each.link.target, each.link.is_markdown)
+            or shift.finds(each.source, each.link.target, each.link.is_markdown)
+        )
+    }
+
+
+def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
+    """Plan what the note that was at `source` is to hold, and that lies `at` a path as long as the move is not done."""
+    path = plan.shift.now(source)
+    for planned in (plan.texts, plan.spans, plan.same):
+        planned.pop(path, None)
+    try:
+        data = index.vault.read(at)[0]
+        note = parse(path, data)
+        then = None if plan.then is None else _found_again(index.vault.journal, plan.then.get(source), note, digest(data))
+    except (MemoryNotFound, UnreadableNote) as error:
+        plan.left.append(Left(path, error.message))
+        return
+    done = mended(note, source, plan.shift, then=then)
+    if done.left:
+        lines = ", ".join(str(link.line) for link in done.left)
+        why = "no spelling leads there" if note.editable else note.faults[-1].reason
+        plan.left.append(Left(path, f"links on line {lines} are as they were ({why})"))
+    plan.spans[path] = done.spans
+    if done.count:
+        plan.texts[path], plan.counts[path] = (data, note.encode(done.text)), done.count
+    elif done.spans:
+        plan.same[path] = data
+
+
+def _found_again(journal: Journal, rewrite: Rewrite | None, note: Note, sha256: str) -> dict[int, Span | None]:
+    """Return where links are that an earlier move found in a note; nothing if that is not known, or not any more."""
+    if rewrite is None or rewrite.after is None:
+        return {}
+    data = note.encode() if rewrite.after == sha256 else journal.text(rewrite.after)
+    if data is None:
+        return {}
+    former = parse(note.path, data)
+    spans = rewrite.links
+    if spans is None:
+        before = journal.text(rewrite.before) if rewrite.before else None
+        spans = derived(parse(note.path, before), former) if before is not None else ()
+    return found_again(former.text, spans, note)
+
+
+def _taken_back(journal: Journal, old: str, new: str) -> Entry | None:
+    """Return the move that one from `old` to `new` takes back, if it was made lately."""
+    entries = (entry for entry in journal.entries(_LOOKED_BACK) if entry.is_whole and not entry.is_undone)
+    return next((entry for entry in entries if went(journal, entry) == (new, old)), None)
+
+
+def _rewrites(journal: Journal, entry: Entry | None) -> dict[str, Rewrite] | None:
+    """Return what `entry` did to links, by the paths of files now, wherever they were moved since."""
+    if entry is None:
+        return None
+    since = moved_since(journal, entry)
+    return {_carried(path, since): rewrite for path, rewrite in journal.rewrites(entry.id).items()}
+
+
+def _carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
+    for old, new in moves:
+        if f"{path}/".startswith(f"{old}/"):
+            path = new + path[len(old) :]
+    return path
+
+
+def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, str]:
+    """Return the paths that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault, Conflict."""
+    vault = index.vault
+    source, target = old.rstrip("/"), new.rstrip("/")
+    if not os.path.lexists(vault.locate(source)):
+        found = index.catalog.meant(old)
+        if not found:
+            raise MemoryNotFound(f"There is nothing at {old[:200]!r}.", "Give the path of a note or a folder in the vault, or a note's id.")
+        source = found[0].path
+        if len(found) < len(index.catalog.at(source)):
+            raise InvalidInput(
+                f"{old[:200]!r} is one section of {source}.", f"Move the note, {found[0].note!r:.200}, or its folder; nothing was moved."
+            )
+    is_note = names.is_note(source) and not vault.locate(source).is_dir()
+    if target in {"", "."}:
+        target = source.rpartition("/")[2]
+    elif new.endswith("/") or (vault.locate(target).is_dir() and target.casefold() != source.casefold()):
+        target = f"{target}/{source.rpartition('/')[2]}"
+    elif is_note and not names.is_note(target):
+        target += ".md"
+    place = vault.locate(target)
+    if target == source or target.startswith(f"{source}/"):
+        raise InvalidInput(f"{source} cannot be moved to {target}.", "Choose a path elsewhere; nothing was moved.")
+    dotted = next((path for path in (source, target) if any(part.startswith(".") for part in path.split("/"))), "")
+    if dotted or (is_note and not vault.is_note(target)):
+        raise InvalidInput(
+            f"{dotted or target}: Spellbook sees no notes there.", "Choose a path without a dot in front, that is not ignored."
+        )
+    name = target.rpartition("/")[2]
+    if not is_undo and name != source.rpartition("/")[2] and (bad := names.forbidden(name)):
+        raise InvalidInput(f"{target}: some systems, or links, cannot hold {bad!r}.", "Choose another name; nothing was moved.")
+    if os.path.lexists(place) and not disk.is_same_name(place, vault.locate(source)):
+        raise Conflict(f"{target}: something is there already.", "Choose another path; nothing was moved.")
+    return source, target
+
+
+# -- doing
+
+
+def _change(index: Index, plan: _Plan, undoes: Entry | None, *, resumes: bool = False) -> AbstractContextManager[list[str]]:
+    if undoes is None:
+        return index.vault.change(VERB, plan.what, always=not resumes, resumes=resumes)
+    return index.vault.change("undo", f"{undoes.id}: {undoes.verb} {undoes.what}", undoes=undoes.id, resumes=resumes)
+
+
+def _note_same(index: Index, plan: _Plan, paths: Iterable[str]) -> None:
+    """Tell the journal of notes that keep their text, and of whose links some lead somewhere by chance from now on."""
+    if changes := [Change(path, plan.same[path], plan.same[path], links=plan.spans[path]) for path in paths]:
+        index.vault.journal.note(changes)
+
+
+def _mend(index: Index, plan: _Plan) -> StorageError | None:
+    """Write the mended notes; what somebody changed meanwhile is mended as it is now, or left and told. Returns what stops it."""
+    for path, reason in symlinks.write(index.vault, plan.symlinks).items():
+        plan.left.append(Left(path, reason))
+        plan.symlinks.pop(path)
+    homes = {new: old for old, new in plan.shift.moved.items()}
+    wanted = set(plan.texts)
+    for _ in range(_TRIES):
+        texts = {path: (after, digest(before)) for path, (before, after) in plan.texts.items() if path in wanted}
+        failed = index.vault.write_all(texts, plan.spans)
+        for path, error in failed.items():
+            if isinstance(error, StorageError):
+                return error
+            _plan_note(index, plan, homes.get(path, path), path)
+        _note_same(index, plan, failed.keys() & plan.same.keys())
+        wanted = failed.keys() & plan.texts.keys()
+        if not wanted:
+            return None
+    for path in wanted:
+        plan.texts.pop(path)
+        plan.left.append(Left(path, "the file keeps changing; its links are as they were"))
+    return None
+
+
+def _settle(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
+    """Let the index follow; then the move is done, unless there was trouble."""
+    changed = [path for pair in plan.shift.moved.items() for path in pair]
+    sync.some(index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)])
+    if trouble is not None:
+        raise StorageError(f"{plan.old} was moved, and not all links are mended yet: {trouble.message}", "The next call goes on with it.")
+    (index.config.state / UNDER_WAY).unlink(missing_ok=True)
+
+
+def _told(index: Index, plan: _Plan) -> Moved:
+    changed = [
+        Changed(path, plan.counts[path], unified(decode(path, before)[0], decode(path, after)[0], f"a/{path}", f"b/{path}"))
+        for path, (before, after) in sorted(plan.texts.items())
+    ]
+    changed += [
+        Changed(path, 1, unified(before, after, f"a/{path}", f"b/{path}"))
+        for path, (before, after) in sorted(plan.symlinks.items())
+        if before != after
+    ]
+    return Moved(plan.old, plan.new, tuple(sorted(plan.shift.moved.items())), tuple(changed), tuple(plan.left), index.catalog.generation)
+
+
+# -- after a kill
+
+
+def _write_down(file: Path, plan: _Plan, inode: int, undoes: Entry | None) -> None:
+    hashes = {path: digest(after) for path, (_, after) in plan.texts.items()}
+    said: dict[str, object] = {"old": plan.old, "new": plan.new, "inode": inode, "texts": hashes, "symlinks": plan.symlinks}
+    said["undoes"] = undoes.id if undoes else None
+    data = json.dumps(said).encode()
+    with disk.replacing(file) as target:
+        target.write(data)
+
+
+def _finish(index: Index) -> None:
+    file = index.config.state / UNDER_WAY
+    try:
+        written = json.loads(file.read_bytes())
+        old, new, inode, texts = (written[key] for key in ("old", "new", "inode", "texts"))
+    except FileNotFoundError:
+        return
+    except (ValueError, KeyError, TypeError):
+        _log.warning("%s is damaged: if a move was cut short, `spellbook doctor --fix links` mends what it left.", file)
+        file.unlink(missing_ok=True)
+        return
+    source, target = index.vault.root / old, index.vault.root / new
+    is_moved = os.path.lexists(target) and (target.lstat().st_ino == inode or not os.path.lexists(source))
+    if is_moved:
+        undoes = _entry(index.vault.journal, written.get("undoes"))
+        plan = _left_over(index, old, new, texts, undoes)
+        plan.symlinks |= {path: (before, after) for path, (before, after) in written.get("symlinks", {}).items()}
+        with _change(index, plan, undoes, resumes=True):
+            trouble = _mend(index, plan)
+        _settle(index, plan, trouble)
+        _log.warning("A move of %s to %s that was cut short is finished; %d notes were still to be mended.", old, new, len(plan.texts))
+        for left in plan.left:
+            _log.warning("%s: %s.", left.path, left.reason)
+        return
+    if os.path.lexists(source):
+        if target.is_file() and not target.stat().st_size:
+            target.unlink()  # its name was taken, and no more done
+        _log.warning("A move of %s to %s was cut short before it began; nothing was changed.", old, new)
+    else:
+        _log.warning("A move of %s to %s was cut short, and both are gone: see `spellbook doctor --fix links`.", old, new)
+    file.unlink()
+
+
+def _entry(journal: Journal, number: int | None) -> Entry | None:
+    try:
+        return None if number is None else journal.get(number)
+    except MemoryNotFound:
+        return None
+
+
+def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoes: Entry | None) -> _Plan:
+    """Plan again what is still to be done after the files were moved; `texts` are the hashes of what notes are to hold."""
+    files = index.vault.files()
+    homes = {path: old + path[len(new) :] for path in files if path == new or path.startswith(f"{new}/")}
+    aliases = index.catalog.links.aliases()
+    before = Files((homes.get(path, path) for path in files), {name: homes.get(path, path) for name, path in aliases.items()})
+    shift = Shift(before, Files(files, aliases), {home: path for path, home in homes.items()})
+    plan = _Plan(old, new, shift, _rewrites(index.vault.journal, undoes))
+    for path, sha256 in texts.items():
+        with contextlib.suppress(MemoryNotFound):
+            if digest(index.vault.read(path)[0]) != sha256:
+                _plan_note(index, plan, homes.get(path, path), path)
+    return plan

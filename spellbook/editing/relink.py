@@ -1,0 +1,245 @@
+"""
+Mending: links rewritten so that they lead where they led before files got other paths, and nothing else in a note.
+
+Pure. A text that would not read back as exactly that is left as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import accumulate, pairwise
+from types import MappingProxyType
+
+from spellbook.notes.links import By, Files, Link, Span, find, named, replaced, retargeted, spelled
+from spellbook.notes.note import Note, lines, parse
+
+_WIKI_END = re.compile(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
+_INLINE_END = re.compile(r"""(?:\?[^\s>)]*)?>?(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)""")
+_BRACKET = re.compile(r"\\.|[\[\]]", re.S)
+_WORDS = re.compile(r"\[\[[^\[\]|#\r\n]*|\]\([^()\s]*|\w+|\s+|.")
+"""What is compared in a line that changed: words, and targets of links as one."""
+_MOST_COMPARED = 4_000_000
+_MOST_LABEL = 1_000
+_MOST_ALONE = 100
+"""Links to the note itself that are taken out one after the other, each with a look at what is left; more are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """The files `before` some got other paths and `after` it; `moved` are the new paths by the old ones."""
+
+    before: Files
+    after: Files
+    moved: Mapping[str, str]
+
+    def now(self, path: str) -> str:
+        """Return where the file that was at `path` is."""
+        return self.moved.get(path, path)
+
+    def wanted(self, source: str, target: str, is_markdown: bool, *, lenient: bool = False) -> str | None:
+        """
+        Return where a link in the note that was at `source` has to lead and does not; None if it is well.
+
+        A Markdown link that was relative stays so, for other readers than
+        Obsidian; `lenient`, it may lead there in any way.
+        """
+        then = self.before.follow(source, target, is_markdown)
+        if then is None:
+            return None
+        wanted = self.now(then.path)
+        now = self.after.follow(self.now(source), target, is_markdown)
+        is_well = now is not None and now.path == wanted and (lenient or then.by != By.RELATIVE or now.by == By.RELATIVE)
+        return None if is_well else wanted
+
+    def finds(self, source: str, target: str, is_markdown: bool) -> bool:
+        """Say whether a link in the note that was at `source`, which led nowhere, leads somewhere by chance now."""
+        return (
+            self.before.follow(source, target, is_markdown) is None and self.after.follow(self.now(source), target, is_markdown) is not None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """
+    A text whose links were mended, how many, and those that could not be.
+
+    `spans` are the ones that were, in the text after, and those that led nowhere before and lead somewhere now, which stay.
+    """
+
+    text: str
+    count: int
+    left: tuple[Link, ...] = ()
+    spans: tuple[Span, ...] = ()
+
+
+def mended(note: Note, source: str, shift: Shift, *, then: Mapping[int, Span | None] | None = None) -> Mended:
+    """
+    Mend the links of `note`, whose path is the new one, and which was at `source`.
+
+    `then` is given if an earlier move is taken back: it says what that one did to the links that were there already, by the
+    characters at which they stand, None for nothing. What it wrote anew is spelled as before, what it left is left; links
+    that were written since are mended as ever.
+    """
+    forms: dict[Link, str | None] = {}
+    spellings: dict[Link, str] = {}
+    for link in find(note):
+        before = shift.before.follow(source, link.target, link.is_markdown)
+        written = note.text[link.start : link.end]
+        span = then.get(link.start) if then else None
+        if span is not None:
+            would = shift.after.follow(note.path, named(link, span.before), link.is_markdown)
+            if span.before == written or before is None or (would is not None and would.path == shift.now(before.path)):
+                forms[link], spellings[link] = named(link, span.before), span.before
+                continue
+        is_old = then is not None and (not then or link.start in then)
+        wanted = shift.wanted(source, link.target, link.is_markdown, lenient=is_old)
+        if wanted is not None and before is not None:
+            forms[link] = retargeted(link, before, note.path, wanted, shift.after)
+        elif shift.finds(source, link.target, link.is_markdown):
+            forms[link], spellings[link] = link.target, written
+    return rewritten(note, forms, spellings=spellings)
+
+
+def rewritten(
+    note: Note,
+    forms: Mapping[Link, str | None],
+    shown: Mapping[Link, str] = MappingProxyType({}),
+    spellings: Mapping[Link, str] = MappingProxyType({}),
+) -> Mended:
+    """
+    Give links of `note` other targets, spelled as `spellings` say if they do, followed by what is to be `shown`.
+
+    Those for which there is none, or that cannot be written there, are left.
+    """
+    chosen = {link: form for link, form in sorted(forms.items(), key=lambda pair: pair[0].start) if form is not None}
+    left = tuple(link for link in forms if link not in chosen)
+    changes: list[tuple[int, int, str]] = []
+    spans: list[Span] = []
+    grown = count = 0
+    for link, form in chosen.items():
+        written = note.text[link.start : link.end]
+        new = spellings.get(link) or spelled(link, written, form)
+        spans.append(Span(link.start + grown, written, new))
+        new += shown.get(link, "")
+        changes.append((link.start, link.end, new))
+        grown += len(new) - len(written)
+        count += new != written
+    if not count:
+        return Mended(note.text, 0, left, tuple(spans))
+    text = replaced(note.text, changes)
+    expected = [chosen.get(link, link.target) for link in find(note)]
+    if not note.editable or [link.target for link in find(parse(note.path, note.encode(text)))] != expected:
+        return Mended(note.text, 0, tuple(forms))
+    return Mended(text, count, left, tuple(spans))
+
+
+def derived(before: Note, after: Note) -> tuple[Span, ...]:
+    """Return what was done to the links of a note, by its texts before and after."""
+    pairs = [(each, other) for each, other in zip(find(before), find(after), strict=False)]
+    spans = (Span(b.start, before.text[a.start : a.end], after.text[b.start : b.end]) for a, b in pairs)
+    return tuple(span for span in spans if span.before != span.after)
+
+
+def found_again(former: str, spans: Sequence[Span], note: Note) -> dict[int, Span | None]:
+    """
+    Return the links of `note` that stood in its `former` text, by the characters at which they stand now, each with its span.
+
+    None is for those without a span. What a person changed meanwhile is told from what stayed by comparing lines, and in
+    lines that changed, words.
+    """
+    by_place = {span.at: span for span in spans}
+    same = [*_same(former, note.text)]
+    starts = [start for _, start, _ in same]
+    found: dict[int, Span | None] = {}
+    for link in find(note):
+        block = bisect_right(starts, link.start) - 1
+        if block < 0 or link.end > same[block][1] + same[block][2]:
+            continue
+        span = by_place.get(link.start - same[block][1] + same[block][0])
+        found[link.start] = span if span is not None and span.after == note.text[link.start : link.end] else None
+    return found
+
+
+def _same(old: str, new: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the runs of characters that two texts share, in order: where each begins in both, and its length."""
+    sources = lines(old), lines(new)
+    places = [[*accumulate(map(len, source), initial=0)] for source in sources]
+    at = to = 0
+    for i, j, count in [*_matching(*sources), (len(sources[0]), len(sources[1]), 0)]:
+        words = [_WORDS.findall(text) for text in ("".join(sources[0][at:i]), "".join(sources[1][to:j]))]
+        inside = [[*accumulate(map(len, each), initial=start)] for each, start in zip(words, (places[0][at], places[1][to]), strict=True)]
+        for m, n, size in _matching(*words):
+            yield inside[0][m], inside[1][n], inside[0][m + size] - inside[0][m]
+        at, to = i + count, j + count
+        yield places[0][i], places[1][j], places[0][at] - places[0][i]
+
+
+def _matching(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Yield the runs that two sequences share, in order: where each begins in both, and its length."""
+    most = min(len(old), len(new))
+    head = next((i for i in range(most) if old[i] != new[i]), most)
+    tail = next((i for i in range(most - head) if old[-1 - i] != new[-1 - i]), most - head)
+    yield 0, 0, head
+    middle = old[head : len(old) - tail], new[head : len(new) - tail]
+    is_long = len(middle[0]) * len(middle[1]) > _MOST_COMPARED
+    for i, j, size in SequenceMatcher(None, *middle, autojunk=is_long).get_matching_blocks():
+        yield head + i, head + j, size
+    yield len(old) - tail, len(new) - tail, tail
+
+
+def unlinked(note: Note, is_own: Callable[[Link], bool]) -> str:
+    """
+    Return the text of `note` without its links to itself, those that `is_own` says are: what they show stays, as text.
+
+    A link to a heading or block stays a link, which names that alone. A definition leads to the top of its page. A link that
+    cannot be taken out so that the others read as before is left.
+    """
+    own = [number for number, link in enumerate(find(note)) if is_own(link)]
+    done = _unlinked(note, own)
+    if done is None:
+        done = note
+        for number in reversed(own[-_MOST_ALONE:]):
+            done = _unlinked(done, [number]) or done
+    return done.text
+
+
+def _unlinked(note: Note, numbers: Sequence[int]) -> Note | None:
+    """Return `note` without some of its links; None if one stands within another, or the rest would not read as before."""
+    links, gone = find(note), set(numbers)
+    changes = [_without(note.text, links[number]) for number in numbers]
+    if any(one[1] > other[0] for one, other in pairwise(changes)):
+        return None
+    done = parse(note.path, note.encode(replaced(note.text, changes)))
+    left = [(link.target, link.fragment) for number, link in enumerate(links) if number not in gone]
+    return done if [(link.target, link.fragment) for link in find(done)] == left else None
+
+
+def _without(text: str, link: Link) -> tuple[int, int, str]:
+    """Return which characters of `text` are to be replaced, and by what, so that `link` leads to no file."""
+    if not link.is_markdown:
+        start, end = text.rindex("[[", 0, link.start), _WIKI_END.match(text, link.end)
+        if end is None or link.fragment:
+            return link.start, link.end, ""
+        return start - (text[start - 1 : start] == "!"), end.end(), end["shown"] or text[link.start : link.end]
+    label, end = _label(text, link.start), _INLINE_END.match(text, link.end)
+    if label is None or end is None or link.fragment:
+        return link.start, link.end, "" if link.fragment else "#"
+    start = label[0] - 1
+    return start - (text[start - 1 : start] == "!"), end.end(), text[slice(*label)]
+
+
+def _label(text: str, at: int) -> tuple[int, int] | None:
+    """Return where the words stand between `[` and `](`, behind which the destination at `at` comes; None for a definition."""
+    close = text.rfind("](", max(0, at - _MOST_LABEL), at)
+    if close < 0 or text[close + 2 : at].strip(" \t\r\n<"):
+        return None
+    depth, block = 0, max(text.rfind("\n\n", 0, close), close - _MOST_LABEL, 0)
+    for bracket in reversed([each for each in _BRACKET.finditer(text, block, close + 1) if len(each[0]) == 1]):
+        depth += 1 if bracket[0] == "]" else -1
+        if depth == 0:
+            return bracket.end(), close
+    return None

@@ -1,0 +1,194 @@
+"""
+Broken links: those that lead nowhere, and what they meant, as far as that can be known.
+
+A rename that nobody told Spellbook of breaks links. Where files went the
+catalog remembers; else names, aliases and titles tell. What is offered is
+shown first, and can be undone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import PurePosixPath
+
+from spellbook.editing.moves import Changed, Left
+from spellbook.editing.relink import rewritten
+from spellbook.errors import MemoryNotFound, UnreadableNote
+from spellbook.index import sync
+from spellbook.index.catalog.links import Linked
+from spellbook.index.opened import Index
+from spellbook.notes import links
+from spellbook.notes.links import By, Files, Link, Reached
+from spellbook.notes.note import Note, parse
+from spellbook.text.diff import unified
+from spellbook.vault.folder import digest
+
+MOVED = "it was moved"
+NAMED = "the only one of that name"
+ALIAS = "an alias, which Obsidian does not open"
+TITLED = "its name or title"
+
+_CLOSE = 0.8
+_MOST_CLOSE = 3
+_MOST_COMPARED = 100
+"""Names that are compared letter by letter with all others; in a large vault that takes some hundredths of a second each."""
+_MARKS = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A link that leads nowhere: the file that it meant, if that is known, and why; else those that it may have meant."""
+
+    source: str
+    line: int
+    target: str
+    path: str | None
+    why: str = ""
+    perhaps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Links that lead nowhere, the notes in which some were mended, or would be, and what was left."""
+
+    guesses: tuple[Guess, ...]
+    changed: tuple[Changed, ...]
+    left: tuple[Left, ...]
+    generation: int
+
+
+def guesses(index: Index) -> tuple[Guess, ...]:
+    """Return the links that lead nowhere in Obsidian, those whose meaning is known first."""
+    with index.catalog.reading():
+        known = _Known(index)
+        found = [guess for linked in index.catalog.links.all() if (guess := known.guess(linked))]
+    return tuple(sorted(found, key=lambda guess: (guess.path is None, guess.source, guess.line)))
+
+
+def mend(index: Index, *, dry_run: bool) -> Offer:
+    """Mend the links whose meaning is known; with `dry_run`, only say how."""
+    sync.words(index)
+    offer, texts = _planned(index)
+    if not texts or dry_run:
+        return offer
+    with index.vault.change("doctor", "links"):
+        failed = index.vault.write_all(texts)
+    left = [*offer.left, *(Left(path, error.message) for path, error in failed.items())]
+    changed = [each for each in offer.changed if each.path not in failed]
+    sync.some(index, [each.path for each in changed])
+    return Offer(offer.guesses, tuple(changed), tuple(left), index.catalog.generation)
+
+
+def offered(index: Index) -> Offer:
+    """Return how the links that lead nowhere would be mended, by what the catalog knows of them."""
+    return _planned(index)[0]
+
+
+def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
+    """Return what can be mended, and for each note its new bytes with the hash of those that it has."""
+    found = guesses(index)
+    meant: dict[str, dict[str, Guess]] = defaultdict(dict)
+    for guess in found:
+        if guess.path is not None:
+            meant[guess.source][guess.target] = guess
+    files = Files(index.vault.files())
+    changed: list[Changed] = []
+    left: list[Left] = []
+    texts: dict[str, tuple[bytes, str]] = {}
+    for path, targets in sorted(meant.items()):
+        try:
+            data = index.vault.read(path)[0]
+            note = parse(path, data)
+        except (MemoryNotFound, UnreadableNote) as error:
+            left.append(Left(path, error.message))
+            continue
+        broken = [link for link in links.find(note) if link.target in targets]
+        forms = {link: _form(link, path, targets[link.target].path or "", files) for link in broken}
+        done = rewritten(note, forms, {link: _shown(note, link, targets[link.target]) for link in broken})
+        if done.left:
+            left.append(Left(path, f"links on line {', '.join(str(link.line) for link in done.left)} have to be edited by hand"))
+        if done.count:
+            changed.append(Changed(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
+            texts[path] = (note.encode(done.text), digest(data))
+    return Offer(found, tuple(changed), tuple(left), index.catalog.generation), texts
+
+
+def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
+    is_relative = link.is_markdown or link.target.startswith(("./", "../"))
+    by = By.ROOT if link.target.startswith("/") else By.RELATIVE if is_relative else By.PATH if "/" in link.target else By.NAME
+    return links.retargeted(link, Reached(wanted, by), source, wanted, files)
+
+
+def _shown(note: Note, link: Link, guess: Guess) -> str:
+    """What a wikilink that says another name of the note needs to be shown as before."""
+    if guess.why not in {ALIAS, TITLED} or link.is_markdown or "/" in link.target or not note.text.startswith("]]", link.end):
+        return ""
+    in_table = note.text[: link.start].rpartition("\n")[2].lstrip().startswith("|")
+    return f"\\|{link.target}" if in_table else f"|{link.target}"
+
+
+class _Known:
+    """What is known of a vault's files: their names, aliases and titles, and where they were."""
+
+    def __init__(self, index: Index) -> None:
+        catalog = index.catalog.links
+        self._files = set(index.vault.files())
+        self._now = Files(self._files, catalog.aliases())
+        self._went = {old: new for old, new in catalog.went().items() if new in self._files and old not in self._files}
+        self._then = Files({*self._files, *self._went})
+        self._came: dict[str, list[str]] = defaultdict(list)
+        for old, new in self._went.items():
+            self._came[new].append(old)
+        self._called: dict[str, set[str]] = defaultdict(set)
+        for path in self._files:
+            self._called[_plain(links.key(path))].add(path)
+        for path, title in catalog.titled():
+            self._called[_plain(title)].add(path)
+        self._compared: dict[str, tuple[str, ...]] = {}
+
+    def guess(self, linked: Linked) -> Guess | None:
+        """Return what a link meant, None if it leads somewhere."""
+        source, link = linked.source, linked.link
+        reached = self._now.follow(source, link.target, link.is_markdown)
+        if reached is not None and reached.by != By.ALIAS:
+            return None
+        if reached is not None:
+            return Guess(source, link.line, link.target, reached.path, ALIAS)
+        path, why = next(self._meant(source, link.target, link.is_markdown), (None, ""))
+        return Guess(source, link.line, link.target, path, why, self._close(link.target) if path is None else ())
+
+    def _meant(self, source: str, target: str, is_markdown: bool) -> Iterator[tuple[str, str]]:
+        for home in (source, *self._came[source]):  # a note that was moved took its relative links with it
+            if reached := self._then.follow(home, target, is_markdown):
+                yield self._went.get(reached.path, reached.path), MOVED
+        name = target.rpartition("/")[2]
+        if len(same := self._now.ending(name)) == 1:
+            yield same[0], NAMED
+        if len(called := self._called.get(_plain(_stem(name)), ())) == 1:
+            yield next(iter(called)), TITLED
+
+    def _close(self, target: str) -> tuple[str, ...]:
+        """The files whose names or titles are most like that of a target."""
+        name = _plain(_stem(target.rpartition("/")[2]))
+        if name and name not in self._compared and len(self._compared) < _MOST_COMPARED:
+            matcher = SequenceMatcher(b=name, autojunk=False)
+            close: list[tuple[float, str]] = []
+            for other, paths in self._called.items():
+                matcher.set_seq1(other)
+                if matcher.real_quick_ratio() >= _CLOSE and matcher.quick_ratio() >= _CLOSE and (ratio := matcher.ratio()) >= _CLOSE:
+                    close += [(-ratio, path) for path in paths]
+            self._compared[name] = tuple(dict.fromkeys(path for _, path in sorted(close)))[:_MOST_CLOSE]
+        return self._compared.get(name, ())
+
+
+def _stem(name: str) -> str:
+    return name[:-3] if PurePosixPath(name).suffix.lower() == ".md" else name
+
+
+def _plain(name: str) -> str:
+    """A name as people remember it: letters and digits, without case."""
+    return _MARKS.sub("", links.key(name))

@@ -1,0 +1,64 @@
+"""
+REST sessions: whoever writes has read the guides first, and for how long that holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+from typing import Any
+
+from spellbook.editing import guides
+from spellbook.errors import InvalidInput, MemoryNotFound, RestRequired
+from spellbook.index.catalog.sessions import Session
+from spellbook.index.filters import conditions
+from spellbook.index.opened import Index
+from spellbook.notes.note import Note, parse
+
+SESSION_SECONDS = 3600.0
+
+
+def check_language(language: str) -> None:
+    """Raise InvalidInput if there are no guides in `language`."""
+    if language not in guides.LANGUAGES:
+        raise InvalidInput(f"There are no guides in {language!r:.80}.", f"Languages are {', '.join(guides.LANGUAGES)}.")
+
+
+def begin(index: Index, language: str) -> tuple[Session, dict[str, Any], dict[str, Any]]:
+    """Open a session; return it with the chunking guide and the metadata rules."""
+    session = index.catalog.sessions.begin(f"rest-{os.urandom(12).hex()}", SESSION_SECONDS)
+    notes = _guides(index, language)
+    return session, guides.chunking(notes), guides.metadata_rules(notes)
+
+
+def live(index: Index, session_id: str | None) -> Session:
+    """Return a live session. Raises RestRequired, RestInvalid, RestExpired."""
+    return index.catalog.sessions.live(_required(session_id))
+
+
+def end(index: Index, session_id: str | None) -> Session:
+    """End a live session and return it. Raises as `live` does."""
+    return index.catalog.sessions.end(_required(session_id))
+
+
+def _required(session_id: str | None) -> str:
+    if not session_id or not session_id.strip():
+        raise RestRequired("Writing needs a REST session.", "Call rest() first and pass its session_id.")
+    return session_id.strip()
+
+
+def _guides(index: Index, language: str) -> dict[str, Note]:
+    """The vault's own guides, the packaged ones where it has none."""
+    notes = dict(guides.packaged(language))
+    for guide in notes:
+        limits = conditions({"category": "system", "guide": guide, "language": language})
+        with contextlib.suppress(InvalidInput, MemoryNotFound):
+            for path in index.catalog.paths(limits)[:1]:
+                notes[guide] = parse(path, index.vault.read(path)[0])
+    return notes
+
+
+def when(seconds: float) -> str:
+    """Return seconds since 1970 as ISO 8601 in local time."""
+    return dt.datetime.fromtimestamp(int(seconds)).astimezone().isoformat()

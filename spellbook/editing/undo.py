@@ -1,0 +1,238 @@
+"""
+Undo: put back what a tool or a command changed, byte for byte.
+
+A file that somebody changed since keeps that change where the two do not
+overlap; where they do, nothing at all is undone. An undo is a change like any
+other, so that it can be undone itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from spellbook.editing import edits, moves
+from spellbook.editing.write import with_vectors
+from spellbook.errors import Conflict, MemoryNotFound, UnreadableNote
+from spellbook.index import sync
+from spellbook.index.opened import Index
+from spellbook.notes.note import parse
+from spellbook.text.diff import unified
+from spellbook.text.quoting import one_line
+from spellbook.vault.folder import digest
+from spellbook.vault.journal import Entry, Trace
+from spellbook.vault.rules import TRASH
+
+_MOST_EMBEDDED = 20
+"""Notes that get their vectors at once; those of more wait for the next run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was undone: the entry, the files that changed back, how, and the generation that has it; nothing if they were so already."""
+
+    entry: Entry
+    paths: tuple[str, ...]
+    difference: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A file, what it holds `now` and what it is to hold, None for no file."""
+
+    path: str
+    now: bytes | None
+    then: bytes | None
+    mode: int
+
+
+def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Undone:
+    """
+    Undo one entry of the log, by default the latest change that is neither undone nor an undo.
+
+    Undoing an undo does again what was done. Raises MemoryNotFound for an entry
+    that is not there, or whose texts are not kept; Conflict, with the difference
+    and nothing undone, if a file changed since where the entry changed it.
+    """
+    chosen = index.vault.journal.latest() if entry is None else index.vault.journal.get(entry)
+    if chosen is None:
+        lost = index.vault.journal.lost
+        hint = f"{lost}." if lost else "`spellbook log` lists what tools and commands changed."
+        raise MemoryNotFound("There is nothing to undo.", hint)
+    if (places := moves.went(index.vault.journal, chosen)) is not None:
+        return _moved_back(index, chosen, *places, dry_run=dry_run)
+    since = moves.moved_since(index.vault.journal, chosen)
+    steps = [step for trace in chosen.traces if (step := _step(index, chosen, trace, since))]
+    difference = "\n".join(_shown(step) for step in steps)
+    if not dry_run:
+        with index.vault.change("undo", f"{chosen.id}: {chosen.verb} {chosen.what}", undoes=chosen.id):
+            _take(index, steps)
+        _follow(index, [step.path for step in steps])
+    return Undone(chosen, tuple(step.path for step in steps), difference, index.catalog.generation)
+
+
+def _moved_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool) -> Undone:
+    """Undo a move by a move, which brings back what is no note as well, and mends links that were written since."""
+    if not os.path.lexists(index.vault.locate(new)):
+        if not os.path.lexists(index.vault.locate(old)):
+            raise MemoryNotFound(
+                f"{new}: what entry {entry.id} moved there is not there any more.",
+                "Nothing was undone; other entries can be undone by their numbers.",
+            )
+        if not dry_run:
+            with index.vault.change("undo", f"{entry.id}: {entry.verb} {entry.what}", undoes=entry.id):
+                pass
+        return Undone(entry, (), "", index.catalog.generation)
+    done = moves.move(index, new, old, dry_run=dry_run, undoes=entry)
+    renamed = [f"rename from {one_line(before)}\nrename to {one_line(after)}" for before, after in done.moved]
+    paths = dict.fromkeys([*(path for pair in done.moved for path in pair), *(each.path for each in done.changed)])
+    return Undone(entry, tuple(paths), "\n".join([*renamed, *(each.difference for each in done.changed)]), done.generation)
+
+
+def restore(index: Index, name: str) -> tuple[str, ...]:
+    """
+    Bring back what was erased, and return the paths where it is.
+
+    `name` is a path in the trash, or what was erased: an id, a path, a topic.
+    A section goes back into its note, where it was; if that place has changed,
+    it becomes a note of its own. Raises MemoryNotFound.
+    """
+    entry, lying = _erased(index, name)
+    if entry is not None:
+        try:
+            undo(index, entry.id)
+            return tuple(each.path for each in entry.traces if each.path not in lying)
+        except (Conflict, MemoryNotFound):
+            if not lying:
+                raise
+    with index.vault.change("restore", name):
+        homes = [index.vault.trash.restore(path) for path in lying]
+    _follow(index, homes)
+    return tuple(homes)
+
+
+def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
+    """Return the entry to undo so that what `name` means is back, None if others went with it, and where it lies in the trash."""
+    journal = index.vault.journal
+    if name.startswith(f"{TRASH}/"):
+        made = journal.made(name)
+        is_cut = made is not None and made.verb in {"erase", "merge", "undo"} and any(each.before and each.after for each in made.traces)
+        return made if is_cut and made and not made.is_undone else None, [name]
+    erased = [entry for entry in journal.entries() if entry.verb == "erase" and not entry.is_undone]
+    # A section that was erased alone, by its id now or in earlier versions, else the note that it went with.
+    names = dict.fromkeys((name, "#~".join(name.rsplit("~", 1)), name.rpartition("#")[0] or name))
+    for wanted, entry in product(names, erased):
+        trash = {each.after: each.path for each in entry.traces if each.before is None}
+        if entry.what == wanted:
+            return entry, list(trash.values())
+        gone = next((each for each in entry.traces if each.after is None and wanted in {each.path, each.path.removesuffix(".md")}), None)
+        if gone is not None and gone.before in trash:
+            return None, [trash[gone.before]]
+    raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
+
+
+def _step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]]) -> _Step | None:
+    """Return how to take a change back; None if the file is already as it was."""
+    now = _now(index, trace.path)
+    found = None if now is None else digest(now)
+    if now is None and trace.after is not None and (home := _moved_to(index, trace, since)):
+        raise Conflict(
+            f"{trace.path}: the note was moved since, to {home}.",
+            "Nothing was undone; undo the move first, or change the note where it is.",
+        )
+    if found == trace.before:
+        return None
+    if found == trace.after:
+        return _Step(trace.path, now, _text(index, entry, trace.before), trace.mode)
+    before, after = (_text(index, entry, sha256) for sha256 in (trace.before, trace.after))
+    then = None if before is None or after is None or now is None else _merged(trace.path, after, now, before)
+    if then is None:
+        raise Conflict(
+            f"{trace.path}: the file was changed since entry {entry.id} ({entry.verb} {entry.what}) in the same place.",
+            "Nothing was undone; undo that change first, edit the file, or undo another entry by its number.",
+            unified(_read(trace.path, after), _read(trace.path, now), f"then/{trace.path}", f"now/{trace.path}"),
+        )
+    return _Step(trace.path, now, then, trace.mode) if then != now else None
+
+
+def _moved_to(index: Index, trace: Trace, since: Sequence[tuple[str, str]]) -> str | None:
+    """Return where the note is that a change left at a path, if `mv` or its owner moved it; None if it was not moved."""
+    home = trace.path
+    for old, new in since:
+        if f"{home}/".startswith(f"{old}/"):
+            home = new + home[len(old) :]
+    if home != trace.path and index.vault.stamp(home):
+        return home
+    text = None if home.startswith(f"{TRASH}/") or trace.after is None else index.vault.journal.text(trace.after)
+    with contextlib.suppress(UnreadableNote):
+        id = parse(trace.path, text).declared_id if text else None
+        return next((found.path for found in index.catalog.note(id) if found.path != trace.path), None) if id else None
+    return None
+
+
+def _now(index: Index, path: str) -> bytes | None:
+    try:
+        return index.vault.read(path)[0]
+    except MemoryNotFound:
+        return None
+
+
+def _text(index: Index, entry: Entry, sha256: str | None) -> bytes | None:
+    if sha256 is None:
+        return None
+    text = index.vault.journal.text(sha256)
+    if text is None or digest(text) != sha256:
+        raise MemoryNotFound(
+            f"What entry {entry.id} ({entry.verb} {entry.what}) changed is not kept.",
+            "It was erased for good, or too much was changed since; nothing was undone. Others can be undone by their numbers.",
+        )
+    return text
+
+
+def _merged(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    try:
+        notes = [parse(path, data) for data in (base, ours, theirs)]
+    except UnreadableNote:
+        return None
+    if len({note.encoding for note in notes}) > 1:
+        return None
+    text = edits.merged(*(note.text for note in notes))
+    return None if text is None else notes[0].encode(text)
+
+
+def _read(path: str, data: bytes | None) -> str:
+    try:
+        return "" if data is None else parse(path, data).text
+    except UnreadableNote:
+        return f"({len(data or b'')} bytes that are no text)"
+
+
+def _shown(step: _Step) -> str:
+    names = (f"a/{step.path}" if step.now is not None else "/dev/null", f"b/{step.path}" if step.then is not None else "/dev/null")
+    return unified(_read(step.path, step.now), _read(step.path, step.then), *names)
+
+
+def _take(index: Index, steps: list[_Step]) -> None:
+    """Write what the steps say; a file that only moves keeps its times."""
+    gone = {digest(step.now): step for step in steps if step.now is not None and step.then is None}
+    moved: set[str] = set()
+    for step in steps:
+        source = gone.pop(digest(step.then), None) if step.now is None and step.then is not None else None
+        if source is not None and source.now is not None:
+            index.vault.move(source.path, step.path, digest(source.now))
+            moved |= {source.path, step.path}
+    for step in steps:
+        if step.path not in moved:
+            index.vault.put(step.path, step.then, None if step.now is None else digest(step.now), step.mode)
+
+
+def _follow(index: Index, paths: list[str]) -> None:
+    notes = [path for path in paths if index.vault.is_note(path)]
+    if notes:
+        sync.some(index, notes)
+    for path in notes[:_MOST_EMBEDDED]:
+        with_vectors(index, path)

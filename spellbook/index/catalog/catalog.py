@@ -1,0 +1,333 @@
+"""
+The catalog: files, notes, chunks, words and vectors in one SQLite file; the only SQL.
+
+Derived from the vault and safe to delete. Many processes share it: each change
+is one `BEGIN IMMEDIATE` transaction that raises the generation, and nothing
+slow ever happens inside one.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from operator import itemgetter
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from spellbook.index.catalog.conditions import in_sql, unmatched
+from spellbook.index.catalog.embed_queue import Waiting
+from spellbook.index.catalog.links import Links
+from spellbook.index.catalog.meta import Meta
+from spellbook.index.catalog.notes import Notes
+from spellbook.index.catalog.schema import MIGRATIONS, WEIGHTS, Counts, Found, Topic
+from spellbook.index.catalog.sessions import Sessions
+from spellbook.index.catalog.spared import Spared
+from spellbook.index.catalog.sql import batches, quoted
+from spellbook.index.catalog.token_counts import Counted
+from spellbook.index.catalog.usage import Usage
+from spellbook.index.catalog.vectors import Vectors
+from spellbook.index.filters import Condition, Unmatched, day_of, instant, path_glob
+from spellbook.system.sqlite import Database
+
+FILE = "catalog.db"
+
+_LONG = 20_000
+"""Letters of a note's labels that are read with each of its chunks."""
+
+_READ = 2_000
+"""Lists and mappings kept as they were read: the chunks of a note share theirs, and the same notes are asked for again."""
+
+
+class Catalog:
+    """The SQLite side of the index in the folder `state`; open it with `Catalog.open`."""
+
+    def __init__(self, state: Path) -> None:
+        self._database = Database(state / FILE, MIGRATIONS, {"path_glob": (2, path_glob), "instant": (1, instant)})
+        self._rows = self._database.rows
+        self._meta = Meta(self._database)
+        self.sessions = Sessions(self._database)
+        self.usage = Usage(self._database)
+        self.links = Links(self._database)
+        self.notes = Notes(self._database, self._meta, self.links)
+        self.vectors = Vectors(self._database, self._meta)
+        self.spared = Spared(self._database, self._meta)
+        self.waiting = Waiting(self._database)
+        self.counted = Counted(self._database)
+
+    @classmethod
+    def open(cls, state: Path) -> Catalog:
+        """
+        Open the catalog, making or migrating it; one that is no database is set aside and begun anew.
+
+        Raises StorageError if the folder cannot be written, or if a newer
+        Spellbook wrote the catalog.
+        """
+        catalog = cls(state)
+        catalog._database.connection()
+        return catalog
+
+    @property
+    def file(self) -> Path:
+        """Where the catalog is kept."""
+        return self._database.file
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        self._database.close()
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Let all reads inside see one state of the catalog."""
+        return self._database.reading()
+
+    def _transaction(self, kind: str) -> AbstractContextManager[sqlite3.Connection]:
+        return self._database.transaction(kind)
+
+    # -- its own state
+
+    @property
+    def generation(self) -> int:
+        """How many changes were committed so far."""
+        return int(self._meta.get("generation") or 0)
+
+    @property
+    def fingerprint(self) -> str:
+        """Name of the embedding whose vector keys the chunks carry, "" before the first."""
+        return self._meta.fingerprint
+
+    def counts(self) -> Counts:
+        """Return the state of the index."""
+        return self._meta.counts()
+
+    def set_looked(self, complaint: str = "") -> None:
+        """Note that the whole vault was looked at, and what kept the look from being finished."""
+        if self._meta.get("looked") != complaint:
+            with self._database.transaction() as connection:
+                self._meta.put(connection, "looked", complaint)
+
+    @property
+    def looked(self) -> str | None:
+        """What kept the last look at the whole vault from being finished, "" if nothing did, None before the first."""
+        value = self._meta.get("looked")
+        return None if value is None else str(value)
+
+    def set_unseen(self, unseen: str) -> None:
+        """Note which folders the process that watches the vault cannot watch, and why; "" for none."""
+        if self.unseen != unseen:
+            with self._database.transaction() as connection:
+                self._meta.put(connection, "unseen", unseen)
+
+    @property
+    def unseen(self) -> str:
+        """Which folders the process that watches, or the last one that did, cannot watch, and why; "" if it sees all."""
+        return str(self._meta.get("unseen") or "")
+
+    # -- finding
+
+    def keys(self, conditions: Sequence[Condition]) -> list[str]:
+        """Return the distinct vector keys of the chunks that meet `conditions`."""
+        where, values = in_sql(self._database, conditions)
+        return [key for (key,) in self._rows(f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE {where}", values)]
+
+    def match(self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()) -> list[tuple[int, float]]:
+        """
+        Return chunk numbers and bm25 (larger is better) of an FTS5 expression, its columns weighted as `WEIGHTS` says.
+
+        They are the `limit` best, best first, and after them those of the chunks `also` that match and meet `conditions`.
+        """
+        where, values = in_sql(self._database, conditions)
+        join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if conditions else ""
+        # One look at all that matches, since that is what takes time: so many rows hold both.
+        first = "words.rowid IN (SELECT value FROM json_each(:also)) DESC," if also else ""
+        rows = self._rows(
+            f"""
+            SELECT words.rowid, -{_BM25} AS score FROM words {join} WHERE words MATCH :expression AND {where}
+            ORDER BY {first} score DESC, words.rowid LIMIT :limit
+            """,
+            {**values, "expression": expression, "limit": limit + len(also), "also": json.dumps(also)},
+        )
+        rows.sort(key=lambda row: (-row[1], row[0]))
+        wanted = set(also)
+        return rows[:limit] + [row for row in rows[limit:] if row[0] in wanted]
+
+    def match_among(self, expression: str, numbers: Sequence[int]) -> list[tuple[int, float]]:
+        """Return what `match` would, for the chunks `numbers` alone."""
+        # `+`: else SQLite runs the whole match, idf included, once for every rowid.
+        return [
+            row
+            for batch in batches(numbers)
+            for row in self._rows(
+                f"""
+                SELECT rowid, -{_BM25} FROM words
+                WHERE words MATCH ? AND +rowid IN ({",".join(map(str, map(int, batch)))})
+                """,
+                (expression,),
+            )
+        ]
+
+    def frequency(self, expression: str) -> int:
+        """Return how many chunks match an FTS5 expression."""
+        return int(self._rows("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
+
+    def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[Found]:
+        """Return the chunks that carry one of `keys` and meet `conditions`."""
+        where, values = in_sql(self._database, conditions)
+        if not keys:
+            return []
+        # As one value: the statement is the same then whatever the keys, and SQLite has it at hand.
+        where = f"key IN (SELECT value FROM json_each(:keys)) AND {where}"
+        return self._found(where, {**values, "keys": json.dumps(list(keys))}, "chunks CROSS JOIN notes")
+
+    def by_number(self, numbers: Sequence[int]) -> list[Found]:
+        """Return chunks by their numbers, in no order."""
+        return self._found("chunk IN (SELECT value FROM json_each(:numbers))", {"numbers": json.dumps(list(numbers))}) if numbers else []
+
+    def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[Found]:
+        """Return the chunks whose folded text has one of these hashes, of notes that meet `conditions`."""
+        where, values = in_sql(self._database, conditions)
+        return self._found(f"same IN ({quoted(same)}) AND {where}", values) if same else []
+
+    def note(self, id: str) -> list[Found]:
+        """Return all chunks, in order, of the note with this id, else with this path; none if there is no such note."""
+        return self._found("notes.id = :id", {"id": id}) or self.at(id)
+
+    def meant(self, id: str) -> list[Found]:
+        """
+        Return the chunks that `id` means: all of a note's, in order, for its id or path; one for a chunk's; none if it means nothing.
+
+        `<note>~2`, the id that the second part of a note's beginning had in earlier versions, is `<note>#~2`.
+        """
+        found = self.note(id)
+        ends = (i for i in range(len(id) - 1, 0, -1) if id[i] in "#~") if not found else ()
+        for end in ends:
+            suffix = id[end:] if id[end] == "#" else f"#{id[end:]}"
+            if found := [each for each in self.note(id[:end]) if each.suffix == suffix]:
+                break
+        return found
+
+    def at(self, path: str) -> list[Found]:
+        """Return all chunks, in order, of the note at `path`; none if there is no such note."""
+        return self._found("notes.path = :path", {"path": path})
+
+    def topic(self, topic: str, category: str | None = None, conditions: Sequence[Condition] = ()) -> list[Found]:
+        """Return all chunks of a topic, of its notes that meet `conditions`, in reading order."""
+        where, values = in_sql(self._database, conditions)
+        asked = "notes.topic = :topic AND (:category IS NULL OR notes.category = :category)"
+        return self._found(f"{asked} AND {where}", {"topic": topic, "category": category, **values})
+
+    def paths(self, conditions: Sequence[Condition]) -> list[str]:
+        """Return the paths of the notes that meet `conditions`."""
+        where, values = in_sql(self._database, conditions)
+        return [path for (path,) in self._rows(f"SELECT path FROM notes WHERE {where} ORDER BY path", values)]
+
+    def unmatched(self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True) -> tuple[Unmatched, ...]:
+        """Return the values of the filter `asked` that no visible note has; see `conditions.unmatched`."""
+        return unmatched(self._database, asked, visible, paths=paths)
+
+    def where_is(self, path: str) -> str | None:
+        """Return the id of the note at `path`."""
+        rows = self._rows("SELECT id FROM notes WHERE path = ?", (path,))
+        return rows[0][0] if rows else None
+
+    def topics(self, conditions: Sequence[Condition] = ()) -> list[Topic]:
+        """Return every topic, largest first within its category."""
+        where, values = in_sql(self._database, conditions)
+        rows = self._rows(
+            f"""
+            SELECT category, topic, count(DISTINCT note), count(*), max(coalesce(updated, created, '')), max(mtime_ns),
+                   json_group_array(DISTINCT title), json_group_array(DISTINCT keywords)
+            FROM chunks JOIN notes USING (note) WHERE {where} GROUP BY category, topic ORDER BY category, count(*) DESC, topic
+            """,
+            values,
+        )
+        return [
+            Topic(
+                category,
+                topic,
+                notes,
+                chunks,
+                updated or day_of(mtime),
+                tuple(json.loads(titles)),
+                tuple(dict.fromkeys(word for words in json.loads(keywords) for word in json.loads(words))),
+            )
+            for category, topic, notes, chunks, updated, mtime, titles, keywords in rows
+        ]
+
+    def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[Found]:
+        """Return how the note that stands for a topic begins, of those that meet `conditions`: index, README, namesake, else the first."""
+        where, values = in_sql(self._database, conditions)
+        rows = self._rows(
+            f"""
+            SELECT note FROM notes WHERE category = :category AND topic = :topic AND {where}
+            ORDER BY lower(substr(path, -length(:file))) <> lower(:file) AND path NOT LIKE '%/index.md'
+                     AND path NOT LIKE '%/readme.md', path LIMIT 1
+            """,
+            # No LIKE for the topic: SQLite refuses patterns of 50 kB, and a topic is as long as a note says.
+            {"category": category, "topic": topic, "file": f"/{topic}.md", **values},
+        )
+        return self._found("note = :note AND ordinal < 3", {"note": rows[0][0]}) if rows else []
+
+    def named(self, name: str, conditions: Sequence[Condition] = ()) -> list[str]:
+        """Return the paths of the notes whose file is called `name`, whatever its case, and that meet `conditions`."""
+        where, values = in_sql(self._database, conditions)
+        rows = self._rows(
+            f"SELECT path FROM notes WHERE (lower(path) = :name OR lower(path) LIKE '%/' || :name) AND {where} ORDER BY path",
+            {"name": name, **values},
+        )
+        return [path for (path,) in rows]
+
+    def sizes(self) -> dict[str, int]:
+        """Return figures for `status`: bytes on disk, vectors stored and in use."""
+        stored, used = self._rows(
+            "SELECT (SELECT count(*) FROM vectors), (SELECT count(*) FROM vectors WHERE key IN (SELECT key FROM chunks))"
+        )[0]
+        size = sum(part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
+        return {"bytes": size, "vectors": stored, "vectors_in_use": used}
+
+    def verify(self) -> list[str]:
+        """Return what SQLite's own checks find wrong; empty for a sound catalog."""
+        problems = [row[0] for row in self._rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
+        with self._transaction("IMMEDIATE") as connection:
+            try:
+                connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+            except sqlite3.DatabaseError as error:
+                problems.append(f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault")
+        return problems
+
+    def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[Found]:
+        """Return chunks. With CROSS in `tables` SQLite begins with them, not with the notes that meet a condition: these may be many."""
+        labels = ", ".join(f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in ("keywords", "tags", "meta"))
+        rows = self._rows(
+            f"""
+            SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category, importance,
+                   created, updated, mtime_ns, ordinal, {labels}, lead, tail
+            FROM {tables} USING (note) WHERE {where}
+            """,
+            values,
+        )
+        rows.sort(key=_in_vault)  # SQLite would take the texts along
+        # What is long comes once for each note and not for each of its chunks.
+        long = {row[2] for row in rows if None in row[16:19]}
+        rest = {path: self._rows("SELECT keywords, tags, meta FROM notes WHERE path = ?", (path,)) for path in long}
+        found = []
+        for row in rows:
+            keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
+            found.append(Found._make((*row[:16], _list(keywords), _list(tags), _mapping(meta), *row[19:])))
+        return found
+
+
+_in_vault = itemgetter(2, 15)  # path, ordinal
+_BM25 = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
+
+
+@lru_cache(maxsize=_READ)
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+@lru_cache(maxsize=_READ)
+def _mapping(text: str) -> Mapping[str, Any]:
+    return MappingProxyType(json.loads(text))

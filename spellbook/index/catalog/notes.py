@@ -1,0 +1,275 @@
+"""
+The files of the vault and the notes in them, as they come into the catalog and leave it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from spellbook.index.catalog.links import Links
+from spellbook.index.catalog.meta import Meta
+from spellbook.index.catalog.schema import ChunkRow, Entry, Known
+from spellbook.index.catalog.sql import batches
+from spellbook.notes.note import Fault, Stamp
+from spellbook.system.sqlite import Database, part
+
+_OF_A_ROW = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
+"""What a value in a row can cause; other errors are the disk's or the whole file's."""
+
+_log = logging.getLogger(__name__)
+
+
+class Notes:
+    """The files, notes, chunks and faults in a catalog's database."""
+
+    def __init__(self, database: Database, meta: Meta, links: Links) -> None:
+        self._database = database
+        self._rows = database.rows
+        self._meta = meta
+        self._links = links
+
+    def known(self, paths: Sequence[str] | None = None) -> dict[str, Known]:
+        """Return what the catalog remembers of every file, or of `paths`."""
+        sql = "SELECT path, size, mtime_ns, inode, read_ns, sha256 FROM files"
+        if paths is None:
+            rows = self._rows(sql)
+        else:
+            rows = [row for batch in batches(paths) for row in self._rows(f"{sql} WHERE path IN ({','.join('?' * len(batch))})", batch)]
+        return {path: Known(Stamp(size, mtime, inode), read, sha) for path, size, mtime, inode, read, sha in rows}
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Return what a person should mend in the vault's files."""
+        return tuple(Fault(*row) for row in self._rows("SELECT path, line, reason FROM faults ORDER BY path, line"))
+
+    def twins(self) -> tuple[Fault, ...]:
+        """Return the notes that declare an id which another one has; they go by their paths."""
+        rows = self._rows(
+            """
+            SELECT notes.path, notes.declared, holder.path FROM notes JOIN notes AS holder ON holder.id = notes.declared
+            OR holder.path = notes.declared || '.md'
+            WHERE notes.declared IS NOT NULL AND notes.id IS NOT notes.declared AND notes.note <> holder.note
+            GROUP BY notes.path ORDER BY notes.path
+            """
+        )
+        return tuple(Fault(path, 1, f"its id {id} belongs to {holder}, so its path serves as its id") for path, id, holder in rows)
+
+    def apply(
+        self,
+        entries: Iterable[Entry],
+        gone: Iterable[str],
+        now: Callable[[str], Stamp | None],
+        fingerprint: str,
+        heirs: Collection[str] = (),
+    ) -> tuple[list[str], list[str]]:
+        """
+        Make the catalog say of `entries` what was read, and forget `gone`; return the paths taken and forgotten.
+
+        `now` tells a file's stamp: one that changed since it was read, or came
+        back, is left for the next run, so that of two processes the one with
+        the older bytes yields. Ids that fall free go to `heirs` first, the paths
+        to which notes were moved. Entries cut for another embedding than the
+        catalog's are refused the same way.
+        """
+        with self._database.transaction("IMMEDIATE") as connection:
+            if self._meta.fingerprint != fingerprint:
+                return [], []
+            before = int(connection.total_changes)
+            affected: set[str] = set()
+            lost = [path for path in gone if now(path) is None]
+            leaving = self._links.leaving(lost)
+            for path in lost:
+                affected |= self._forget(connection, path)
+                connection.execute("DELETE FROM faults WHERE path = ? AND NOT walk", (path,))
+                connection.execute("DELETE FROM files WHERE path = ?", (path,))
+            current = [entry for entry in entries if now(entry.path) == entry.stamp]
+            affected |= self._take(connection, current)
+            self._settle_ids(connection, affected, heirs)
+            self._links.moved(connection, leaving)
+            if connection.total_changes != before:
+                self._meta.bump(connection, "generation")
+            return [entry.path for entry in current], lost
+
+    def _take(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> set[str]:
+        """Keep what was read; of what cannot be kept only that. Return the ids that may change hands."""
+        try:
+            with part(connection):
+                self._remember(connection, entries)
+                # What could not be opened is remembered without a hash, and what was read before stays.
+                return self._replace_notes(connection, [entry for entry in entries if entry.sha256])
+        except _OF_A_ROW as error:
+            if len(entries) > 1:  # one by one, so that one note's fault is that note's alone
+                return set().union(*[self._take(connection, [entry]) for entry in entries])
+            [entry] = entries
+            if entry.note is None:
+                raise
+            _log.exception("%s cannot be kept", entry.path)
+            fault = Fault(entry.path, 0, f"Spellbook cannot keep it ({type(error).__name__}: {error})")
+            return self._take(connection, [Entry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))])
+
+    def touch(self, entries: Iterable[Entry]) -> None:
+        """Note that files were read again and hold what they held; no generation passes."""
+        with self._database.transaction("IMMEDIATE") as connection:
+            for entry in entries:
+                connection.execute(
+                    "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, read_ns = ? WHERE path = ? AND sha256 = ?",
+                    (*_stamp(entry.stamp), entry.read_ns, entry.path, entry.sha256),
+                )
+                connection.execute("UPDATE notes SET mtime_ns = ? WHERE path = ?", (entry.stamp.mtime_ns, entry.path))
+
+    def recut(self, rules: str) -> None:
+        """Have every note read again if `rules`, the name of how notes are cut, are not those it was cut by."""
+        if self._meta.get("rules") == rules:
+            return
+        with self._database.transaction("IMMEDIATE") as connection:
+            if self._meta.get("rules") not in {rules, None}:
+                connection.execute("UPDATE files SET sha256 = '', read_ns = 0")
+            self._meta.put(connection, "rules", rules)
+
+    def set_walk_faults(self, faults: Sequence[Fault]) -> None:
+        """Keep the faults of the last walk, apart from those of notes."""
+        new = sorted((f.path, f.line, f.reason) for f in faults)
+        old = self._rows("SELECT path, line, reason FROM faults WHERE walk ORDER BY 1, 2, 3")
+        if [tuple(row) for row in old] == new:
+            return
+        with self._database.transaction("IMMEDIATE") as connection:
+            connection.execute("DELETE FROM faults WHERE walk")
+            connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 1)", new)
+            self._meta.bump(connection, "generation")
+
+    def _remember(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
+        connection.executemany(
+            "INSERT OR REPLACE INTO files (path, size, mtime_ns, inode, read_ns, sha256) VALUES (?, ?, ?, ?, ?, ?)",
+            [(entry.path, *_stamp(entry.stamp), entry.read_ns, entry.sha256) for entry in entries],
+        )
+        connection.executemany("DELETE FROM faults WHERE path = ? AND NOT walk", [(entry.path,) for entry in entries])
+        faults = [(fault.path, fault.line, fault.reason) for entry in entries for fault in entry.faults]
+        connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 0)", faults)
+
+    def _forget(self, connection: sqlite3.Connection, path: str) -> set[str]:
+        """Remove a note and its chunks; return the ids that may change hands."""
+        row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (path,)).fetchone()
+        if row is None:
+            return set()
+        note, declared = row
+        self._drop_chunks(connection, note)
+        connection.execute("DELETE FROM notes WHERE note = ?", (note,))
+        return {name for name in (declared, _path_id(path)) if name}
+
+    @staticmethod
+    def _drop_chunks(connection: sqlite3.Connection, note: int) -> set[str]:
+        """Remove what is kept of a note besides itself; return the keys that its chunks had."""
+        rows = connection.execute("SELECT chunk, key FROM chunks WHERE note = ?", (note,)).fetchall()
+        connection.executemany("DELETE FROM words WHERE rowid = ?", [(chunk,) for chunk, _ in rows])
+        connection.execute("DELETE FROM chunks WHERE note = ?", (note,))
+        connection.execute("DELETE FROM fields WHERE note = ?", (note,))
+        connection.execute("DELETE FROM links WHERE note = ?", (note,))
+        now = int(time.time())
+        connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for _, key in rows])
+        return {key for _, key in rows}
+
+    def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> set[str]:
+        """Put what was read in the place of what was there; return the ids that may change hands."""
+        affected: set[str] = set()
+        numbered: list[tuple[int, Entry]] = []
+        dropped: set[str] = set()
+        for entry in entries:
+            if entry.note is None:
+                affected |= self._forget(connection, entry.path)
+                continue
+            columns = {**entry.note, "path": entry.path, "mtime_ns": entry.stamp.mtime_ns}
+            row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (entry.path,)).fetchone()
+            if row is None:
+                marks = ", ".join(f":{name}" for name in columns)
+                note = connection.execute(f"INSERT INTO notes ({', '.join(columns)}) VALUES ({marks})", columns).lastrowid or 0
+            else:
+                note = row[0]
+                affected |= {row[1]} if row[1] else set()
+                dropped |= self._drop_chunks(connection, note)
+                sets = ", ".join(f"{name} = :{name}" for name in columns)
+                connection.execute(f"UPDATE notes SET {sets} WHERE note = :note", {**columns, "note": note})
+            affected |= {name for name in (columns["declared"], _path_id(entry.path)) if name}
+            numbered.append((note, entry))
+        self._revive(connection, {chunk.key for entry in entries for chunk in entry.chunks} - dropped)
+        fields = ((note, *field) for note, entry in numbered for field in entry.fields)
+        connection.executemany("INSERT OR IGNORE INTO fields VALUES (?, ?, ?)", fields)
+        self._links.add(connection, [(note, entry.links) for note, entry in numbered])
+        self._add_chunks(connection, [(note, chunk) for note, entry in numbered for chunk in entry.chunks])
+        return affected
+
+    @staticmethod
+    def _add_chunks(connection: sqlite3.Connection, rows: Sequence[tuple[int, ChunkRow]]) -> None:
+        last = connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'chunks'").fetchone()[0]
+        numbered = list(enumerate(rows, last + 1))
+        connection.executemany(
+            """
+            INSERT INTO chunks (chunk, note, ordinal, suffix, heading, line, end_line, text, embedded, same, key, lead, tail)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [(number, note, *chunk[:-1]) for number, (note, chunk) in numbered],
+        )
+        connection.executemany(
+            "INSERT INTO words (rowid, title, heading, keywords, questions, body, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(number, *chunk.words) for number, (_, chunk) in numbered],
+        )
+
+    def _revive(self, connection: sqlite3.Connection, keys: set[str]) -> None:
+        """Give vectors that come back into use a new seq, so that readers who follow seq see them again."""
+        for batch in batches(sorted(keys)):
+            marks = ",".join("?" * len(batch))
+            back = connection.execute(
+                f"SELECT key FROM vectors WHERE key IN ({marks}) AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)",
+                batch,
+            ).fetchall()
+            if back:
+                seq = self._meta.bump(connection, "seq")
+                connection.executemany("UPDATE vectors SET seq = ? WHERE key = ?", [(seq, key) for (key,) in back])
+
+    def _settle_ids(self, connection: sqlite3.Connection, names: set[str], heirs: Collection[str]) -> None:
+        """
+        Decide who carries each of `names`: a path is an id of its own; a declared id stays
+        with the note that has it, else goes to the shortest path, since a copy's is longer; the others go by their paths.
+        """
+        settled: dict[int, str] = {}
+        for name in sorted(names):
+            rows = connection.execute(
+                """
+                SELECT note, path, declared, id FROM notes WHERE declared = :name OR path = :name || '.md' OR path = :name
+                ORDER BY id IS NOT :name, length(path), path
+                """,
+                {"name": name},
+            ).fetchall()
+            owner: tuple[Any, ...] | None = next((row for row in rows if _path_id(row[1]) == name), None)
+            claimants = [row for row in rows if row[2] == name]
+            claimants.sort(key=lambda row: (row[3] != name, row[1] not in heirs))
+            winner = owner or (claimants[0] if claimants else None)
+            for row in rows:
+                note, path, declared, id = row
+                if row is winner and declared in {name, None}:
+                    settled[note] = name
+                elif declared == name:
+                    settled[note] = _path_id(path)
+                elif id is None:
+                    settled.setdefault(note, _path_id(path))
+        connection.executemany("UPDATE notes SET id = NULL WHERE note = ?", [(note,) for note in settled])
+        connection.executemany("UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()])
+
+
+def _stamp(stamp: Stamp) -> tuple[int, int, int]:
+    return stamp.size, stamp.mtime_ns, stamp.inode
+
+
+def _path_id(path: str) -> str:
+    # Never the same for two paths: what still ends in .md is a whole path.
+    return path[:-3] if path.endswith(".md") and not path[:-3].lower().endswith(".md") else path

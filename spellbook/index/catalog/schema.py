@@ -1,0 +1,283 @@
+"""
+What the catalog holds: its tables with their history, and their rows as the rest of Spellbook sees them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from spellbook.notes.note import Fault, Stamp
+from spellbook.system.sqlite import Migration
+
+_BLANK_LINES = "\r\n"
+
+WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
+"""What a word counts for in title (aliases too), heading, keywords (entities and tags too), questions, body and parts of identifiers."""
+
+MIGRATIONS = (
+    Migration(
+        """
+        CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+        INSERT INTO meta VALUES ('generation', 0), ('fingerprint', '');
+        INSERT INTO meta VALUES ('seq', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000);
+        CREATE TABLE files (
+            path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, inode INTEGER,
+            read_ns INTEGER, sha256 TEXT
+        ) WITHOUT ROWID;
+        CREATE TABLE faults (path TEXT, line INTEGER, reason TEXT, walk INTEGER DEFAULT 0);
+        CREATE INDEX faults_path ON faults (path);
+        CREATE TABLE notes (
+            note INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT UNIQUE NOT NULL, id TEXT UNIQUE, declared TEXT,
+            title TEXT, topic TEXT, category TEXT, kind TEXT, importance REAL, created TEXT, updated TEXT,
+            mtime_ns INTEGER, keywords TEXT, tags TEXT, meta TEXT
+        );
+        CREATE INDEX notes_declared ON notes (declared) WHERE declared IS NOT NULL;
+        CREATE INDEX notes_topic ON notes (category, topic);
+        CREATE TABLE fields (note INTEGER, key TEXT, value TEXT, PRIMARY KEY (key, value, note)) WITHOUT ROWID;
+        CREATE INDEX fields_note ON fields (note);
+        CREATE TABLE chunks (
+            chunk INTEGER PRIMARY KEY AUTOINCREMENT, note INTEGER NOT NULL, ordinal INTEGER, suffix TEXT,
+            heading TEXT, line INTEGER, end_line INTEGER, text TEXT, embedded TEXT, same TEXT, key TEXT
+        );
+        CREATE INDEX chunks_note ON chunks (note, ordinal);
+        CREATE INDEX chunks_key ON chunks (key);
+        CREATE INDEX chunks_same ON chunks (same);
+        CREATE VIRTUAL TABLE words USING fts5 (
+            title, heading, keywords, questions, body, tokenize = 'porter unicode61 remove_diacritics 2'
+        );
+        CREATE TABLE vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL, seq INTEGER, used INTEGER);
+        CREATE INDEX vectors_seq ON vectors (seq);
+        CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT, until REAL) WITHOUT ROWID;
+        CREATE TABLE sessions (
+            id TEXT PRIMARY KEY, created REAL, expires REAL, ended REAL, scribed INTEGER DEFAULT 0
+        ) WITHOUT ROWID;
+        """
+    ),
+    # Vowel signs are parts of words (else Hindi and Thai are letters), and identifiers are found by their parts. A part of a
+    # long table or of long code is shown with its header or fence.
+    Migration(
+        """
+        ALTER TABLE chunks ADD COLUMN lead TEXT NOT NULL DEFAULT '';
+        ALTER TABLE chunks ADD COLUMN tail TEXT NOT NULL DEFAULT '';
+        DROP TABLE words;
+        CREATE VIRTUAL TABLE words USING fts5 (
+            title, heading, keywords, questions, body, parts,
+            tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
+        );
+        """,
+        then="UPDATE files SET sha256 = '', read_ns = 0",
+    ),
+    Migration(
+        """
+        CREATE TABLE uses (note TEXT PRIMARY KEY, count INTEGER, last REAL) WITHOUT ROWID;
+        CREATE TABLE measures (name TEXT, bucket INTEGER, day INTEGER, count INTEGER, PRIMARY KEY (name, bucket, day)) WITHOUT ROWID;
+        """
+    ),
+    Migration("CREATE TABLE spared (key TEXT PRIMARY KEY, until INTEGER) WITHOUT ROWID;"),
+    # What is counted and what waits for its vector is known without looking at every chunk, however large the vault.
+    Migration(
+        """
+        DROP TABLE claims;
+        CREATE TABLE pending (key TEXT PRIMARY KEY, owner TEXT DEFAULT '', until REAL DEFAULT 0) WITHOUT ROWID;
+        INSERT OR IGNORE INTO pending (key) SELECT key FROM chunks WHERE key NOT IN (SELECT key FROM vectors);
+        INSERT OR REPLACE INTO meta VALUES ('notes', (SELECT count(*) FROM notes)), ('chunks', (SELECT count(*) FROM chunks)),
+            ('pending', (SELECT count(*) FROM pending));
+        CREATE TRIGGER note_added AFTER INSERT ON notes BEGIN UPDATE meta SET value = value + 1 WHERE key = 'notes'; END;
+        CREATE TRIGGER note_dropped AFTER DELETE ON notes BEGIN UPDATE meta SET value = value - 1 WHERE key = 'notes'; END;
+        CREATE TRIGGER pending_added AFTER INSERT ON pending BEGIN UPDATE meta SET value = value + 1 WHERE key = 'pending'; END;
+        CREATE TRIGGER pending_dropped AFTER DELETE ON pending BEGIN UPDATE meta SET value = value - 1 WHERE key = 'pending'; END;
+        CREATE TRIGGER chunk_added AFTER INSERT ON chunks BEGIN
+            UPDATE meta SET value = value + 1 WHERE key = 'chunks';
+            INSERT OR IGNORE INTO pending (key) SELECT new.key WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
+        END;
+        CREATE TRIGGER chunk_dropped AFTER DELETE ON chunks BEGIN
+            UPDATE meta SET value = value - 1 WHERE key = 'chunks';
+            DELETE FROM pending WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
+        END;
+        CREATE TRIGGER chunk_rekeyed AFTER UPDATE OF key ON chunks BEGIN
+            DELETE FROM pending WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
+            INSERT OR IGNORE INTO pending (key) SELECT new.key WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
+        END;
+        CREATE TRIGGER vector_added AFTER INSERT ON vectors BEGIN DELETE FROM pending WHERE key = new.key; END;
+        """
+    ),
+    # Links as they are written; where they lead is a question to the files of that name, so that no note is read again for another.
+    Migration(
+        """
+        ALTER TABLE notes ADD COLUMN name TEXT;
+        CREATE INDEX notes_name ON notes (name);
+        CREATE TABLE links (
+            note INTEGER, ordinal INTEGER, name TEXT, target TEXT, fragment TEXT, markdown INTEGER, line INTEGER,
+            PRIMARY KEY (note, ordinal)
+        ) WITHOUT ROWID;
+        CREATE INDEX links_name ON links (name);
+        CREATE TABLE moves (old TEXT PRIMARY KEY, new TEXT, at REAL) WITHOUT ROWID;
+        """,
+        then="UPDATE files SET sha256 = '', read_ns = 0",
+    ),
+    # When a search last found, by words, what waits for its vector.
+    Migration(
+        """
+        ALTER TABLE pending ADD COLUMN asked REAL NOT NULL DEFAULT 0;
+        CREATE INDEX pending_asked ON pending (asked) WHERE asked > 0;
+        """
+    ),
+    # How long a chunk is, as an answer shows it; one fingerprint may go with two ways to count, so a row says whose count it is.
+    Migration(
+        """
+        CREATE TABLE counted (chunk INTEGER PRIMARY KEY, tokeniser TEXT NOT NULL, tokens INTEGER NOT NULL);
+        CREATE TRIGGER chunk_uncounted AFTER DELETE ON chunks BEGIN DELETE FROM counted WHERE chunk = old.chunk; END;
+        """
+    ),
+    # What stands above the first section has an id of its own, so that a note's id means the note. Opening a later part of it
+    # was counted for that part; it is a use of the note. Ids of very long headings are cut, which takes another look at the note.
+    Migration(
+        """
+        INSERT INTO uses SELECT notes.id, uses.count, uses.last
+            FROM chunks JOIN notes USING (note) JOIN uses ON uses.note = notes.id || suffix WHERE suffix LIKE '~%'
+            ON CONFLICT (note) DO UPDATE SET count = max(count, excluded.count), last = max(last, excluded.last);
+        DELETE FROM uses WHERE note IN (SELECT notes.id || suffix FROM chunks JOIN notes USING (note) WHERE suffix LIKE '~%')
+            AND note NOT IN (SELECT id FROM notes WHERE id IS NOT NULL);
+        UPDATE files SET sha256 = '', read_ns = 0 WHERE path IN
+            (SELECT path FROM chunks JOIN notes USING (note) WHERE length(suffix) > 200);
+        UPDATE chunks SET suffix = '#' || suffix WHERE suffix NOT LIKE '#%';
+        """
+    ),
+)
+"""
+The schema's history; a catalog's `user_version` is the number of steps it has taken.
+
+`seq` begins at the clock's microseconds, so that it never repeats what an
+earlier catalog counted: readers who follow it see what a rebuilt one holds.
+"""
+
+
+class ChunkRow(NamedTuple):
+    """A chunk as stored; `words` are the six columns of the full-text index, `same` the hash of its folded text."""
+
+    ordinal: int
+    suffix: str
+    heading: str
+    line: int
+    end_line: int
+    text: str
+    embedded: str
+    same: str
+    key: str
+    lead: str
+    tail: str
+    words: tuple[str, str, str, str, str, str]
+
+
+class LinkRow(NamedTuple):
+    """A link as stored: what its target is, and the `links.key` by which files are found for it."""
+
+    name: str
+    target: str
+    fragment: str
+    is_markdown: bool
+    line: int
+
+
+class Entry(NamedTuple):
+    """A file as it was read at `read_ns`: its stamp, hash and faults, and the note in it if it is one."""
+
+    path: str
+    stamp: Stamp
+    read_ns: int
+    sha256: str
+    faults: tuple[Fault, ...] = ()
+    note: Mapping[str, Any] | None = None
+    fields: frozenset[tuple[str, str]] = frozenset()
+    chunks: tuple[ChunkRow, ...] = ()
+    links: tuple[LinkRow, ...] = ()
+
+
+class Known(NamedTuple):
+    """What the catalog remembers of a file."""
+
+    stamp: Stamp
+    read_ns: int
+    sha256: str
+
+
+class Found(NamedTuple):
+    """A chunk with what a hit shows of it; `lead` and `tail` frame the text of a part that was cut out of a table or of code."""
+
+    chunk: int
+    id: str
+    path: str
+    line: int
+    end_line: int
+    title: str
+    heading: str
+    text: str
+    key: str
+    topic: str
+    category: str
+    importance: float
+    created: str | None
+    updated: str | None
+    mtime_ns: int
+    ordinal: int
+    keywords: tuple[str, ...]
+    tags: tuple[str, ...]
+    meta: Mapping[str, Any]
+    lead: str = ""
+    tail: str = ""
+
+    @property
+    def note(self) -> str:
+        """The id of its note."""
+        return self.id.rpartition("#")[0]
+
+    @property
+    def suffix(self) -> str:
+        """What is added to the note's id to name this chunk; see `chunks.Chunk`."""
+        return self.id[len(self.note) :]
+
+    @property
+    def hash(self) -> str:
+        """The hash by which a caller says which text it has seen."""
+        return hash_of(self.text)
+
+
+def whole(text: str, lead: str, tail: str) -> str:
+    """Return a chunk's text as it is shown where nothing is left out."""
+    return framed(text.strip(_BLANK_LINES), lead, tail) if lead or tail else text.strip()
+
+
+def framed(text: str, lead: str, tail: str) -> str:
+    """Return `text` with the header or the fence around it that it was cut from."""
+    return f"{lead}{text}" + (f"\n{tail.strip(_BLANK_LINES)}" if tail else "")
+
+
+def hash_of(text: str) -> str:
+    """Return the hash by which a caller names the text of a section it has seen; blank lines around it do not count."""
+    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """The chunks that carry one topic in one category; `updated` is ISO 8601 or a file time."""
+
+    category: str
+    topic: str
+    notes: int
+    chunks: int
+    updated: str
+    titles: tuple[str, ...]
+    keywords: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The state of the index; `pending` counts distinct texts without a vector."""
+
+    generation: int
+    notes: int
+    chunks: int
+    pending: int

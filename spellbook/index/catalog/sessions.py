@@ -1,0 +1,59 @@
+"""REST sessions: who may write, until when. Every process sees all of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from spellbook.errors import RestExpired, RestInvalid
+from spellbook.system.sqlite import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A REST session; times are seconds since 1970."""
+
+    id: str
+    created: float
+    expires: float
+    scribed: int
+
+
+class Sessions:
+    """The sessions in a catalog's database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def begin(self, id: str, seconds: float) -> Session:
+        """Open a session that lasts `seconds`."""
+        now = time.time()
+        with self._database.transaction("IMMEDIATE") as connection:
+            connection.execute("DELETE FROM sessions WHERE expires < ?", (now - 30 * 86400,))
+            connection.execute("INSERT INTO sessions (id, created, expires) VALUES (?, ?, ?)", (id, now, now + seconds))
+        return Session(id, now, now + seconds, 0)
+
+    def live(self, id: str) -> Session:
+        """Return a live session. Raises RestInvalid for an unknown id, RestExpired for one past its time or ended."""
+        rows = self._database.rows("SELECT id, created, expires, scribed, ended FROM sessions WHERE id = ?", (id,))
+        if not rows:
+            raise RestInvalid(f"{id[:80]!r} is no REST session of this vault.", "Call rest() and use the session_id it returns.")
+        *fields, ended = rows[0]
+        session = Session(*fields)
+        if ended is not None:
+            raise RestExpired("This REST session was ended by rest_end.", "Call rest() for a new one.")
+        if session.expires <= time.time():
+            raise RestExpired("This REST session is past its hour.", "Call rest() for a new one.")
+        return session
+
+    def count(self, id: str, number: int) -> None:
+        """Add to what a session has written."""
+        with self._database.transaction("IMMEDIATE") as connection:
+            connection.execute("UPDATE sessions SET scribed = scribed + ? WHERE id = ?", (number, id))
+
+    def end(self, id: str) -> Session:
+        """End a live session and return it."""
+        with self._database.transaction("IMMEDIATE") as connection:
+            session = self.live(id)
+            connection.execute("UPDATE sessions SET ended = ? WHERE id = ?", (time.time(), id))
+            return session

@@ -1,0 +1,110 @@
+"""
+The vectors of chunks, by the keys of their texts: stored once, shared by all chunks that say the same, kept as a cache.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from spellbook.index.catalog.meta import Meta
+from spellbook.index.catalog.sql import batches, quoted
+from spellbook.system.sqlite import Database
+
+_IN_USE = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"
+_SPARED = "EXISTS (SELECT 1 FROM spared WHERE spared.key = vectors.key AND until >= ?)"
+
+
+class Vectors:
+    """The table `vectors` in a catalog's database."""
+
+    def __init__(self, database: Database, meta: Meta) -> None:
+        self._database = database
+        self._rows = database.rows
+        self._meta = meta
+
+    def adopt(self, fingerprint: str, key: Callable[[str], str]) -> None:
+        """Give every chunk its key under the embedding `fingerprint`; vectors of the old one stay as a cache."""
+        if self._meta.fingerprint == fingerprint:
+            return
+        with self._database.transaction("IMMEDIATE") as connection:
+            if self._meta.fingerprint == fingerprint:
+                return
+            connection.create_function("vector_key", 1, key, deterministic=True)
+            connection.execute(f"UPDATE vectors SET used = ? WHERE {_IN_USE}", (int(time.time()),))
+            connection.execute("UPDATE chunks SET key = vector_key(embedded)")
+            self._meta.put(connection, "fingerprint", fingerprint)
+            # One each, so that who takes them in a few at a time can say how far it is.
+            seq = self._meta.bump(connection, "seq")
+            connection.execute("UPDATE vectors SET seq = ? + rowid WHERE key IN (SELECT key FROM chunks)", (seq,))
+            self._meta.bump(connection, "seq", connection.execute("SELECT coalesce(max(rowid), 0) FROM vectors").fetchone()[0])
+            self._meta.bump(connection, "generation")
+
+    def embedded(self, keys: Sequence[str]) -> list[str]:
+        """Return the texts that are embedded under `keys`, each once."""
+        return [
+            text
+            for batch in batches(keys)
+            for (text,) in self._rows(f"SELECT min(embedded) FROM chunks WHERE key IN ({quoted(batch)}) GROUP BY key")
+        ]
+
+    def add(self, rows: Iterable[tuple[str, bytes]]) -> int:
+        """Store vectors (float32, little endian) by key and return how many were new."""
+        with self._database.transaction("IMMEDIATE") as connection:
+            seq = self._meta.bump(connection, "seq")
+            now = int(time.time())
+            added = connection.executemany(
+                "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)", [(k, v, seq, now) for k, v in rows]
+            ).rowcount
+            self._meta.bump(connection, "generation")
+            return max(0, added)
+
+    def has(self, keys: Iterable[str]) -> set[str]:
+        """Return those of `keys` that have a vector."""
+        found: set[str] = set()
+        for batch in batches(list(keys)):
+            found.update(key for (key,) in self._rows(f"SELECT key FROM vectors WHERE key IN ({','.join('?' * len(batch))})", batch))
+        return found
+
+    def since(self, seq: int) -> Iterator[tuple[str, bytes, int]]:
+        """Return key, vector and seq of the vectors in use that came after `seq`, oldest first; never all of them at once."""
+        return self._database.each(f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq", (seq,))
+
+    def changes(self, seq: int, most: int = -1) -> list[tuple[str, int]]:
+        """Return key and seq of the vectors in use that came after `seq`, oldest first; at most `most` if given."""
+        return self._rows(f"SELECT key, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq LIMIT ?", (seq, most))
+
+    def has_up_to(self, seq: int) -> bool:
+        """Say whether a vector in use is as old as `seq`."""
+        # From the newest: the oldest may all be out of use.
+        return bool(self._rows(f"SELECT 1 FROM vectors WHERE seq <= ? AND {_IN_USE} ORDER BY seq DESC LIMIT 1", (seq,)))
+
+    def of(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""
+        found: dict[str, bytes] = {}
+        for batch in batches(list(keys)):
+            found.update(self._rows(f"SELECT key, vector FROM vectors WHERE key IN ({quoted(batch)})"))
+        return found
+
+    def width(self) -> int:
+        """Return how many numbers the vectors in use have, 0 if there are none."""
+        rows = self._rows(f"SELECT length(vector) / 4 FROM vectors WHERE {_IN_USE} LIMIT 1")
+        return rows[0][0] if rows else 0
+
+    def evict(self, most_bytes: int) -> int:
+        """Delete vectors that are neither used nor spared, longest unused first, until all are within `most_bytes`; return how many."""
+        if self._rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0] <= most_bytes:
+            return 0  # everything together is within the bound
+        count, size = self._rows("SELECT count(*), (SELECT length(vector) FROM vectors LIMIT 1) FROM vectors")[0]
+        surplus = count - most_bytes // (size or 1)
+        if surplus <= 0:
+            return 0
+        with self._database.transaction("IMMEDIATE") as connection:
+            return connection.execute(
+                f"""
+                DELETE FROM vectors WHERE key IN (
+                    SELECT key FROM vectors WHERE NOT {_IN_USE} AND NOT {_SPARED} ORDER BY used, seq LIMIT ?
+                )
+                """,
+                (int(time.time()), surplus),
+            ).rowcount

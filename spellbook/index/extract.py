@@ -1,0 +1,209 @@
+"""
+Reading: one file as the catalog keeps it, the same in every process.
+
+What it depends on besides the file is in `Rules`, so that whoever reads needs
+neither index nor model. A note that cannot be read is an entry with a fault.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
+from spellbook.index.catalog.schema import ChunkRow, Entry, Known, LinkRow
+from spellbook.index.filters import fold
+from spellbook.index.scopes import scopes_of
+from spellbook.models.base import vector_key
+from spellbook.notes import chunks, links
+from spellbook.notes.frontmatter import as_json
+from spellbook.notes.note import Fault, Note, Stamp, parse
+from spellbook.text import terms
+from spellbook.vault.folder import digest
+from spellbook.vault.vault import Vault
+
+_log = logging.getLogger(__name__)
+_MARKS = re.compile(r"\W+")
+_MOST_LABELS = 1_000
+"""Labels of one kind that are indexed of a note: every hit in it is shown with them."""
+
+_REPEATED = 200_000
+"""Letters of its labels that the chunks of a note repeat, beside its own length: all of them, but where both are very many."""
+
+_DEEPEST = 20
+"""Levels of a tag by each of which it is found."""
+
+_MOST_KEY = 1_000
+_ASCII_MARKS = bytes(range(128)).translate(None, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decides how notes are kept: tokens of a chunk, scopes by glob of path, and the embedding whose keys chunks carry."""
+
+    chunk_tokens: int
+    scopes: Mapping[str, str]
+    fingerprint: str
+
+
+def read(vault: Vault, path: str, rules: Rules, known: Known | None = None) -> Entry | None:
+    """
+    Read one file as the catalog keeps it; None if it is gone.
+
+    A file that holds what `known` says comes back without its note, since
+    nothing but its stamp is news.
+    """
+    read_ns = time.time_ns()
+    try:
+        data, stamp = vault.read(path)
+    except (MemoryNotFound, PathOutsideVault):  # it was there a moment ago, or was no link
+        return None
+    except UnreadableNote as error:
+        # Its stamp is not trusted: permissions may change without showing in it.
+        return Entry(path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (Fault(path, error.line or 0, _reason(path, error)),))
+    sha256 = digest(data)
+    if known is not None and known.sha256 == sha256:
+        return Entry(path, stamp, read_ns, sha256)
+    try:
+        return entry(parse(path, data), rules, stamp, read_ns, sha256)
+    except UnreadableNote as error:
+        return Entry(path, stamp, read_ns, sha256, (Fault(path, error.line or 0, _reason(path, error)),))
+    except Exception as error:  # whatever one note does, the others are indexed
+        _log.exception("%s cannot be read", path)
+        return Entry(path, stamp, read_ns, sha256, (Fault(path, 0, f"Spellbook cannot read it ({type(error).__name__}: {error})"),))
+
+
+def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> Entry:
+    """Return what the catalog keeps of a note. Pure."""
+    labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
+    faults = [*note.faults, *_left_out(note, labels)]
+    keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
+    title = note.title
+    found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
+    pieces = chunks.cut(note, rules.chunk_tokens)
+    first = tuple(_findable(" ".join(each)) for each in found_by)
+    later = first
+    if sum(len(label) + 1 for each in found_by for label in each) > (room := (_REPEATED + len(note.text)) // len(pieces)):
+        later = tuple(_findable(text) for text in _shortened(found_by, room))
+    rows = tuple(_row(piece, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
+    columns = {
+        "name": links.key(note.path),
+        "declared": note.declared_id,
+        "title": title,
+        "topic": note.topic,
+        "category": note.category,
+        "kind": note.kind,
+        "importance": note.importance,
+        "created": note.created,
+        "updated": note.updated,
+        "keywords": json.dumps(keywords, ensure_ascii=False),
+        "tags": json.dumps(tags, ensure_ascii=False),
+        "meta": json.dumps(as_json(note.meta), ensure_ascii=False),
+    }
+    named: dict[str, Sequence[object]] = {
+        "id": [note.declared_id] if note.declared_id else [],
+        **{name: [columns[name]] for name in ("title", "topic", "category", "kind")},
+        "keywords": keywords,
+        # Links to a note that was merged into this one lead here.
+        "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged)),
+        "entities": entities,
+        "scope": scopes_of(note, rules.scopes),
+        # A tag a/b is found by a as well.
+        "tags": ["/".join(tag.split("/")[:depth]) for tag in tags for depth in range(1, min(tag.count("/"), _DEEPEST) + 2)],
+    }
+    linked = tuple(LinkRow(links.key(link.target), link.target, link.fragment, link.is_markdown, link.line) for link in links.find(note))
+    return Entry(note.path, stamp, read_ns, sha256, tuple(faults), columns, frozenset(_fields(named, note.meta)), rows, linked)
+
+
+def folded(text: str) -> str:
+    """Return a hash that two texts share if they differ in nothing but case, blanks and marks."""
+    plain = fold(text)
+    kept = plain.encode("utf-8", "surrogatepass").translate(None, _ASCII_MARKS)
+    if not plain.isascii():
+        letters = kept.decode("utf-8", "surrogatepass")
+        if not letters.replace("_", "").isalnum():
+            kept = _MARKS.sub("", letters).encode("utf-8", "surrogatepass")
+    return digest(kept)
+
+
+def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
+    """Yield what of a note is not indexed as it is written, because there is more of it than anybody writes."""
+    for name, values in labels.items():
+        if len(values) > _MOST_LABELS:
+            yield Fault(note.path, 1, f"only the first {_MOST_LABELS:,} of its {len(values):,} {name} are indexed")
+    starts, most = chunks.tops(note), chunks.most_sections(note)
+    if len(starts) > most:
+        line = note.body_line + note.blocks[starts[most]].start
+        yield Fault(
+            note.path,
+            line,
+            f"only its first {most:,} sections are indexed each by itself; the {len(starts) - most:,} from here on, by size",
+        )
+
+
+def _shortened(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
+    """Yield of each column the first labels, as many as there is room for in letters."""
+    for labels in columns:
+        kept = []
+        for label in labels:
+            if room <= 0:
+                break
+            kept.append(label[:room])
+            room -= len(label) + 1
+        yield " ".join(kept)
+
+
+def _row(piece: chunks.Chunk, labels: Sequence[str], fingerprint: str) -> ChunkRow:
+    title, keywords, questions = labels
+    heading = _findable(" ".join(piece.heading))
+    return ChunkRow(
+        piece.ordinal,
+        piece.suffix,
+        " > ".join(piece.heading),
+        piece.line,
+        piece.end_line,
+        piece.text,
+        piece.embedded,
+        folded(piece.text),
+        vector_key(fingerprint, piece.embedded),
+        piece.lead,
+        piece.tail,
+        (title, heading, keywords, questions, terms.index_form(piece.text), terms.parts(piece.text)),
+    )
+
+
+def _reason(path: str, error: UnreadableNote) -> str:
+    return re.sub(rf"^{re.escape(path)}(, line \d+)?: ", "", error.message).rstrip(".")
+
+
+def _findable(text: str) -> str:
+    return f"{terms.index_form(text)} {terms.parts(text)}".rstrip()
+
+
+def _fields(named: Mapping[str, Sequence[object]], meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, values in named.items():
+        yield from ((key, fold(value)) for value in values)
+    for key, value in meta.items():
+        if key not in named:
+            yield from _flat(fold(key), value)
+
+
+def _flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    if len(key) > _MOST_KEY:
+        return  # all that is in it would be kept under it
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _flat(f"{key}.{fold(name)}", item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _flat(key, item)
+    elif isinstance(value, dt.datetime | dt.date):
+        yield key, fold(value.isoformat())
+    else:
+        yield key, fold("" if value is None else value)

@@ -1,0 +1,232 @@
+"""
+Filters: what a search is limited to, read once and checked.
+
+A filter maps a key to a text, a list (any of them), or a range. A key that
+ends in `!` is negated. Pure; the catalog turns conditions into SQL.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import fnmatch
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from spellbook.errors import InvalidInput
+from spellbook.notes.note import LEVELS
+
+DATES = ("created", "updated")
+
+_MOST_GLOBS = 2_000
+_MOST_GLOB = 1_000
+
+Filter = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """
+    One part of a filter; a note must meet all of them.
+
+    `values` are folded texts, any of which will do. `low` and `high` bound a
+    number: an importance, or seconds since 1970. With `or_absent`, a note
+    without the key meets it too.
+    """
+
+    key: str
+    values: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    negated: bool = False
+    or_absent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """A value of a filter that no note has, as it is compared, and the values nearest to it that some note has."""
+
+    key: str
+    value: str
+    suggestions: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"No note has {self.key} {self.value:.80}{did_you_mean(self.suggestions)}"
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as JSON shows it."""
+        return {"key": self.key, "value": self.value, "suggestions": list(self.suggestions)}
+
+
+def did_you_mean(suggestions: Sequence[str]) -> str:
+    """Return the end of a sentence that asks whether one of these was meant; a full stop if there are none."""
+    return f"; did you mean {' or '.join(suggestions)}?" if suggestions else "."
+
+
+def alike(value: str, among: Iterable[str], most: int = 3) -> tuple[str, ...]:
+    """Return up to `most` texts of `among` that `value` may be a misspelling or the beginning of, the likeliest first."""
+    from difflib import get_close_matches
+
+    # In letters of Hangul, not syllables: 결졍 and 결정 share five of six.
+    spelled = {unicodedata.normalize("NFD", fold(each)): each for each in among}
+    meant = unicodedata.normalize("NFD", fold(value))
+    close = get_close_matches(meant, spelled, n=most, cutoff=0.65)
+    begun = [each for each in spelled if len(meant) >= 3 and each.startswith(meant)]
+    return tuple(spelled[each] for each in list(dict.fromkeys([*close, *begun]))[:most])
+
+
+def conditions(given: Filter | None) -> tuple[Condition, ...]:
+    """
+    Read a filter. Raises InvalidInput, naming the key, for a value that makes no sense.
+
+    `importance` means at least; `path` is a glob; `created` and `updated` take
+    `2026-11-01`, `2026-11`, `2026-11-01..2026-11-15`, open ranges `2026-11-01..`, or
+    `{"from": …, "to": …}`.
+    """
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"The filter must map keys to values, not be {given!r:.80}.", 'Give it as {"category": "project"}.')
+    return tuple(_condition(str(key), value) for key, value in given.items())
+
+
+def from_pairs(pairs: Iterable[str]) -> dict[str, object]:
+    """Read the command line's `K=V` and `K!=V`; a key given twice takes any of its values."""
+    result: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        key = key.strip()
+        if not equals or not key.strip("!"):
+            raise InvalidInput(f"The filter {pair!r} is not KEY=VALUE.", "For example: --filter category=project")
+        before = result.get(key)
+        result[key] = value if before is None else [*(before if isinstance(before, list) else [before]), value]
+    return result
+
+
+def fold(value: object) -> str:
+    """Return a value as filters compare it: NFC, without case, without blanks around it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return unicodedata.normalize("NFC", str(value)).casefold().strip()
+
+
+@lru_cache(maxsize=4_000)  # a search asks for the dates of all its candidates
+def instant(text: str | None) -> float | None:
+    """Return an ISO date or time as seconds since 1970 (local time where it names no zone), None if it is none."""
+    if not text:
+        return None
+    try:
+        return _seconds(dt.datetime.fromisoformat(text))
+    except ValueError:
+        return None
+
+
+def _seconds(moment: dt.datetime) -> float:
+    try:
+        return moment.timestamp()
+    except (ValueError, OverflowError, OSError):  # the system knows no local time for that year; Windows, for none before 1970
+        return (moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)).total_seconds()
+
+
+def day_of(mtime_ns: int) -> str:
+    """Return the day of a file's time, in local time where the system knows it for that year, as ISO 8601."""
+    try:
+        return dt.datetime.fromtimestamp(mtime_ns / 1e9).date().isoformat()
+    except (ValueError, OverflowError, OSError):  # Windows knows no time before 1970
+        return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=mtime_ns // 1000)).date().isoformat()
+
+
+def _condition(name: str, value: object) -> Condition:
+    key = name.strip().rstrip("!")
+    negated = name.strip().endswith("!")
+    if not key:
+        raise InvalidInput(f"The filter has a key without a name: {name!r}.", "Give it as key and value.")
+    if key == "importance":
+        return Condition(key, low=_importance(value), negated=negated)
+    if key in DATES:
+        low, high = _range(key, value)
+        return Condition(key, low=low, high=high, negated=negated)
+    values = value if isinstance(value, list | tuple | set) else [value]
+    if not values or any(isinstance(each, Mapping) or each is None for each in values):
+        raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", "Give a text, or a list of texts.")
+    if key == "path":
+        if len(values) > _MOST_GLOBS or any(len(str(each)) > _MOST_GLOB for each in values):
+            raise InvalidInput(
+                "The filter path has too much in it.", f"Name folders: {_MOST_GLOBS:,} globs of {_MOST_GLOB:,} letters are the most."
+            )
+        return Condition(key, tuple(unicodedata.normalize("NFC", str(each)) for each in values), negated=negated)
+    return Condition(key, tuple(fold(_bare(key, each)) for each in values), negated=negated)
+
+
+def _bare(key: str, value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    # The id of what a note begins with, as a hit names it, is that of the note and a `#`.
+    return value.lstrip("#") if key == "tags" else value.removesuffix("#") if key == "id" else value
+
+
+def _importance(value: object) -> float:
+    number = LEVELS.get(fold(value))
+    if number is None:
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = math.nan
+    if not 0 <= number <= 1:
+        raise InvalidInput(f"The filter importance={value!r:.80} makes no sense.", "Give low, medium, high, or a number from 0 to 1.")
+    return number
+
+
+def _range(key: str, value: object) -> tuple[float | None, float | None]:
+    if isinstance(value, Mapping):
+        if not value or not value.keys() <= {"from", "to"}:
+            raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", 'A range is {"from": "2026-01-01", "to": "2026-12-31"}.')
+        first, last = value.get("from") or "", value.get("to") or ""
+    else:
+        text = str(value).strip()
+        first, dots, last = (part.strip() for part in text.partition(".."))
+        if not dots:
+            first, last = (text[2:], "") if text.startswith(">=") else ("", text[2:]) if text.startswith("<=") else (text, text)
+    if not first and not last:
+        raise InvalidInput(f"The filter {key}={value!r:.80} names no date.", f"For example: {key}=2026-11-01..2026-11-30")
+    return _moment(key, first, False) if first else None, _moment(key, last, True) if last else None
+
+
+def _moment(key: str, value: object, end: bool) -> float:
+    text = value.isoformat() if isinstance(value, dt.date) else str(value).strip()
+    try:
+        if len(text) > 10:
+            return _seconds(dt.datetime.fromisoformat(text))
+        parts = [int(part) for part in text.split("-")]
+        year, month, day = (*parts, 1, 1)[:3] if len(parts) < 3 else parts
+        start = dt.datetime(year, month, day)
+        if not end:
+            return _seconds(start)
+        if start.year == dt.MAXYEAR:
+            return math.inf
+        if len(parts) == 1:
+            after = start.replace(year=start.year + 1)
+        elif len(parts) == 2:
+            after = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
+        else:
+            after = start + dt.timedelta(days=1)
+        return _seconds(after) - 1e-3
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidInput(f"The filter {key}: {text!r:.80} is no date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00.") from error
+
+
+def path_glob(path: str, pattern: str) -> bool:
+    """Say whether a path is one that a glob means; a folder, with or without a `/` behind it, means all it holds."""
+    return bool(_glob(pattern).match(unicodedata.normalize("NFC", path)))
+
+
+@lru_cache(maxsize=4_000)  # more than a filter and the scopes of a vault have together: each is compared with every path
+def _glob(pattern: str) -> re.Pattern[str]:
+    # Since Python 3.11 what fnmatch makes of `*` takes its first match and no other, so no pattern takes long.
+    inside = fnmatch.translate(f"{pattern.removesuffix('/')}/*")
+    return re.compile(inside if pattern.endswith("/") else f"{fnmatch.translate(pattern)}|{inside}")

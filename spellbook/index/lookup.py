@@ -1,0 +1,45 @@
+"""
+Looking up chunks by what a person or an agent calls them: ids of notes and of sections, and paths.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from spellbook.errors import InvalidInput, MemoryNotFound
+from spellbook.index.catalog.schema import Found
+from spellbook.index.filters import conditions
+from spellbook.index.opened import Index
+from spellbook.notes.note import MERGED
+
+_MOST_ID = 5_000
+
+
+def resolve(index: Index, id: str) -> Found:
+    """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
+    if len(id) > _MOST_ID:
+        raise MemoryNotFound(f"There is no memory {id[:80]!r}….", "Search for it: ids are in every hit.")
+    if found := index.catalog.meant(id):
+        return found[0]
+    name = id.rpartition("#")[0] or id
+    if into := _merged_into(index, name):
+        raise MemoryNotFound(f"{id[:200]!r} was merged into {into.path}.", f"Look at {into.note}, which says what it said.")
+    for fault in index.catalog.notes.faults():
+        named = fault.path.removesuffix(".md") in {id.removesuffix(".md"), name.removesuffix(".md")}
+        if named and index.catalog.where_is(fault.path) is None:
+            place = f"{fault.path}, line {fault.line}" if fault.line else fault.path
+            raise MemoryNotFound(f"{place}: {fault.reason}.", "The file cannot be read as a note until that is mended.")
+    raise MemoryNotFound(f"There is no memory {id[:200]!r}.", "Search for it: ids are in every hit; it may have been erased or renamed.")
+
+
+def _merged_into(index: Index, name: str) -> Found | None:
+    """Return the note that another one, of this id or path, was merged into."""
+    with contextlib.suppress(InvalidInput):  # no note has such a key
+        for path in index.catalog.paths(conditions({MERGED: name.removesuffix(".md")})):
+            return next(iter(index.catalog.at(path)), None)
+    return None
+
+
+def chunks_of(index: Index, id: str) -> list[Found]:
+    """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
+    return index.catalog.note(id) or [resolve(index, id)]  # which says what is wrong with an id that means nothing

@@ -1,0 +1,107 @@
+"""
+The index of one vault: catalog, models and Chroma, opened together.
+
+It holds nothing that the vault does not say; its folder may be deleted at any
+time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field, replace
+
+from spellbook.config import Config, load
+from spellbook.errors import EmbeddingError, SpellbookError
+from spellbook.index import scopes
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.filters import Condition
+from spellbook.index.vectors.vectors import Chroma
+from spellbook.models import embedders
+from spellbook.models.base import Embedder, Reranker
+from spellbook.vault.journal import Journal
+from spellbook.vault.vault import Vault
+
+_CALIBRATIONS = "calibration"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What a vault's index is made of; `scope` is the one that is looked at and written into."""
+
+    config: Config
+    vault: Vault
+    catalog: Catalog
+    embedder: Embedder
+    chroma: Chroma
+    reranker: Reranker | None = None
+    scope: str = ""
+    _widths: set[int] = field(default_factory=set, repr=False)
+
+    @classmethod
+    def open(cls, config: Config, embedder: Embedder | None = None) -> Index:
+        """
+        Open the index of `config.vault`, making it if need be; with `embedder`, or the one that `config` names.
+
+        No model is loaded and no service asked before the first text.
+        Raises StorageError, EmbeddingError, InvalidInput.
+        """
+        embedder = embedder or embedders.create(config.embedder, config.threads, config.state / _CALIBRATIONS)
+        catalog = Catalog.open(config.state)
+        scope = scopes.project() if config.scope == scopes.AUTO else config.scope
+        chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
+        vault = Vault(config.vault, config.state, Journal(config.state, config.journal_mb * 1_000_000, config.journal_days))
+        vault.recover()
+        return cls(config, vault, catalog, embedder, chroma, embedders.reranker(config.reranker), scope)
+
+    @property
+    def visible(self) -> tuple[Condition, ...]:
+        """What limits searches and lists to the scope."""
+        return scopes.visible(self.scope)
+
+    def fits(self, width: int) -> None:
+        """
+        Make sure that vectors of `width` numbers can be compared with those of this index.
+
+        Raises EmbeddingError if not: then a service has another model under the old name.
+        """
+        if width in self._widths:
+            return
+        with self.catalog.reading():
+            if self.catalog.fingerprint != self.embedder.fingerprint:
+                return  # they are another process's, and never compared
+            kept = self.catalog.vectors.width()
+        if kept not in {0, width}:
+            raise EmbeddingError(
+                f"{self.embedder.name} now gives vectors of {width} numbers; those of this index have {kept}: its model changed.",
+                f"Go back to the old model, or delete {self.config.state} and run `spellbook reindex`: the notes stay as they are.",
+            )
+        if kept:
+            self._widths.add(kept)
+
+    def followed(self) -> Index | None:
+        """
+        Return this index with the embedder that another process migrated it to; None if there is nothing to follow.
+
+        That is so if the catalog is of another embedding, and it is the one
+        that the vault's settings name by now.
+        """
+        if self.config.embedder_given or self.catalog.fingerprint in {"", self.embedder.fingerprint}:
+            return None
+        with contextlib.suppress(SpellbookError):  # settings that cannot be read now name nobody
+            config = load(self.config.vault, state=self.config.state.parent, scope=self.config.scope)
+            if config.embedder != self.config.embedder:
+                return self.with_embedder(config.embedder)
+        return None
+
+    def with_embedder(self, name: str) -> Index:
+        """Return this index as it is with the embedder `name`; both share the catalog. Raises InvalidInput, EmbeddingError."""
+        config = replace(self.config, embedder=name)
+        embedder = embedders.create(name, config.threads, config.state / _CALIBRATIONS)
+        chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
+        return replace(self, config=config, embedder=embedder, chroma=chroma, _widths=set())
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self.chroma.close()
+        self.catalog.close()
+        self.vault.journal.close()

@@ -1,0 +1,173 @@
+"""
+Readers: processes that read notes while this one writes the catalog.
+
+Commands of their own: a fork beside threads may hang, and multiprocessing
+would run the program's main module again. They open files and nothing else,
+and whatever becomes of them, this process reads what they did not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import pickle
+import struct
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Late
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, Any
+
+from spellbook.index.catalog.schema import Entry, Known
+from spellbook.index.extract import Rules, read
+from spellbook.vault.vault import Vault
+
+Piece = Mapping[str, Known | None]
+"""Files to read, and what is known of them."""
+
+_COUNT = 2
+"""More would wait for the one that writes."""
+
+_AHEAD = 3
+"""Pieces that are read before they are wanted, for each reader."""
+
+PATIENCE = 60.0
+"""Seconds after which a reader that says nothing is given up."""
+
+_CODE = "import sys; sys.path[:] = sys.argv[1:]; from spellbook.index.parse_pool import serve; serve()"
+_NO_WINDOW = 0x0800_0000  # `subprocess` has its name on Windows alone
+_SIZE = struct.Struct("!Q")
+
+
+def entries(vault: Vault, rules: Rules, piece: Piece) -> list[Entry]:
+    """Read a piece in this process; files that are gone are left out."""
+    return [entry for path, known in piece.items() if (entry := read(vault, path, rules, known))]
+
+
+class Readers:
+    """Processes that read the notes of `vault` by `rules`; use it as a context manager."""
+
+    def __init__(self, vault: Vault, state: Path, rules: Rules) -> None:
+        self._vault, self._rules = vault, rules
+        self._threads = ThreadPoolExecutor(_COUNT, thread_name_prefix="spellbook-reader")
+        self._idle: SimpleQueue[_Reader] = SimpleQueue()
+        self._all: list[_Reader] = []
+        with contextlib.suppress(OSError):  # no memory, or no Python where it was
+            while _may_help() and len(self._all) < _COUNT:
+                self._all.append(_Reader(vault.root, state, rules))
+                self._idle.put(self._all[-1])
+
+    def __enter__(self) -> Readers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for reader in self._all:
+            reader.kill()  # which ends what its thread waits for
+        self._threads.shutdown(cancel_futures=True)
+        for reader in self._all:
+            reader.close()
+
+    @property
+    def processes(self) -> list[subprocess.Popen[bytes]]:
+        """The processes, alive or not."""
+        return [reader.process for reader in self._all]
+
+    def read(self, pieces: Iterable[Piece]) -> Iterator[list[Entry]]:
+        """Yield what `entries` returns for each of `pieces`, in their order."""
+        if not self._all:
+            yield from (entries(self._vault, self._rules, piece) for piece in pieces)
+            return
+        asked: deque[tuple[Piece, Future[bytes]]] = deque()
+        for piece in pieces:
+            asked.append((piece, self._threads.submit(self._ask, piece)))
+            if len(asked) >= _AHEAD * _COUNT:
+                yield self._answered(*asked.popleft())
+        while asked:
+            yield self._answered(*asked.popleft())
+
+    def _ask(self, piece: Piece) -> bytes:
+        reader = self._idle.get()
+        try:
+            return reader.ask(piece)
+        finally:
+            self._idle.put(reader)  # a dead one too: it fails at once, and nobody waits for it
+
+    def _answered(self, piece: Piece, answer: Future[bytes]) -> list[Entry]:
+        # Taken apart here and not in the threads, which would keep this one from writing meanwhile.
+        with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
+            try:
+                found: list[Entry] = pickle.loads(answer.result(PATIENCE))
+                return found
+            except Late:
+                for reader in self._all:
+                    reader.kill()
+        return entries(self._vault, self._rules, piece)
+
+
+class _Reader:
+    """One process, which answers one piece at a time."""
+
+    def __init__(self, root: Path, state: Path, rules: Rules) -> None:
+        # What Ctrl-C sends to every process of a terminal is meant for the one that was started there.
+        apart: dict[str, Any] = {"creationflags": _NO_WINDOW} if sys.platform == "win32" else {"start_new_session": True}
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _CODE, *sys.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            **apart,
+        )
+        self._told: tuple[Path, Path, Rules] | None = (root, state, rules)
+
+    def ask(self, piece: Piece) -> bytes:
+        """Return the pickled entries of a piece. Raises OSError or EOFError if the process is no more."""
+        given, answers = self.process.stdin, self.process.stdout
+        assert given
+        assert answers
+        if self._told:
+            pickle.dump(self._told, given)
+            self._told = None
+        pickle.dump(piece, given)
+        given.flush()
+        size = _SIZE.unpack(_exactly(answers, _SIZE.size))[0]
+        return _exactly(answers, size)
+
+    def kill(self) -> None:
+        """End the process, and with it the wait of whoever asked it."""
+        self.process.kill()
+
+    def close(self) -> None:
+        """Let go of it."""
+        with contextlib.suppress(OSError):  # what was written and not flushed goes nowhere
+            self.process.communicate()
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+def _may_help() -> bool:
+    """Say whether there is a processor for them, and a Python to run them."""
+    return (os.cpu_count() or 1) > 1 and bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
+def serve() -> None:
+    """Answer what `_Reader` asks on stdin, on what was stdout; returns when nobody is there to ask."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints, prints elsewhere
+    gc.disable()  # notes hold no cycles, and looking for them takes a tenth of the time
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        root, state, rules = pickle.load(sys.stdin.buffer)
+        vault = Vault(root, state)
+        while True:
+            answer = pickle.dumps(entries(vault, rules, pickle.load(sys.stdin.buffer)), pickle.HIGHEST_PROTOCOL)
+            answers.write(_SIZE.pack(len(answer)) + answer)
+            answers.flush()

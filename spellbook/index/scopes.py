@@ -1,0 +1,63 @@
+"""
+Scopes: which notes belong to one project, and which to all.
+
+A note's scope is what its frontmatter says, else what the vault's settings say
+of its path, else NAME if it lies in `scopes/NAME/`. What has none, or `shared`,
+is everybody's. A scope is a view and no lock: an id that is named opens any note.
+Pure, but for `project`, which looks where the process stands.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from spellbook.index.filters import Condition, fold, path_glob
+from spellbook.notes.note import Note
+
+AUTO = "auto"
+"""Stands for the project that a process was started in."""
+
+SHARED = "shared"
+"""The scope of what everybody sees; also written as none."""
+
+_FOLDER = "scopes/"
+_KEY = "scope"
+
+
+def scopes_of(note: Note, rules: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a note's scopes, folded; none if everybody sees it. `rules` map globs of paths to scopes; the first that matches holds."""
+    said = note.meta.get(_KEY)
+    if said is not None:
+        named = [str(each) for each in said] if isinstance(said, list) else [str(said)]
+    elif (ruled := next((scope for glob, scope in rules.items() if path_glob(note.path, glob)), None)) is not None:
+        named = [ruled]
+    elif note.path.startswith(_FOLDER) and note.path.count("/") > 1:
+        named = [note.path.split("/", 2)[1]]
+    else:
+        named = []
+    folded = tuple(fold(each) for each in named)
+    return () if SHARED in folded else tuple(each for each in folded if each)
+
+
+def visible(scope: str) -> tuple[Condition, ...]:
+    """Return what limits a search to a scope and to what everybody sees; nothing if there is no scope."""
+    return (Condition(_KEY, (fold(scope),), or_absent=True),) if scope and fold(scope) != SHARED else ()
+
+
+def project(environment: Mapping[str, str] = os.environ) -> str:
+    """
+    Return the name of the project that this process was started in, "" if it is none.
+
+    That is the folder that the client names (CLAUDE_PROJECT_DIR), else the
+    nearest one upwards from the working directory that is a git repository.
+    """
+    named = environment.get("CLAUDE_PROJECT_DIR", "")
+    if named:
+        return Path(named).name
+    try:
+        start = Path.cwd()
+    except OSError:
+        return ""
+    return next((folder.name for folder in (start, *start.parents) if (folder / ".git").exists()), "")

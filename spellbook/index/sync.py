@@ -1,0 +1,478 @@
+"""
+Keep the index equal to the vault.
+
+`plan` compares, `run` acts in two stages: every changed note is read and
+findable by words first, then texts without a vector are embedded, newest
+first. Each step is one small transaction, so that a run can be killed
+anywhere and the next one goes on. The vault is the truth: deleting the index
+and running again loses nothing but time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from spellbook.config import Config
+from spellbook.errors import EmbeddingError, StorageError
+from spellbook.index.catalog.schema import Known, whole
+from spellbook.index.opened import Index
+from spellbook.index.vectors.vectors import Unavailable
+from spellbook.models.base import unhurried, vector_key
+from spellbook.notes.note import TEMPLATE, Fault, Stamp
+from spellbook.system.processes import EMBEDDING, present
+from spellbook.vault.folder import digest
+
+if TYPE_CHECKING:
+    from spellbook.index.catalog.schema import Entry
+    from spellbook.index.extract import Rules
+    from spellbook.index.parse_pool import Piece
+
+_log = logging.getLogger(__name__)
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage ("reading", "embedding"), how much is done and of how much."""
+
+SETTLED_NS = 2_000_000_000
+"""A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""
+
+_FEW = 10
+_PIECE = (250, 1_000_000)
+"""Files and bytes that are committed at once: the fewer commits the better for the full-text index, but others wait for each."""
+
+_ROUND = (4_000, 16_000_000)
+"""Files and bytes that are read while `sync.lock` is held, if other processes read them."""
+
+MANY = 3
+"""From so many such pieces on, reading them takes longer than to start processes that help."""
+
+_BATCH_TEXTS = 32
+_BATCH_AT_ONCE = 4
+_COUNTED = 200
+"""Most chunks that are counted after a batch: what of a longer note has no size is counted whenever it is a hit."""
+
+_LOOKS = 5
+_GLANCES = 3
+_CATCHING_UP = 20.0
+"""Seconds that Chroma is caught up for at once: for a large vault it takes minutes, and nobody needs to wait for it."""
+
+_BEHIND = 500
+"""Vectors that Chroma may be behind: to search so many exactly takes a moment, to load Chroma and its index a second."""
+_SPARING = 10.0
+_SOON = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Files to read, and files to forget."""
+
+    read: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run did. `failed` lists what a person should mend, whether it was found now or earlier."""
+
+    scanned: int = 0
+    added: int = 0
+    changed: int = 0
+    moved: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    failed: tuple[Fault, ...] = ()
+    chunks: int = 0
+    embedded: int = 0
+    reused: int = 0
+    pending: int = 0
+    seconds: float = 0.0
+    generation: int = 0
+
+    @property
+    def is_nothing(self) -> bool:
+        """Say whether there was nothing to do, and nothing is left to be done or mended."""
+        return self.unchanged == self.scanned and not (self.removed or self.embedded or self.pending or self.failed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as the command line's JSON shows it."""
+        return {name: value for name, value in asdict(self).items() if name != "pending"}
+
+
+def plan(disk: Mapping[str, Stamp], known: Mapping[str, Known], hidden: Sequence[str] = (), *, full: bool = False) -> Plan:
+    """
+    Return the least work that brings the index up to `disk`.
+
+    Files under the folders `hidden`, which could not be listed, are not gone.
+    With `full` everything is read.
+    """
+
+    def current(path: str, stamp: Stamp) -> bool:
+        before = known.get(path)
+        # A second write within the clock's tick leaves size and mtime as they were.
+        return before is not None and before.stamp == stamp and stamp.mtime_ns + SETTLED_NS <= before.read_ns
+
+    read = (path for path, stamp in disk.items() if full or not current(path, stamp))
+    gone = (path for path in known.keys() - disk.keys() if not path.startswith(tuple(hidden)))
+    return Plan(tuple(sorted(read)), tuple(sorted(gone)))
+
+
+def is_unlikely(work: Plan, known: Mapping[str, Known]) -> bool:
+    """Say whether so much is gone at once, and nothing new in its place, that a drive may be unmounted."""
+    fresh = sum(path not in known for path in work.read)
+    lost = len(work.gone) - fresh
+    return lost >= _FEW and lost * 2 > len(known)
+
+
+def run(index: Index, *, full: bool = False, words_only: bool = False, progress: Progress | None = None) -> Report:
+    """
+    Bring the index up to the vault and return what was done.
+
+    With `words_only` the vectors stay pending. Raises VaultNotFound or
+    StorageError if the vault seems to be unmounted, EmbeddingError if the
+    embedder fails (search by words is up to date even then).
+    """
+    started = time.monotonic()
+    with contextlib.ExitStack() as shown:
+        known: list[str] = []
+
+        def reading(stage: str, done: int, total: int) -> None:
+            if not (words_only or known):  # from the first piece on something waits; where nothing is read, no lock is needed
+                known.append(stage)
+                shown.enter_context(present(index.config.state, EMBEDDING))
+            if progress:
+                progress(stage, done, total)
+
+        report = words(index, full=full, progress=reading)
+        if not words_only:
+            if not known and index.catalog.counts().pending:
+                shown.enter_context(present(index.config.state, EMBEDDING))
+            report.embedded = embed(index, progress=progress)
+            settle(index)
+            if report.embedded:
+                from spellbook.index.vectors.nearest import Nearest
+
+                Nearest(index).prepare(report.embedded)
+    return finish(index, report, started)
+
+
+def words(index: Index, *, full: bool = False, progress: Progress | None = None) -> Report:
+    """First stage: read what changed anywhere in the vault; afterwards search by words is right."""
+    index.catalog.notes.recut(_rules(index.config))
+    adopt(index)
+    index.vault.recover()
+    for _ in range(_GLANCES):
+        listing = index.vault.walk()
+        known = index.catalog.notes.known()
+        work = plan(listing.files, known, listing.hidden, full=full)
+        unlikely = not full and is_unlikely(work, known)
+        if not unlikely:  # else a folder may just have been moved from where the walk was not yet to where it had been
+            break
+    report = Report(scanned=len(listing.files), unchanged=len(listing.files) - len(work.read))
+    if unlikely:
+        lost, work = len(work.gone), Plan(work.read)
+    index.catalog.notes.set_walk_faults(listing.faults)
+    index.vault.sweep(listing.litter)
+    _take(index, work, listing.files, known, report, full=full, progress=progress)
+    complaint = ""
+    if unlikely:
+        complaint = f"{index.vault.root}: {lost} of {len(known)} notes are gone. Is a drive not mounted?"
+    index.catalog.set_looked(complaint)
+    if unlikely:
+        raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")
+    return report
+
+
+def some(index: Index, paths: Sequence[str]) -> Report:
+    """First stage for `paths` alone, which somebody says have changed; waits for no other process."""
+    adopt(index)
+    index.vault.recover()
+    report = Report(scanned=len(paths))
+    left = list(paths)
+    for _ in range(_LOOKS):
+        known = index.catalog.notes.known(left)
+        disk = {path: stamp for path in left if (stamp := index.vault.spelled(path))}
+        work = Plan(tuple(sorted(disk)), tuple(sorted(known.keys() - disk.keys())))
+        late = _take(index, work, disk, known, report, alone=True)
+        if not late:  # else somebody wrote in between, and a caller wants to find what it has just written
+            break
+        left = late
+    return report
+
+
+def _rules(config: Config) -> str:
+    """Name what decides how the catalog keeps a note: where it is cut, and what its path says of it."""
+    scopes = digest(json.dumps(list(config.scopes.items())).encode())[:8] if config.scopes else ""
+    return f"{TEMPLATE}:{config.chunk_tokens}" + (f":{scopes}" if scopes else "")
+
+
+def rules(index: Index) -> Rules:
+    """Return what decides how this index keeps notes."""
+    from spellbook.index.extract import Rules
+
+    return Rules(index.config.chunk_tokens, index.config.scopes, index.embedder.fingerprint)
+
+
+def adopt(index: Index) -> None:
+    """Give every chunk its key under the index's embedder, unless the vault went over to another one meanwhile."""
+    if index.followed() is not None:
+        return  # what is read is refused, and taken by the next look, which is with that one
+    index.catalog.vectors.adopt(index.embedder.fingerprint, lambda text: vector_key(index.embedder.fingerprint, text))
+
+
+def finish(index: Index, report: Report, started: float) -> Report:
+    """Fill in what a report says of the whole index."""
+    counts = index.catalog.counts()
+    report.failed = index.catalog.notes.faults()
+    report.chunks, report.pending, report.generation = counts.chunks, counts.pending, counts.generation
+    report.seconds = round(time.monotonic() - started, 3)
+    return report
+
+
+def _take(
+    index: Index,
+    work: Plan,
+    disk: Mapping[str, Stamp],
+    known: Mapping[str, Known],
+    report: Report,
+    *,
+    full: bool = False,
+    alone: bool = False,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Read and commit `work`, add to `report`, and return the paths that changed while they were read."""
+    lost = Counter(known[path].sha256 for path in work.gone if known[path].sha256)
+    heirs: set[str] = set()
+    late: list[str] = []
+    done = 0
+    with _reader(index, sum(1 for _ in _batches(work.read, disk, *_PIECE))) as (most, read):
+        for batch in _batches(work.read, disk, *most):
+            with contextlib.nullcontext() if alone else _sparing(index):
+                todo = {path: known.get(path) for path in batch}
+                if not alone and not full:
+                    # Another process may have taken some of it meanwhile.
+                    fresh = index.catalog.notes.known(batch)
+                    todo = {path: fresh.get(path) for path in plan({path: disk[path] for path in batch}, fresh).read}
+                report.unchanged += len(batch) - len(todo)
+                done += len(batch) - len(todo)
+                pieces = [{path: None if full else todo[path] for path in piece} for piece in _batches(tuple(todo), disk, *_PIECE)]
+                for piece, entries in zip(pieces, read(pieces), strict=True):
+                    late += _commit(index, entries, todo, lost, heirs, report)
+                    done += len(piece)
+                    if progress:
+                        progress("reading", done, len(work.read))
+    if work.gone:
+        _, forgotten = index.catalog.notes.apply((), work.gone, index.vault.spelled, index.embedder.fingerprint, heirs)
+        report.removed += max(0, len(forgotten) - len(heirs))
+    return late
+
+
+@contextlib.contextmanager
+def _reader(index: Index, pieces: int) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[Entry]]]]]:
+    """Yield how many files and bytes are read at a time, and what reads them: this process, or for many pieces others too."""
+    if not pieces:
+        yield _PIECE, lambda pieces: iter(())  # what reads notes takes a while to import
+        return
+    from spellbook.index import parse_pool
+
+    decided = rules(index)
+    if pieces < MANY:
+        yield _PIECE, lambda pieces: (parse_pool.entries(index.vault, decided, piece) for piece in pieces)
+        return
+    with parse_pool.Readers(index.vault, index.config.state, decided) as others:
+        yield _ROUND, others.read
+
+
+def _commit(
+    index: Index, entries: Sequence[Entry], before: Mapping[str, Known | None], lost: Counter[str], heirs: set[str], report: Report
+) -> list[str]:
+    """
+    Commit what was read and add to `report`; return the paths that changed meanwhile.
+
+    Paths of notes that have the hash of one that was `lost` are added to `heirs`.
+    """
+    hashes = {path: known.sha256 for path, known in before.items() if known}
+    same = [entry for entry in entries if entry.note is None and hashes.get(entry.path) == entry.sha256]
+    if same:
+        index.catalog.notes.touch(same)
+        report.unchanged += len(same)
+    unchanged = {entry.path for entry in same}
+    news = [entry for entry in entries if entry.path not in unchanged]
+    if not news:
+        return []
+    report.reused += len(index.catalog.vectors.has({chunk.key for entry in news for chunk in entry.chunks}))
+    taken, _ = index.catalog.notes.apply(news, (), index.vault.stamp, index.embedder.fingerprint)
+    accepted = set(taken)
+    for entry in news:
+        if entry.path not in accepted:
+            continue
+        if entry.path in hashes:
+            report.changed += hashes[entry.path] != entry.sha256
+            report.unchanged += hashes[entry.path] == entry.sha256
+        elif lost[entry.sha256]:
+            lost[entry.sha256] -= 1
+            heirs.add(entry.path)
+            report.moved += 1
+        else:
+            report.added += 1
+    return [entry.path for entry in news if entry.path not in accepted]
+
+
+def embed(
+    index: Index,
+    *,
+    progress: Progress | None = None,
+    most: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> int:
+    """
+    Second stage: embed what is pending, as `Waiting.in_order` has it, and return how many vectors were stored.
+
+    What a search finds by words meanwhile, in any process, is taken next.
+
+    At most `most` texts if given, because somebody waits. Texts that another
+    process is at come last, and are embedded here after all if that process
+    does not finish them.
+    """
+    owner = f"{os.getpid()}-{os.urandom(4).hex()}"
+    stored = done = 0
+    refused: set[str] = set()
+    size = _BATCH_TEXTS if most is None else _BATCH_AT_ONCE
+    with unhurried() if most is None else contextlib.nullcontext():
+        for attempt in range(3):
+            keys = [key for key in index.catalog.waiting.in_order() if key not in refused][:most]
+            for batch in _in_turn(keys, index.catalog.waiting.asked_for, size):
+                if stop():
+                    return stored
+                rows = index.catalog.waiting.claim(batch, owner) if attempt == 0 else index.catalog.waiting.texts(batch)
+                if rows:
+                    stored += index.catalog.vectors.add(patiently(index, rows, refused))
+                    count(index, [key for key, _ in rows])
+                done += len(batch)
+                if progress:
+                    progress("embedding", done, max(done, len(keys)))
+            if not keys or most is not None:
+                break
+    return stored
+
+
+def count(index: Index, keys: Sequence[str]) -> None:
+    """
+    Keep how many tokens the chunks are, as an answer shows them, of the notes that have something under `keys`.
+
+    All of these, since a note that was edited is of new chunks; a question then counts none of them.
+    What cannot be counted or kept now is counted there, as before.
+    """
+    tokeniser = index.embedder.tokeniser
+    with contextlib.suppress(EmbeddingError, StorageError):
+        missing = index.catalog.counted.missing(keys, tokeniser, _COUNTED) if tokeniser else []
+        sizes = [index.embedder.count_tokens(whole(text, lead, tail)) for _, _, text, lead, tail in missing]
+        index.catalog.counted.add([(chunk, key, size) for (chunk, key, *_), size in zip(missing, sizes, strict=True)], tokeniser)
+
+
+def _in_turn(keys: Sequence[str], asked_for: Callable[[], Sequence[str]], size: int) -> Iterator[list[str]]:
+    """Yield `keys` in batches of at most `size`, in their order but for those that are asked for by then."""
+    left, later = set(keys), iter(keys)
+    while left:
+        batch = [key for key in asked_for() if key in left][:size]
+        left.difference_update(batch)
+        batch += islice((key for key in later if key in left), size - len(batch))
+        left.difference_update(batch)
+        yield batch
+
+
+def patiently(index: Index, rows: Sequence[tuple[str, str]], refused: set[str]) -> list[tuple[str, bytes]]:
+    """Embed `rows`; where one text is refused, its key goes to `refused` and the others are embedded. Raises EmbeddingError if all are."""
+    try:
+        return vectors(index, rows)
+    except EmbeddingError as failure:
+        done: list[tuple[str, bytes]] = []
+        for number, row in enumerate(rows if len(rows) > 1 else ()):
+            try:
+                done += vectors(index, [row])
+            except EmbeddingError as error:
+                if number and not done:  # the first two alone too: the embedder is down, and asking on would take for ever
+                    raise
+                refused.add(row[0])
+                _log.warning("A text that begins %r is not embedded: %s", row[1][:60], error)
+        if not done:
+            raise failure
+        return done
+
+
+def vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, bytes]]:
+    """
+    Embed the texts of `rows` (key, text) and return key and vector, as the catalog keeps them.
+
+    Keys of another embedding than the index's are left out: another process
+    may have changed it since. Raises EmbeddingError for what is no unit
+    vector, or not as wide as those that are kept.
+    """
+    import numpy as np
+
+    rows = [(key, text) for key, text in rows if key == vector_key(index.embedder.fingerprint, text)]
+    if not rows:
+        return []
+    try:
+        block = np.asarray(index.embedder.embed_passages([text for _, text in rows]), dtype="<f4")
+    except (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError) as error:  # what a text may cause in a library
+        raise EmbeddingError(
+            f"The embedder {index.embedder.name} failed ({type(error).__name__}: {error}).", "Choose another one with SPELLBOOK_EMBEDDER."
+        ) from error
+    if block.ndim != 2 or len(block) != len(rows) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
+        raise EmbeddingError(
+            f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {len(rows)} texts.",
+            "Choose another one with SPELLBOOK_EMBEDDER.",
+        )
+    index.fits(block.shape[1])
+    return [(key, row.tobytes()) for (key, _), row in zip(rows, block, strict=True)]
+
+
+def settle(index: Index) -> bool:
+    """
+    After embedding: keep the cache within its bound, and let Chroma catch up if it is asked, or soon will be, and is far behind.
+
+    Says whether that is all; if not, the next call goes on.
+    """
+    index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
+    chunks = index.catalog.counts().chunks
+    behind = min(_BEHIND, chunks // 20)
+    if chunks > _SOON * index.config.exact_most and len(index.catalog.vectors.changes(index.chroma.seq, behind + 1)) > behind:
+        with contextlib.suppress(Unavailable):  # search does without until it succeeds
+            index.chroma.catch_up(index.catalog.vectors.changes, index.catalog.vectors.of, chunks, _CATCHING_UP)
+            return not index.catalog.vectors.changes(index.chroma.seq, 1)
+    return True
+
+
+def _batches(paths: Sequence[str], disk: Mapping[str, Stamp], most: int, most_bytes: int) -> Iterator[tuple[str, ...]]:
+    batch: list[str] = []
+    size = 0
+    for path in paths:
+        batch.append(path)
+        size += disk[path].size
+        if len(batch) >= most or size >= most_bytes:
+            yield tuple(batch)
+            batch, size = [], 0
+    if batch:
+        yield tuple(batch)
+
+
+@contextlib.contextmanager
+def _sparing(index: Index) -> Iterator[None]:
+    """Spare double work with another process; the catalog's transactions decide, so a busy lock is no reason to wait long."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(index.config.state / "sync.lock", timeout=_SPARING)
+    with contextlib.suppress(Timeout, OSError):
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,1 @@
+"""How good a vault and its index are: evaluation, duplicates, health, and the switch of embedding models. Changes no note."""

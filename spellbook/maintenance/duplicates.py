@@ -1,0 +1,291 @@
+"""
+Repeats: what a vault says twice, and what it says twice and otherwise.
+
+Every vector is compared with every other, exactly and a block at a time, so
+that nothing is missed and memory does not grow with the vault. Only reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spellbook.editing.write import DUPLICATE
+from spellbook.index.catalog.schema import Found
+from spellbook.index.extract import folded
+from spellbook.index.filters import fold
+from spellbook.index.opened import Index
+from spellbook.index.sync import Progress
+from spellbook.models.base import score
+from spellbook.notes.note import Note
+from spellbook.search.ranking import Hit
+from spellbook.text import diff
+from spellbook.text.languages import declared, differ, marked, written_in
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+
+_BLOCK = 2_000
+_MOST_NEAR = 20
+_MOST_DOUBTS = 5
+_LEAST_WORDS = 3
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk stands, or the first one of a note."""
+
+    id: str
+    path: str
+    line: int
+    title: str
+    heading: str
+
+    @classmethod
+    def of(cls, at: Found | Hit) -> Place:
+        """Return the place of a chunk or a hit."""
+        return cls(at.id, at.path, at.line, at.title, at.heading)
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """
+    Chunks that say the same in one language: `score` is 1 if in the same words, else that of the least alike link between them.
+
+    A translation is no repetition: whoever reads it needs it.
+    """
+
+    chunks: tuple[Place, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two chunks of one text but for numbers or a negation; `parts` are what they differ in, side by side."""
+
+    chunks: tuple[Place, Place]
+    parts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """
+    What is kept of a chunk while all are compared; their texts are many.
+
+    `words` is a hash of its text without the `numbers`; `subject` is what it
+    is about: title and headings; `language` what its note's frontmatter says.
+    """
+
+    chunk: int
+    place: Place
+    key: str
+    words: str
+    numbers: tuple[str, ...]
+    subject: str
+    language: str
+
+    @classmethod
+    def of(cls, found: Found, note: Note) -> Piece | None:
+        """Return what is kept of a chunk of `note`, None for one that says next to nothing below its headings."""
+        if not _says_something(found.text):
+            return None
+        # A person's title for a note is its file's name; a memory's is made from its text.
+        is_named = note.kind != "memory" or found.title != found.path.rpartition("/")[2].removesuffix(".md")
+        subject = fold(" > ".join(filter(None, (found.title if is_named else "", found.heading))))
+        words, numbers = diff.masked(found.text)
+        language = declared(note.meta.get("language") or note.meta.get("lang"))
+        return cls(found.chunk, Place.of(found), found.key, folded(words), numbers, subject, language)
+
+    @property
+    def said(self) -> tuple[str, tuple[str, ...]]:
+        """What makes it the same as another: words and numbers; `1.5` and `15` would be one but for a mark."""
+        return self.words, self.numbers
+
+
+def _says_something(text: str) -> bool:
+    left = _LEAST_WORDS
+    for line in text.split("\n"):
+        if not _HEADING.match(line):
+            left -= len(_WORD.findall(line))
+        if left <= 0:
+            return True
+    return False
+
+
+class _Languages:
+    """What language each piece is in: what its note says, by frontmatter or by its name beside another's, else what its text tells."""
+
+    def __init__(self, index: Index, pieces: Sequence[Piece]) -> None:
+        self._index = index
+        self._pieces = pieces
+        self._told: dict[int, str] = {}
+        marks = {path: marked(path) for path in {piece.place.path for piece in pieces}}
+        families: dict[str, set[str]] = defaultdict(set)
+        for base, mark in marks.values():
+            families[base].add(mark)
+        # `go.it.md` or `it/` says nothing without a counterpart in another language.
+        self._marks = {path: mark for path, (base, mark) in marks.items() if len(families[base]) > 1}
+
+    def said(self, i: int) -> str:
+        """Return what the note says; of one that only its translations name, what the text tells."""
+        piece = self._pieces[i]
+        mark = self._marks.get(piece.place.path)
+        return piece.language or (mark if mark or mark is None else self._tells(i) or "original") or ""
+
+    def of(self, i: int) -> str:
+        """Return the language, "" if nothing tells it."""
+        return self.said(i) or self._tells(i)
+
+    def _tells(self, i: int) -> str:
+        if i not in self._told:
+            self._told[i] = "".join(written_in(found.text) for found in self._index.catalog.by_number([self._pieces[i].chunk]))
+        return self._told[i]
+
+
+class _Groups:
+    """
+    The numbers below `size` joined into groups, each with the least score that joined it (union-find).
+
+    No group holds two languages, not even through a member in neither.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._parents = list(range(size))
+        self._least = [1.0] * size
+        self._languages: dict[int, str] = {}
+
+    def root(self, i: int) -> int:
+        while self._parents[i] != i:
+            self._parents[i] = i = self._parents[self._parents[i]]
+        return i
+
+    def join(self, i: int, j: int, score: float, languages: tuple[str, str]) -> None:
+        known = [self._languages.get(self.root(each)) or language for each, language in zip((i, j), languages, strict=True)]
+        if differ(*known):
+            return
+        i, j = sorted((self.root(i), self.root(j)))
+        self._parents[j] = i
+        self._languages[i] = max(known, key=len)
+        self._least[i] = min(score, self._least[i], self._least[j])
+
+    def listed(self) -> list[tuple[list[int], float]]:
+        groups: dict[int, list[int]] = {}
+        for i in range(len(self._parents)):
+            groups.setdefault(self.root(i), []).append(i)
+        return [(members, self._least[root]) for root, members in groups.items() if len(members) > 1]
+
+
+def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = None) -> tuple[tuple[Alike, ...], tuple[Contradiction, ...]]:
+    """
+    Return the groups of `pieces` that repeat each other, likest first, and the pairs that contradict.
+
+    A pair contradicts if it is about one thing or near by its vectors, and the
+    texts differ in numbers or negations alone; it is no repeat then, and
+    neither is a translation. Chunks without a vector are compared by their
+    words only.
+    """
+    groups, languages = _Groups(len(pieces)), _Languages(index, pieces)
+    doubted: dict[tuple[object, ...], tuple[int, int]] = {}
+    doubts: Counter[int] = Counter()
+    spoken: dict[tuple[object, ...], list[int]] = {}
+    forms: dict[tuple[str, str], int] = {}
+
+    def doubt(i: int, j: int) -> None:
+        # Once for what is said, however many say it; and who contradicts a crowd is shown a few of it.
+        if doubts[j] < _MOST_DOUBTS and (said := (*pieces[i].said, *pieces[j].said)) not in doubted:
+            doubted[said] = (i, j)
+            doubts[j] += 1
+
+    for i, piece in enumerate(pieces):
+        first = spoken.setdefault(piece.said, [])  # one of each language
+        said = languages.said(i)
+        twin = next((each for each in first if not differ(languages.said(each), said)), None)
+        if twin is None:
+            first.append(i)
+        else:
+            groups.join(twin, i, 1.0, (languages.said(twin), said))
+        other = forms.setdefault((piece.words, piece.subject), i)
+        if piece.numbers != pieces[other].numbers:
+            doubt(other, i)
+    for i, j, alike in _near(index, pieces, progress):
+        a, b = pieces[i], pieces[j]
+        if groups.root(i) == groups.root(j):
+            continue
+        if a.words == b.words and a.numbers != b.numbers:
+            if not _is_series(a, b):
+                doubt(i, j)
+        elif _contradiction(index, a, b):
+            doubt(i, j)
+        else:
+            groups.join(i, j, alike, (languages.of(i), languages.of(j)))
+    repeated = [Alike(tuple(pieces[i].place for i in members), round(least, 3)) for members, least in groups.listed()]
+    contrary = [
+        Contradiction((pieces[i].place, pieces[j].place), parts)
+        for i, j in doubted.values()
+        if (parts := _contradiction(index, pieces[i], pieces[j]))
+    ]
+    return (
+        tuple(sorted(repeated, key=lambda each: (-each.score, each.chunks[0].path, each.chunks[0].line))),
+        tuple(sorted(contrary, key=lambda each: [(place.path, place.line) for place in each.chunks])),
+    )
+
+
+def _is_series(a: Piece, b: Piece) -> bool:
+    """Say whether the two are about things that a number tells apart, days or servers: each has numbers of its own."""
+    return a.subject != b.subject and diff.masked(a.subject)[0] == diff.masked(b.subject)[0]
+
+
+def _contradiction(index: Index, a: Piece, b: Piece) -> tuple[tuple[str, str], ...]:
+    texts = {found.chunk: found.text for found in index.catalog.by_number([a.chunk, b.chunk])}
+    return diff.contradiction(texts.get(a.chunk, ""), texts.get(b.chunk, ""))
+
+
+def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> Iterator[tuple[int, int, float]]:
+    """Yield the pairs of pieces whose vectors say that they are duplicates, with their scores."""
+    import numpy as np
+
+    catalog = index.catalog
+    if catalog.fingerprint != index.embedder.fingerprint:
+        return  # its scale says nothing of their vectors
+    at: dict[str, int] = {}
+    for i, piece in enumerate(pieces):
+        at.setdefault(piece.key, i)
+    there = catalog.vectors.has(at)
+    keys = [key for key in at if key in there]
+    if not keys:
+        return
+    scale = index.embedder.scale
+    least = float(np.interp(DUPLICATE, [points for _, points in scale], [cosine for cosine, _ in scale]))
+
+    def block(start: int) -> Vectors:
+        part = keys[start : start + _BLOCK]
+        blobs = catalog.vectors.of(part)
+        gone = bytes(len(next(iter(blobs.values()), b"")))  # evicted a moment ago: like nothing
+        return np.frombuffer(b"".join(blobs.get(key, gone) for key in part), dtype="<f4").reshape(len(part), -1)
+
+    done = 0
+    starts = range(0, len(keys), _BLOCK)
+    for top in starts:
+        upper = block(top)
+        given = np.zeros(len(upper), dtype=int)  # pairs of each row so far
+        for left in range(top, len(keys), _BLOCK):
+            cosines = upper @ (upper if left == top else block(left)).T
+            near = cosines >= least
+            near = np.triu(near, 1) if left == top else near
+            touched = np.flatnonzero(near.any(axis=1))  # few rows; to look for pairs in all of them takes longer than the product
+            rows, columns = np.nonzero(near[touched])
+            rows = touched[rows]
+            # In a crowd where all are alike, a few links a row hold it together.
+            few = np.arange(len(rows)) - np.searchsorted(rows, rows) + given[rows] < _MOST_NEAR
+            given += np.bincount(rows, minlength=len(upper))
+            rows, columns = rows[few], columns[few]
+            for i, j, cosine in zip(rows.tolist(), columns.tolist(), cosines[rows, columns].tolist(), strict=True):
+                yield at[keys[top + i]], at[keys[left + j]], score(cosine, scale)
+            done += 1
+            if progress:
+                progress("comparing", done, len(starts) * (len(starts) + 1) // 2)

@@ -1,0 +1,167 @@
+"""
+Golden queries: what a person expects to find, as `.spellbook/queries.yaml` lists it.
+
+    - query: how do we rotate keys?
+      expect: [ops/keys.md, decision/infra]   # ids, paths or topics: each among the first five hits
+      mode: memorize                          # search (unless said), memorize or find
+      filter: {category: decision}
+    - query: a recipe for bread
+      absent: true                            # nothing may be found
+
+Whatever the file holds, what is wrong with it is said by its line. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spellbook.errors import InvalidInput
+from spellbook.index.filters import conditions
+
+if TYPE_CHECKING:
+    import yaml
+
+FILE = "queries.yaml"
+MODES = ("search", "memorize", "find")
+
+_KEYS = ("query", "expect", "mode", "filter", "absent")
+_NULL = "tag:yaml.org,2002:null"
+_MOST_DEPTH = 8
+_MOST_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """A query and what it is to find: each of `expect`, or nothing if there is none. `line` is 1-based in the file."""
+
+    query: str
+    line: int
+    expect: tuple[str, ...] = ()
+    mode: str = "search"
+    filter: Mapping[str, Any] | None = None
+
+
+def parse(text: str, name: str = FILE) -> tuple[Golden, ...]:
+    """Read the file's text. Raises InvalidInput that names what is wrong with its line; `name` is how the file is called."""
+    import yaml
+
+    try:
+        root = _tree(text)
+        if root is None or root.tag == _NULL:
+            return ()
+        if not isinstance(root, yaml.SequenceNode):
+            raise _Fault(root.start_mark.line, "the file must be a list of queries, each `- query: …`")
+    except _Fault as fault:
+        raise _invalid(name, [fault]) from fault
+    read: list[Golden] = []
+    faults: list[_Fault] = []
+    for node in root.value:
+        try:
+            read.append(_golden(node))
+        except _Fault as fault:
+            faults.append(fault)
+    if faults:
+        raise _invalid(name, faults)
+    return tuple(read)
+
+
+class _Fault(ValueError):
+    """What is wrong, and its 0-based line."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def _invalid(name: str, faults: Sequence[_Fault]) -> InvalidInput:
+    told = [f"line {fault.line + 1}: {fault}" for fault in faults[:_MOST_TOLD]]
+    more = f"; and {len(faults) - _MOST_TOLD} more" if len(faults) > _MOST_TOLD else ""
+    return InvalidInput(f"{name}, {'; '.join(told)}{more}.", "Mend the file and check again; no query was asked.")
+
+
+def _tree(text: str) -> yaml.Node | None:
+    """The file as YAML nodes, which know their lines; nothing that is deep or refers to itself."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        depth = 0
+        # libyaml's composer overflows the C stack on deep nesting; its parser does not.
+        for event in yaml.parse(text, Loader=loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            line = event.start_mark.line if event.start_mark else 0
+            if depth > _MOST_DEPTH:
+                raise _Fault(line, "lists and mappings are nested too deep")
+            if isinstance(event, yaml.AliasEvent):
+                raise _Fault(line, "aliases (`*name`) are not read here; write it out")
+        root: yaml.Node | None = yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise _Fault(mark.line if mark else 0, f"the file is not YAML ({error.problem or error.context})") from error
+    except yaml.reader.ReaderError as error:
+        letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
+        line = text[: max(0, text.find(letter))].count("\n")
+        raise _Fault(line, f"the file is not YAML (the character {letter!r} is not allowed)") from error
+    return root
+
+
+def _golden(node: yaml.Node) -> Golden:
+    import yaml
+
+    line = node.start_mark.line
+    if not isinstance(node, yaml.MappingNode):
+        raise _Fault(line, "a query is `query: …` with `expect: …`")
+    given = dict(_pairs(node))
+    lines = {key.value: key.start_mark.line for key, _ in node.value}
+    unknown = [key for key in given if key not in _KEYS]
+    if unknown:
+        raise _Fault(lines[unknown[0]], f"there is no key {unknown[0]!r:.40}; keys are {', '.join(_KEYS)}")
+
+    def wrong(key: str, wanted: str) -> _Fault:
+        return _Fault(lines.get(key, line), f"{key} must be {wanted}")
+
+    query, mode, absent = given.get("query", ""), given.get("mode") or "search", given.get("absent") or "false"
+    if not isinstance(query, str) or not query.strip():
+        raise wrong("query", "a text")
+    if mode not in MODES:
+        raise wrong("mode", f"one of {', '.join(MODES)}, not {mode!r:.40}")
+    if str(absent).lower() not in {"true", "false"}:
+        raise wrong("absent", f"true or false, not {absent!r:.40}")
+    named = given.get("expect") or []
+    expect = [named] if isinstance(named, str) else named
+    if not isinstance(expect, list) or not all(isinstance(each, str) and each.strip() for each in expect):
+        raise wrong("expect", "an id, a path or a topic, or a list of them")
+    if bool(expect) == (str(absent).lower() == "true"):
+        raise _Fault(line, "a query needs `expect: …` or `absent: true`, and not both")
+    filter = given.get("filter") or None
+    try:
+        conditions(filter)
+    except InvalidInput as error:
+        raise _Fault(lines["filter"], error.message.rstrip(".")) from error
+    return Golden(query, line + 1, tuple(each.strip() for each in expect), mode, filter)
+
+
+def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, Any]]:
+    import yaml
+
+    seen: set[str] = set()
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _Fault(key.start_mark.line, "a key must be a word")
+        if key.value in seen:
+            raise _Fault(key.start_mark.line, f"the key {key.value!r:.40} is there twice")
+        seen.add(key.value)
+        yield key.value, _value(value)
+
+
+def _value(node: yaml.Node) -> Any:
+    """Texts, lists and mappings; every scalar is the text that stands there, as filters compare it."""
+    import yaml
+
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(item) for item in node.value]
+    if isinstance(node, yaml.MappingNode):
+        return dict(_pairs(node))
+    return "" if node.tag == _NULL else node.value

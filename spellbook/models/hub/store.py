@@ -1,0 +1,174 @@
+"""
+Models that a person pulled: a folder each with the data of their programs, whole or not there at all.
+
+`manifest.json` in it says where it is from, what its makers call it, and size and SHA-256 of each file.
+Such a folder on any web server is a source that others can pull from.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from spellbook.config import model_path
+from spellbook.errors import InvalidInput, StorageError
+from spellbook.models import places
+from spellbook.models.onnx.sbert_config import Unusable
+
+MANIFEST = "manifest.json"
+
+_NAME = re.compile(r"(?:(?P<owner>[A-Za-z0-9][\w.-]*)/)?(?P<short>[A-Za-z0-9][\w.-]*)", re.A)
+_PATH = re.compile(r"(?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*", re.A)
+
+
+@dataclass(frozen=True, slots=True)
+class Good:
+    """A model that is known to do: its repository, the graph in it, and what to know before a download."""
+
+    repository: str
+    graph: str
+    about: str
+
+
+GOOD: Mapping[str, Good] = {
+    "multilingual-e5-small": Good(
+        "intfloat/multilingual-e5-small", "onnx/model.onnx", "490 MB, 384 dimensions: the bundled one, its weights not rounded to 4 bits"
+    ),
+    "multilingual-e5-base": Good("intfloat/multilingual-e5-base", "onnx/model.onnx", "1.1 GB, 768 dimensions: four times the work"),
+    "multilingual-e5-large": Good("intfloat/multilingual-e5-large", "onnx/model.onnx", "2.3 GB, 1024 dimensions: fourteen times the work"),
+    "bge-m3": Good("BAAI/bge-m3", "onnx/model.onnx", "2.3 GB, 1024 dimensions: fourteen times the work"),
+    "paraphrase-multilingual-MiniLM-L12-v2": Good(
+        "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
+        "onnx/model.onnx",
+        "490 MB, 384 dimensions: likeness rather than answers",
+    ),
+}
+"""Multilingual models by the names under which they can be pulled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A model that is here: where, where from, what its makers call it, and the size and SHA-256 of its files by their paths."""
+
+    folder: Path
+    source: str
+    model: str
+    files: Mapping[str, tuple[int, str]]
+
+    @property
+    def name(self) -> str:
+        """What `onnx:` and `remove` call it."""
+        return self.folder.name
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(size for size, _ in self.files.values())
+
+    def manifest(self) -> str:
+        """Return the manifest as it is written."""
+        files = {path: {"size": size, "sha256": sha} for path, (size, sha) in self.files.items()}
+        return json.dumps({"source": self.source, "model": self.model, "files": files}, indent=1)
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether every file is there, as long as it was."""
+        try:
+            return all((self.folder / path).stat().st_size == size for path, (size, _) in self.files.items())
+        except OSError:
+            return False
+
+
+def names(said: str) -> tuple[str, str]:
+    """Return the short name and the repository, "" if not told, that `NAME` or `OWNER/NAME` means. Raises InvalidInput."""
+    found = _NAME.fullmatch(said)
+    if found is None or ".." in said:
+        raise InvalidInput(f"{said!r:.120} is no name of a model.", f"For example {', '.join(GOOD)}, or OWNER/NAME.")
+    good = GOOD.get(said)
+    return found["short"], good.repository if good else said if found["owner"] else ""
+
+
+def resolve(name: str) -> Path:
+    """Return the folder, or the graph, that `onnx:NAME` or `onnx:PATH` means. Raises Unusable if no such model is here, InvalidInput."""
+    if path := model_path(name):
+        try:
+            return Path(path).expanduser().absolute()
+        except RuntimeError as error:
+            raise Unusable(f"{path}: {error}.", "Name a folder by its whole path.") from error
+    said = name.removeprefix("onnx:")
+    found = find(said)
+    if found is None:
+        raise Unusable(
+            f"The model {said} is not on this machine.", f"Run `spellbook model pull {said}` once; notes are found by words until then."
+        )
+    return found.folder
+
+
+def find(said: str) -> Pulled | None:
+    """Return the model that was pulled as `NAME` or `OWNER/NAME`; None if there is none, or a part of it is gone. Raises InvalidInput."""
+    short, repository = names(said)
+    found = _read(places.pulled() / short)
+    if found is None or not found.is_whole or ("/" in said and found.model != repository):
+        return None
+    return found
+
+
+def pulled() -> list[Pulled]:
+    """Return what was pulled, whole or not, by name."""
+    try:
+        folders = sorted(places.pulled().iterdir())
+    except OSError:
+        return []
+    return [found for folder in folders if not folder.name.startswith(".") and (found := _read(folder))]
+
+
+def remove(said: str) -> Pulled:
+    """Delete a model, and what is left of a download of it. Raises InvalidInput if it is not here, StorageError."""
+    short, _ = names(said)
+    folder = places.pulled() / short
+    found, rest = _read(folder), staging(short)
+    if found is None and not rest.exists():
+        here = ", ".join(each.name for each in pulled()) or "none"
+        raise InvalidInput(f"There is no model {short} in {folder.parent}.", f"Models here: {here}.")
+    try:
+        # By another name first: what is half deleted must not look like a model.
+        if found:
+            gone = folder.with_name(f".{short}.gone")
+            shutil.rmtree(gone, ignore_errors=True)  # of a kill in the midst of this
+            folder.rename(gone)
+            shutil.rmtree(gone)
+        shutil.rmtree(rest, ignore_errors=True)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be deleted ({error.strerror}).", "Close what uses it, and try again.") from error
+    return found or Pulled(folder, "", short, {})
+
+
+def staging(short: str) -> Path:
+    """Return where a download of a model waits to be whole."""
+    return places.pulled() / f".{short}.part"
+
+
+def files_of(manifest: Any) -> dict[str, tuple[int, str]]:
+    """Return the files that a manifest names, with size and SHA-256. Raises ValueError, KeyError, TypeError or AttributeError."""
+    found = {str(path): (int(each["size"]), str(each["sha256"])) for path, each in manifest["files"].items()}
+    if not found or not all(is_safe(path) for path in found):
+        raise ValueError("it names no files, or one outside its folder")
+    return found
+
+
+def is_safe(path: str) -> bool:
+    """Say whether a path of a download stays in its folder, on any system."""
+    return bool(_PATH.fullmatch(path)) and ".." not in PurePosixPath(path).parts
+
+
+def _read(folder: Path) -> Pulled | None:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        return Pulled(folder, str(manifest["source"]), str(manifest["model"]), files_of(manifest))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,1 @@
+"""Models from folders in the format of sentence-transformers, run by onnxruntime."""

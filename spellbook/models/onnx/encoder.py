@@ -1,0 +1,187 @@
+"""
+An embedder from a folder of the kind that sentence-transformers writes, on onnxruntime.
+
+One text at a time, so that none is padded and none depends on its company. A
+text that is longer than the model reads at once is read in parts, each
+weighing what it is long: nothing at its end goes unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from spellbook.models.base import Scale
+from spellbook.models.onnx.lazy_engine import Local
+from spellbook.models.onnx.runtime import Session
+from spellbook.models.onnx.sbert_config import Dense, Recipe
+from spellbook.notes.note import TEMPLATE
+from spellbook.text.terms import estimate_tokens
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+    from spellbook.models.e5.engine import Engine
+
+
+class Sentences:
+    """The model in a folder, raw: `recipe` as read, `digest` of its files; `threads` embed at once."""
+
+    # A cosine is what it is; what it means is for a calibration to find out.
+    scale: Scale = ((0.0, 0.0), (1.0, 1.0))
+    tokeniser = ""
+
+    def __init__(self, name: str, recipe: Recipe, digest: str, threads: int = 2) -> None:
+        self.name = name
+        self.fingerprint = f"onnx:{digest[:24]}:nfc:{TEMPLATE}"
+        self._told = f"onnxruntime {metadata.version('onnxruntime')}, {recipe.graph}"
+        hint = "Is its folder whole? Copy or pull it again, or set another SPELLBOOK_EMBEDDER."
+        self._local = Local(name, lambda: (Encoder(recipe), self._told), hint, threads)
+
+    def __repr__(self) -> str:
+        return f"Sentences({self.name!r})"
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (width,)."""
+        return self._local.query(text)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of texts, shape (n, width); (0, 0) of none."""
+        import numpy as np
+
+        return np.stack(self._local.passages(texts)) if texts else np.empty((0, 0), dtype=np.float32)
+
+    def count_tokens(self, text: str) -> int:
+        """Return an estimate, a fifth above that for e5: to load a tokeniser for a search by words takes longer than the search."""
+        return math.ceil(estimate_tokens(text) * 1.2)
+
+    def describe(self) -> str:
+        """Say what runs it, and where it lies."""
+        return self._told
+
+    def engine(self) -> Engine:
+        """Return what makes vectors of cleaned texts; loaded if need be. Raises EmbeddingError."""
+        return self._local.engine()
+
+
+class Encoder:
+    """The graph, the tokeniser and the layers of a recipe, in memory; any number of threads may use one."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        """Load them. Raises ImportError, OSError, RuntimeError, ValueError or KeyError for what cannot be loaded."""
+        self._recipe = recipe
+        self._tokenizer = _tokenizer(recipe)
+        self._session = Session(recipe.graph)
+        strange = [name for name, kind in self._session.inputs.items() if name not in _FED or kind not in _TYPES]
+        if strange:
+            raise RuntimeError(f"{recipe.graph} wants an input {strange[0]!r}, which is not known here")
+        outputs = self._session.outputs
+        self._output = next((name for name in _OUTPUTS if name in outputs), next(iter(outputs)))
+        if outputs[self._output] not in {2, 3}:
+            raise RuntimeError(f"{recipe.graph} gives neither vectors of tokens nor of texts, but {', '.join(outputs)}")
+        self._layers = [_layer(dense) for dense in recipe.dense] if outputs[self._output] == 3 else []
+
+    def query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (width,). Raises RuntimeError."""
+        return self._embed(self._recipe.query, text)
+
+    def passage(self, text: str) -> Vectors:
+        """Return the unit vector of a text, shape (width,). Raises RuntimeError."""
+        return self._embed(self._recipe.passage, text)
+
+    def token_count(self, text: str) -> int:
+        """Return how many tokens a text is to the model."""
+        encoding = self._tokenizer.encode(self._recipe.passage + text)
+        return sum(len(part) for part in (encoding, *encoding.overflowing))
+
+    def _embed(self, before: str, text: str) -> Vectors:
+        import numpy as np
+
+        given = before + text
+        encoding = self._tokenizer.encode(given.lower() if self._recipe.lower else given)
+        total = np.zeros(1, np.float32)
+        skipped = 0 if self._recipe.with_prompt else self._length(before)
+        # Each part counts by its length without what begins and ends it, before anything is made a unit vector.
+        for part in (encoding, *encoding.overflowing):
+            total = total + max(1, len(part) - sum(part.special_tokens_mask)) * self._vector(part.ids, part.type_ids, skipped)
+            skipped = 0
+        length = float(np.linalg.norm(total))
+        if not 0 < length < math.inf:
+            raise RuntimeError(f"{self._recipe.graph} gave a vector with no direction")
+        unit: Vectors = (total / length).astype(np.float32)
+        return unit
+
+    def _vector(self, ids: Sequence[int], types: Sequence[int], skipped: int) -> Any:
+        """Return the vector of one part, shape (width,), its first `skipped` tokens read but not pooled."""
+        import numpy as np
+
+        fed = {name: np.array([_FED[name](ids, types)], _TYPES[kind]) for name, kind in self._session.inputs.items()}
+        found = self._session(fed, self._output)[0].astype(np.float32)
+        if found.ndim == 1:
+            return found
+        rows = found[min(skipped, len(found) - 1) :]
+        pooled = np.concatenate([_POOLED[name](rows) for name in self._recipe.pooling])
+        for layer in self._layers:
+            pooled = layer(pooled)
+        return pooled
+
+    def _length(self, before: str) -> int:
+        """Return how many tokens what stands in front is, with those that begin a text."""
+        encoding = self._tokenizer.encode(before)
+        return len(encoding) - (encoding.special_tokens_mask[-1] if len(encoding) else 0)
+
+
+_FED: Mapping[str, Callable[[Sequence[int], Sequence[int]], Sequence[int]]] = {
+    "input_ids": lambda ids, types: ids,
+    "attention_mask": lambda ids, types: [1] * len(ids),
+    "token_type_ids": lambda ids, types: types,
+    "position_ids": lambda ids, types: range(len(ids)),
+}
+_TYPES = {"tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(float)": "float32", "tensor(float16)": "float16"}
+_OUTPUTS = ("sentence_embedding", "last_hidden_state", "token_embeddings")
+"""Of a graph that has several; the first is that of one which pools for itself."""
+
+_POOLED: Mapping[str, Callable[[Any], Any]] = {
+    "cls": lambda rows: rows[0],
+    "max": lambda rows: rows.max(axis=0),
+    "mean": lambda rows: rows.mean(axis=0),
+    "mean_sqrt_len_tokens": lambda rows: rows.sum(axis=0) / math.sqrt(len(rows)),
+    "weightedmean": lambda rows: sum((i + 1) * row for i, row in enumerate(rows)) / (len(rows) * (len(rows) + 1) / 2),
+    "lasttoken": lambda rows: rows[-1],
+}
+
+
+def _tokenizer(recipe: Recipe) -> Any:
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise ImportError("the package tokenizers is not installed: `pip install tokenizers`") from error
+    try:
+        found = Tokenizer.from_file(str(recipe.tokenizer))
+    except Exception as error:  # its errors have no class of their own
+        raise ValueError(f"{recipe.tokenizer}: {error}") from error
+    found.no_padding()
+    found.enable_truncation(recipe.longest)
+    return found
+
+
+def _layer(dense: Dense) -> Callable[[Any], Any]:
+    """Return what a dense layer does to a vector. Raises OSError, ValueError or KeyError for what is no such layer."""
+    import numpy as np
+
+    data = dense.file.read_bytes()
+    (size,) = struct.unpack_from("<Q", data)
+    entries = json.loads(data[8 : 8 + size])
+
+    def array(name: str) -> Any:
+        entry = entries[f"linear.{name}"]
+        begin, end = (8 + size + offset for offset in entry["data_offsets"])
+        return np.frombuffer(data[begin:end], {"F32": "<f4", "F16": "<f2"}[entry["dtype"]]).astype(np.float32).reshape(entry["shape"])
+
+    weight = array("weight")
+    bias = array("bias") if "linear.bias" in entries else np.zeros(len(weight), np.float32)
+    after = np.tanh if dense.activation == "tanh" else np.asarray
+    return lambda vector: after(weight @ vector + bias)

@@ -1,0 +1,171 @@
+"""
+An engine in this process: loaded at the first text, run by several threads, and never used across a fork.
+
+It holds tens of megabytes, which `let_go` gives back where nobody needs them; the next text loads it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from spellbook.errors import EmbeddingError
+from spellbook.models.base import clean, is_unhurried
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+    from spellbook.models.e5.engine import Counter, Engine
+
+E = TypeVar("E", bound="Counter", covariant=True)
+
+_NICE = 10
+
+_loading = threading.Lock()
+_counting = threading.Lock()
+
+
+def _fork() -> None:
+    global _loading, _counting
+    _loading, _counting = threading.Lock(), threading.Lock()  # another thread of the parent may have held them
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_fork)
+
+
+@dataclass(slots=True)
+class _Loaded(Generic[E]):
+    """An engine, what to say of it, how many are at it, and when the last one was done."""
+
+    engine: E
+    told: str
+    users: int = 0
+    used: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Local(Generic[E]):
+    """
+    The engine that `load` returns, with what to say of it; `name` and `hint` are for whoever reads that it failed.
+
+    `threads` embed texts at once. A text has the same vector alone and among
+    others, in any order, from any thread.
+    """
+
+    name: str
+    load: Callable[[], tuple[E, str]]
+    hint: str
+    threads: int = 2
+    # By process: after a fork nothing of the parent's is used, since another thread may have been in the midst of it.
+    _engines: dict[int, _Loaded[E]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        with _counting:
+            _all.add(self)
+
+    @property
+    def told(self) -> str:
+        """What to say of the engine; "" while none is loaded."""
+        found = self._engines.get(os.getpid())
+        return found.told if found else ""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the engine is in memory."""
+        return os.getpid() in self._engines
+
+    def engine(self) -> E:
+        """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
+        with self._used() as engine:
+            return engine
+
+    def let_go(self, before: float) -> bool:
+        """Forget the engine if nobody is at it and nobody was since `before`, of the monotonic clock; say whether that was so."""
+        with _counting:
+            found = self._engines.get(os.getpid())
+            if found is None or found.users or found.used > before:
+                return False
+            del self._engines[os.getpid()]
+            return True
+
+    def token_count(self, text: str) -> int:
+        """Return how many tokens the engine makes of a cleaned text. Raises EmbeddingError."""
+        with self._used() as engine:
+            return engine.token_count(text)
+
+    def query(self: Local[Engine], text: str) -> Vectors:
+        """Return the unit vector of a question, shape (width,). Raises EmbeddingError."""
+        with self._used() as engine, self._translated("failed"):
+            return engine.query(clean(text))
+
+    def passages(self: Local[Engine], texts: Sequence[str]) -> list[Vectors]:
+        """Return the unit vector of each text, shape (width,). Raises EmbeddingError."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._used() as engine, self._translated("failed"):
+            if len(texts) == 1:
+                return [engine.passage(clean(texts[0]))]
+            # Threads of their own even for one: they can step back, and what asks a question meanwhile need not.
+            with ThreadPoolExecutor(self.threads, initializer=step_back if is_unhurried() else None) as pool:
+                # The longest first, so that no thread is still at one when the others are done.
+                order = sorted(range(len(texts)), key=lambda i: len(texts[i]), reverse=True)
+                found = dict(zip(order, pool.map(engine.passage, (clean(texts[i]) for i in order)), strict=True))
+            return [found[i] for i in range(len(texts))]
+
+    @contextlib.contextmanager
+    def _used(self) -> Iterator[E]:
+        """Give the engine, which stays while this lasts."""
+        found = self._taken()
+        if found is None:
+            with _loading:
+                found = self._taken() or self._load()
+        try:
+            yield found.engine
+        finally:
+            with _counting:
+                found.users -= 1
+                found.used = time.monotonic()
+
+    def _taken(self) -> _Loaded[E] | None:
+        """Return the engine with one user more; None if it is not loaded."""
+        with _counting:
+            found = self._engines.get(os.getpid())
+            if found:
+                found.users += 1
+            return found
+
+    def _load(self) -> _Loaded[E]:
+        with self._translated("cannot be loaded"):
+            found = self._engines[os.getpid()] = _Loaded(*self.load(), users=1)
+        return found
+
+    @contextlib.contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (ImportError, OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
+            raise EmbeddingError(f"The embedder {self.name} {what} ({error}).", self.hint) from error
+
+
+_all: weakref.WeakSet[Local[Any]] = weakref.WeakSet()
+
+
+def let_go(before: float) -> bool:
+    """Have every `Local` of this process let go of its engine; say whether one did."""
+    with _counting:
+        everyone = tuple(_all)
+    return any([each.let_go(before) for each in everyone])
+
+
+def step_back() -> None:
+    """Let everything else on the machine go before this thread, where threads have a priority of their own."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)

@@ -1,0 +1,1 @@
+"""Embedders and rerankers that a service runs, over HTTP. The only httpx."""

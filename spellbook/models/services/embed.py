@@ -1,0 +1,246 @@
+"""
+Embedders that a service runs: Ollama, whatever speaks OpenAI's protocol, llama.cpp.
+
+A vector is of the model that its fingerprint names, or there is none: it is
+normalised here, checked for count, width and sense, and never replaced by
+another model's.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from spellbook.config import Service
+from spellbook.errors import InvalidInput
+from spellbook.models.base import Scale, clean, is_unhurried
+from spellbook.models.families import FAMILIES, family
+from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Client, Patience, TooLong
+from spellbook.notes.note import TEMPLATE
+from spellbook.text.terms import estimate_tokens
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from spellbook.models.base import Vectors
+
+KEY = "SPELLBOOK_API_KEY"
+"""Environment variable of the key that the embedder's service wants."""
+
+_MOST_TEXTS = 32
+_MOST_LETTERS = 32_000
+_SHORTEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Protocol:
+    """How a kind of service is asked: `body` of model, texts, fields; `rows` of its answer; `most` texts at once."""
+
+    title: str
+    start: str
+    path: str
+    most: int
+    options: frozenset[str]
+    body: Callable[[str, Sequence[str], Mapping[str, Any]], dict[str, Any]]
+    rows: Callable[[Any], list[Any]]
+
+
+def _of_openai(answer: Any) -> list[Any]:
+    # Items may come in any order, and each once.
+    found = {item.get("index", place): item["embedding"] for place, item in enumerate(answer["data"])}
+    return [found[i] for i in range(len(answer["data"]))]
+
+
+def _of_llamacpp(answer: Any) -> list[Any]:
+    # Older servers answer with the one object; newer ones with a list, and pooled or by token in a list of vectors.
+    vector = (answer[0] if isinstance(answer, list) else answer)["embedding"]
+    return list(vector) if vector and isinstance(vector[0], list) else [vector]
+
+
+_PROTOCOLS = {
+    "ollama": _Protocol(
+        "Ollama",
+        "Start it with `ollama serve`; until it answers, notes are found by words.",
+        "/api/embed",
+        _MOST_TEXTS,
+        frozenset({"dimensions", "prefix"}),
+        # It drops a model after five minutes, and loading it again takes longer than a search may.
+        lambda model, texts, more: {"model": model, "input": texts, "truncate": True, "keep_alive": "30m", **more},
+        lambda answer: list(answer["embeddings"]),
+    ),
+    "openai": _Protocol(
+        "The embedding service",
+        "Start it, or check the address; until it answers, notes are found by words.",
+        "/embeddings",
+        _MOST_TEXTS,
+        frozenset({"dimensions", "prefix", "input_type"}),
+        lambda model, texts, more: {"model": model, "input": texts, "encoding_format": "float", **more},
+        _of_openai,
+    ),
+    "llamacpp": _Protocol(
+        "llama.cpp",
+        "Start it with `llama-server --embeddings`; until it answers, notes are found by words.",
+        "/embedding",
+        1,  # a list is answered in three ways, depending on the version
+        frozenset({"prefix"}),
+        lambda _, texts, more: {"content": texts[0], **more},
+        _of_llamacpp,
+    ),
+}
+
+
+class ServiceEmbedder:
+    """
+    An embedder that `service` runs; `?dimensions=N` shortens its vectors, where the model can.
+
+    A question is told from a passage by what the model's family wants before
+    each (`?prefix=FAMILY`, or `none`), or by the field `input_type`
+    (`?input_type=passage`, or `document`: the name of what is no `query`).
+    The fingerprint names model, dimensions and that, not the address: only
+    where llama.cpp's model has no name, the address stands for it.
+    """
+
+    # A cosine is what it is; what it means is for a calibration to find out.
+    scale: Scale = ((0.0, 0.0), (1.0, 1.0))
+    tokeniser = ""
+
+    def __init__(self, service: Service) -> None:
+        self._protocol = _PROTOCOLS[service.kind]
+        self._service = service
+        self._fields: dict[str, Any] = {}
+        unknown = service.options.keys() - self._protocol.options
+        if unknown:
+            known = ", ".join(sorted(self._protocol.options))
+            raise InvalidInput(f"{service.kind} has no option {min(unknown)!r:.80}.", f"Options are {known}.")
+        self._dimensions = _dimensions(service)
+        if self._dimensions:
+            self._fields["dimensions"] = self._dimensions
+        self._type = service.options.get("input_type", "")
+        if self._type not in {"", "passage", "document"}:
+            raise InvalidInput(f"input_type={self._type!r:.80} makes no sense.", "It is passage or document, as the service calls a text.")
+        self._before = ("", "") if self._type else _prefixes(service)
+        self.name = service.kind + (f":{service.model}" if service.model else f"@{service.url}")
+        model = service.model.removesuffix(":latest") or service.url
+        sides = f"input_type={self._type}" if self._type else sha256("\0".join(self._before).encode()).hexdigest()[:8]
+        self.fingerprint = f"service:{model}:{self._dimensions or 'full'}:{sides}:nfc:{TEMPLATE}"
+        keys = (KEY, "OPENAI_API_KEY") if _is_openai(service) else (KEY,)
+        self._client = Client(service, self._protocol.title, self._protocol.start, keys)
+        self._width = self._dimensions
+
+    def __repr__(self) -> str:
+        return f"ServiceEmbedder({self.name!r}, {self._service.url!r})"
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (width,), within seconds."""
+        patience = UNHURRIED if is_unhurried() else QUERY
+        first: Vectors = self._unit(self._rows([self._before[0] + clean(text)], "query", patience))[0]
+        return first
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of texts, shape (n, width); (0, 0) of none."""
+        import numpy as np
+
+        patience = UNHURRIED if is_unhurried() else PASSAGES
+        blocks = [self._unit(self._rows(batch, self._type, patience)) for batch in self._batches(texts)]
+        return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
+
+    def count_tokens(self, text: str) -> int:
+        """Return an estimate, a fifth above that for e5: few services tell, none for nothing, and to count too many is harmless."""
+        return math.ceil(estimate_tokens(text) * 1.2)
+
+    def describe(self) -> str:
+        """Say where it runs."""
+        return self._service.url
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        batch: list[str] = []
+        for text in texts:
+            given = self._before[1] + clean(text)
+            if batch and (len(batch) >= self._protocol.most or sum(map(len, batch)) + len(given) > _MOST_LETTERS):
+                yield batch
+                batch = []
+            batch.append(given)
+        if batch:
+            yield batch
+
+    def _rows(self, texts: Sequence[str], input_type: str, patience: Patience) -> list[Any]:
+        """Ask for the vectors of `texts`; what is too much at once is split, what is too long by itself is cut."""
+        fields = {**self._fields, "input_type": input_type} if self._type else self._fields
+        try:
+            answer = self._client.post(self._protocol.path, self._protocol.body(self._service.model, texts, fields), patience)
+        except TooLong:
+            if len(texts) > 1:
+                middle = len(texts) // 2
+                return [*self._rows(texts[:middle], input_type, patience), *self._rows(texts[middle:], input_type, patience)]
+            if len(texts[0]) < _SHORTEST:
+                raise
+            return self._rows([texts[0][: len(texts[0]) * 2 // 3]], input_type, patience)
+        try:
+            rows = self._protocol.rows(answer)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+            self._client.refuse("answered something else than embeddings", f"Does {self._service.url}{self._protocol.path} embed?")
+        if len(rows) != len(texts):
+            hint = "Start it with `--pooling mean`, or as the model wants it." if self._service.kind == "llamacpp" else ""
+            self._client.refuse(f"gave {len(rows)} vectors for {len(texts)} texts", hint)
+        return rows
+
+    def _unit(self, rows: list[Any]) -> Vectors:
+        import numpy as np
+
+        try:
+            block = np.array([_numbers(row) for row in rows], dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            self._client.refuse("gave what is no vector, or vectors of several lengths")
+        if block.ndim != 2 or not block.shape[1]:
+            self._client.refuse("gave what is no vector")
+        width = block.shape[1]
+        if self._dimensions and width != self._dimensions:
+            self._client.refuse(
+                f"gave vectors of {width} numbers, not {self._dimensions}", "It cannot shorten them: leave out dimensions=."
+            )
+        if self._width and width != self._width:
+            self._client.refuse(f"gave vectors of {width} numbers, and {self._width} before: its model changed")
+        # By the largest number first, so that no square is out of range.
+        most = np.abs(block).max(axis=1, keepdims=True)
+        if not np.isfinite(most).all() or not most.all():
+            self._client.refuse("gave a vector with no direction (zeros, or what is no number)")
+        self._width = width
+        scaled = block / most
+        unit: Vectors = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
+        return unit
+
+
+def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:
+    import numpy as np
+
+    if isinstance(row, str):  # base64 of float32, which some services give whatever was asked
+        return np.frombuffer(base64.b64decode(row, validate=True), dtype="<f4")
+    return [float(number) for number in row]
+
+
+def _dimensions(service: Service) -> int:
+    said = service.options.get("dimensions")
+    if said is None:
+        return 0
+    if not re.fullmatch(r"[1-9]\d{0,4}", said, re.A):
+        raise InvalidInput(f"dimensions={said!r:.80} makes no sense.", "It is a whole number, for example 512.")
+    return int(said)
+
+
+def _prefixes(service: Service) -> tuple[str, str]:
+    """Return what comes before a question and before a passage."""
+    said = service.options.get("prefix")
+    if said not in {None, "none", *FAMILIES}:
+        raise InvalidInput(f"prefix={said!r:.80} makes no sense.", f"It is none, {', '.join(FAMILIES)}.")
+    found = family(service.model) if said is None else FAMILIES.get(said)
+    return (found.query, found.passage) if found else ("", "")
+
+
+def _is_openai(service: Service) -> bool:
+    """Say whether it is OpenAI's own: its key is in many an environment, and nobody else's business."""
+    return service.kind == "openai" and service.url.lower().startswith("https://api.openai.com/")

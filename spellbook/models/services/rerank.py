@@ -1,0 +1,69 @@
+"""
+Rerankers that a service runs: they read a question and a text together.
+
+They are asked within a time that the caller sets, and either score every text
+or fail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from spellbook.config import Service
+from spellbook.errors import InvalidInput
+from spellbook.models.base import clean
+from spellbook.models.services.client import QUERY, Client, Patience
+
+KEY = "SPELLBOOK_RERANKER_API_KEY"
+"""Environment variable of the reranker's key: another service than the embedder's, which has no business with that one's."""
+
+
+class ServiceReranker:
+    """A reranker behind TEI's `/rerank` (`tei`), or the one that Jina, Cohere, vLLM and llama.cpp have (`rerank`)."""
+
+    def __init__(self, service: Service) -> None:
+        if service.options:
+            raise InvalidInput(f"{service.kind} has no option {min(service.options)!r:.80}.", "Leave out what stands after ?.")
+        self._service = service
+        self.name = f"{service.kind}:{service.model}" if service.model else f"{service.kind}@{service.url}"
+        self._client = Client(service, "The reranker", "Start it, or unset SPELLBOOK_RERANKER.", (KEY,))
+        self._raw = False
+
+    def __repr__(self) -> str:
+        return f"ServiceReranker({self.name!r}, {self._service.url!r})"
+
+    def rerank(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
+        """
+        Return how well each text answers `query`, 0..1, in the order of `texts`.
+
+        Raises EmbeddingError on any failure, and after `seconds`.
+        """
+        if not texts:
+            return []
+        asked, given = clean(query), [clean(text) for text in texts]
+        if self._service.kind == "tei":
+            body = {"query": asked, "texts": given, "raw_scores": False, "truncate": True}
+        else:
+            body = {"model": self._service.model, "query": asked, "documents": given}
+        answer = self._client.post("/rerank", body, Patience(QUERY.rank, min(QUERY.connect, seconds), seconds, 2))
+        try:
+            scores = _scores(answer, len(given))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            self._client.refuse("did not score every text", "Is it a reranker? Check the address, or unset SPELLBOOK_RERANKER.")
+        # llama.cpp gives logits, others what a sigmoid has made of them; once seen, so it stays.
+        self._raw = self._raw or not all(0 <= score <= 1 for score in scores)
+        return [_sigmoid(score) for score in scores] if self._raw else scores
+
+
+def _scores(answer: Any, count: int) -> list[float]:
+    items = answer["results"] if isinstance(answer, dict) else answer
+    found = {item["index"]: float(item["relevance_score"] if "relevance_score" in item else item["score"]) for item in items}
+    if len(items) != count or not all(map(math.isfinite, found.values())):
+        raise ValueError
+    return [found[i] for i in range(count)]
+
+
+def _sigmoid(score: float) -> float:
+    return 0.5 * (1 + math.tanh(score / 2))

@@ -1,0 +1,1 @@
+"""A note as text: frontmatter, blocks, chunks, links. Pure: nothing here opens a file."""

@@ -1,0 +1,416 @@
+"""
+Chunks: a note cut at its headings, so that what is found is what was meant.
+
+Every character of the body is in exactly one chunk: the chunks of a note,
+joined in order, are its body. What a cut takes from a part (a table's header,
+a fence, who spoke before) is given back beside its text. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from spellbook.notes.dialogue import Turn, date_of, turns
+from spellbook.notes.links import without_folders
+from spellbook.notes.markdown import REST
+from spellbook.notes.note import Block, Note, height, lines
+from spellbook.notes.splitter import BLOCK, ITEM, LINE, NEVER, SECTION, SENTENCE, WORD, Frame, Piece, beginning, ending, line_costs, prose
+from spellbook.text.terms import token_weight
+
+# What stands before the text in `embedded` is bounded, so that text of 256 tokens is never pushed out of the model's 512.
+_MOST_PATH = 64
+_MOST_KEYWORDS = 48
+_MOST_BEFORE = 64
+# Sections of their own: a chunk takes some kilobyte in the catalog, so that more short ones would be many times the note.
+_SECTIONS, _LETTERS_EACH = 1_000, 400
+_OVERLAP = 48
+_MOST_SUFFIX = 200
+"""Letters of a heading that an id takes: an id stands in every answer that names its chunk."""
+_BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
+# All but a blank, a line end and an empty line; a set first, which is looked for several times as fast as alternatives are.
+_WIDE = re.compile(r"\s(?:(?<= )\s+|(?<=[^ \n])\s*|(?<=\n)(?:\n?[^\S\n]|\n\n)\s*)")
+_PLAIN = re.compile(r"[\w\-\s]*")
+_FENCE = re.compile(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
+
+
+class Chunk(NamedTuple):
+    """
+    One section of a note, or a part of a long one.
+
+    `suffix` added to the note's id is the chunk's id: `#` and the anchor of its
+    section, a bare `#` for what stands above the first `##`, and `~2`, `~3` for
+    later parts of one section. `heading` is the path of
+    headings below the title. `line` and `end_line` are 1-based lines of the
+    file, the first and last with text; `start` and `end` are characters of
+    `Note.text`. `lead` and `tail` are what must stand around `text` to read it
+    alone: the header of the table or the fences of the code that a cut went
+    through, "" mostly. `embedded` is the text that stands for the chunk in an
+    embedding: it names neither its file nor any folder, so a move embeds nothing.
+    """
+
+    suffix: str
+    ordinal: int
+    heading: tuple[str, ...]
+    line: int
+    end_line: int
+    start: int
+    end: int
+    text: str
+    embedded: str
+    lead: str = ""
+    tail: str = ""
+
+
+def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
+    """
+    Cut `note` at its `##` headings, and sections over `max_tokens` (estimated) where it hurts least.
+
+    A further `#` heading begins a section too. Of a note with more sections
+    than `most_sections`, the last is all that follows, cut by size alone. What fits stays whole: a
+    subsection, a turn of a conversation, a block (code and tables above all),
+    an item, a sentence. A note always has at least one chunk.
+    """
+    source = lines(note.body)
+    offsets = [*accumulate(map(len, source), initial=note.body_at)]
+    page = _Page(note.text, source, offsets, turns(note, source), max_tokens)
+    title, words, day = note.own_title, _keywords(note.keywords), date_of(note)
+    chunks: list[Chunk] = []
+    seen: dict[str, int] = {}
+    for section in _sections(note, source):
+        suffix = _unique(f"#{slug(section.top.text)[:_MOST_SUFFIX]}", seen) if section.top else "#"
+        parts = page.parts(section)
+        starts = [part.start for part in parts]
+        placed = zip(parts, [None, *parts[:-1]], _paths(section, offsets, starts), page.labels(section, starts), strict=True)
+        for number, (part, previous, heading, label) in enumerate(placed, 1):
+            text = note.text[part.start : part.end]
+            first = note.body_line + bisect_right(offsets, part.start) - 1
+            written = text.strip()
+            blank = height(text[: text.index(written)] + "|") - 1 if written else 0
+            tall = height(text.rstrip()) or 1
+            name = suffix if number == 1 else f"{suffix}~{number}"
+            path = _path(tuple(dict.fromkeys(filter(None, (title, *heading, label)))))
+            # Overlap helps a text that nothing else introduces, and blurs one that has a heading or keywords (tests/benchmarks/chunks.py).
+            follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
+            shown = _squeezed(f"{part.lead}{text}{part.tail}")
+            embedded = without_folders("\n".join(filter(None, ("" if day in path else day, path, words, follows, shown))))
+            line, end_line = first + blank, first + tall - 1
+            chunks.append(Chunk(name, len(chunks), heading, line, end_line, part.start, part.end, text, embedded, part.lead, part.tail))
+    return tuple(chunks)
+
+
+def most_sections(note: Note) -> int:
+    """Return how many sections of a note have chunks of their own, whatever is in them."""
+    return _SECTIONS + (len(note.text) - note.body_at) // _LETTERS_EACH
+
+
+def tops(note: Note) -> list[int]:
+    """Return which blocks of a note begin a section: `##` headings, and `#` headings but for the title."""
+    headings = [i for i, block in enumerate(note.blocks) if block.kind == "heading" and block.level <= 2]
+    first = next((i for i, block in enumerate(note.blocks) if block.kind == "heading"), None)
+    return [i for i in headings if i != first or note.blocks[i].level > 1]
+
+
+def slug(text: str) -> str:
+    """Return the GitHub-style anchor of a heading, Unicode kept; `section` if nothing is left."""
+    folded = unicodedata.normalize("NFC", text).lower()
+    if not _PLAIN.fullmatch(folded):
+        # Vowel signs of Thai and Indic scripts are marks; so is the selector that colours an emoji, which says nothing.
+        folded = "".join(
+            c for c in folded if re.match(r"[\w\-\s]", c) or (unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f")
+        )
+    return re.sub(r"\s", "-", folded.strip()) or "section"
+
+
+class _Section(NamedTuple):
+    """A heading (None above the first), the blocks under it and itself, and its lines of the body, end exclusive."""
+
+    top: Block | None
+    blocks: Sequence[Block]
+    first: int
+    last: int
+
+
+def _sections(note: Note, source: list[str]) -> Iterator[_Section]:
+    blocks = note.blocks
+    starts = tops(note)[: most_sections(note)]
+    # Blank lines alone above the first heading belong to its section.
+    first, begin = 0, 0
+    if not starts or "".join(source[: blocks[starts[0]].start]).strip():
+        last, end = (blocks[starts[0]].start, starts[0]) if starts else (len(source), len(blocks))
+        yield _Section(None, blocks[:end], 0, last)
+        first, begin = last, end
+    for i, following in zip(starts, [*starts, None][1:], strict=True):
+        last, end = (len(source), len(blocks)) if following is None else (blocks[following].start, following)
+        yield _Section(blocks[i], blocks[begin:end], first, last)
+        first, begin = last, end
+
+
+def _unique(suffix: str, seen: dict[str, int]) -> str:
+    name, number = suffix, seen.get(suffix, 1)
+    while name in seen:
+        number += 1
+        name = f"{suffix}-{number}"
+    seen[suffix] = number
+    seen.setdefault(name, 1)
+    return name
+
+
+def _paths(section: _Section, offsets: list[int], starts: list[int]) -> Iterator[tuple[str, ...]]:
+    """Yield the path of headings that each part begins under, or with."""
+    top = section.top
+    path = [(top.level, top.text)] if top else []
+    headings = [b for b in section.blocks if b.kind == "heading" and b is not top and (top or b.level > 1)]
+    at = 0
+    for start in starts:
+        while at < len(headings) and offsets[headings[at].start] <= start:
+            path = [pair for pair in path if pair[0] < headings[at].level] + [(headings[at].level, headings[at].text)]
+            at += 1
+        yield tuple(text for _, text in path if text)
+
+
+# -- what is embedded
+
+
+def _path(names: tuple[str, ...]) -> str:
+    """The title and the headings, those in the middle left out first."""
+    while len(names) > 2 and _is_long(" > ".join(names)):
+        names = (names[0], *names[2:])
+    path = " > ".join(names)
+    return " > ".join(map(_shortened, names)) if _is_long(path) else path
+
+
+@lru_cache(maxsize=256)
+def _shortened(name: str) -> str:
+    return beginning(name, _MOST_PATH // 2)
+
+
+def _is_long(path: str) -> bool:
+    return len(path) > _MOST_PATH and token_weight(path) > _MOST_PATH  # no letter weighs more than a token
+
+
+def _keywords(words: Sequence[str]) -> str:
+    sizes = accumulate(token_weight(word) + 1 for word in words)
+    return ", ".join(word for word, size in zip(words, sizes, strict=True) if size <= _MOST_KEYWORDS)
+
+
+def _squeezed(text: str) -> str:
+    """The text without NUL, indentation and padding, which no model reads and every limit counts."""
+    return unicodedata.normalize("NFC", _WIDE.sub(_narrow, text.replace("\0", " "))).strip()
+
+
+def _narrow(run: re.Match[str]) -> str:
+    breaks = run[0].count("\n") or run[0].count("\r")
+    return "\n" * min(breaks, 2) or " "
+
+
+# -- parts of a long section
+
+
+class _Part(NamedTuple):
+    """Characters `start` to `end` of the text, what must stand around them, and whether running text was cut before them."""
+
+    start: int
+    end: int
+    lead: str = ""
+    tail: str = ""
+    is_torn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A note laid out in lines of its body; `offsets` are their characters in `text`, `most` the tokens of a part."""
+
+    text: str
+    source: Sequence[str]
+    offsets: Sequence[int]
+    turns: Sequence[Turn]
+    most: int
+    begun: dict[int, str] = field(default_factory=dict)  # how turns begin, by their numbers
+
+    def parts(self, section: _Section) -> list[_Part]:
+        """Divide a section into parts of at most `most` tokens, twice that for headings that go with their text."""
+        pieces = _glued(self._divided(section.blocks, section.first, section.last, SECTION), self.most)
+        cuts = [0, *_cuts(pieces, self.most), len(pieces)]
+        parts = []
+        for i, j in pairwise(cuts):
+            here = pieces[i]
+            following = pieces[j].inside if j < len(pieces) else None
+            end = pieces[j - 1].end
+            tail = following.tail if following else ""
+            if tail and self.text[end - 1] not in "\r\n":
+                tail = "\n" + tail
+            is_torn = i > 0 and here.cost >= SENTENCE and here.inside is None
+            parts.append(_Part(here.start, end, here.inside.lead if here.inside else "", tail, is_torn))
+        return parts
+
+    def turn_before(self, part: _Part) -> str:
+        """Return the beginning of the turn before the one that `part` begins in, "" outside a conversation."""
+        if not self.turns:
+            return ""
+        line = bisect_right(self.offsets, part.start) - 1
+        while line < len(self.source) and self.source[line].isspace():
+            line += 1
+        at = bisect_right(self.turns, line, key=lambda turn: turn.start) - 1
+        if at < 1 or line >= self.turns[at].end or self.turns[at - 1].end != self.turns[at].start:
+            return ""
+        if at not in self.begun:
+            turn = self.turns[at - 1]
+            self.begun[at] = beginning(self.text[self.offsets[turn.start] : self.offsets[turn.end]], _MOST_BEFORE)
+        return self.begun[at]
+
+    def torn_from(self, part: _Part, previous: _Part | None) -> str:
+        """Return the last sentences of the part before, if a cut within running text parted them."""
+        return ending(self.text[previous.start : previous.end], _OVERLAP) if part.is_torn and previous else ""
+
+    def labels(self, section: _Section, starts: Sequence[int]) -> Iterator[str]:
+        """Yield for each part the bold line that stands for a heading above it."""
+        label, at = "", 0
+        for start in starts:
+            while at < len(section.blocks) and self.offsets[section.blocks[at].start] < start:
+                block = section.blocks[at]
+                if block.kind == "heading":
+                    label = ""
+                elif block.kind == "paragraph" and block.end - block.start == 1 and (match := _BOLD_LINE.match(self.source[block.start])):
+                    label = match[2].rstrip(":：")
+                at += 1
+            yield label
+
+    def _divided(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
+        """Yield lines `first` to `last` whole if they fit, else by their highest headings or turns, else by their blocks."""
+        start, end = self.offsets[first], self.offsets[last]
+        weight = token_weight(self.text[start:end])
+        if weight <= self.most:
+            yield Piece(start, end, weight, cost)
+            return
+        marks = {turn.start: 2 for turn in self._turns_within(first, last)}
+        marks |= {block.start: block.level for block in blocks if block.kind == "heading" and block.start > first}
+        if not marks:
+            yield from self._blocks(blocks, first, last, cost)
+            return
+        highest = min(marks.values())
+        at = 0
+        for a, b in pairwise([first, *sorted(line for line, level in marks.items() if level == highest), last]):
+            inner = blocks[at : (at := bisect_left(blocks, b, at, key=lambda block: block.start))]
+            yield from self._divided(inner, a, b, cost)
+            # A heading goes with what it heads.
+            cost = NEVER if a == first and inner and all(block.kind == "heading" for block in inner) else SECTION
+
+    def _turns_within(self, first: int, last: int) -> Sequence[Turn]:
+        low = bisect_right(self.turns, first, key=lambda turn: turn.start)
+        return self.turns[low : bisect_left(self.turns, last, low, key=lambda turn: turn.start)]
+
+    def _blocks(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
+        starts = {block.start: block for block in blocks}
+        for a, b in pairwise([first, *(line for line in starts if line > first), last]):
+            block = starts.get(a)
+            found = [*self._block(block, a, b, cost)]
+            yield from found
+            # A heading too long for one piece is text like any other.
+            cost = NEVER if block and block.kind == "heading" and len(found) == 1 else BLOCK
+
+    def _block(self, block: Block | None, a: int, b: int, cost: int) -> Iterator[Piece]:
+        """Yield a block and the lines up to the next: whole if it fits, else items, rows, lines or sentences."""
+        start, end = self.offsets[a], self.offsets[b]
+        weight = token_weight(self.text[start:end])
+        if weight <= self.most:
+            yield Piece(start, end, weight, cost)
+        elif block is None or block.kind in {"paragraph", "heading"}:
+            yield from prose(self.text, start, end, self.most, cost)
+        elif block.kind == REST:
+            # Several lines at a time: there are very many, and no letter weighs more than a token.
+            for line in range(a + 1, b + 1):
+                if line == b or self.offsets[line + 1] - start > self.most:
+                    yield from prose(self.text, start, self.offsets[line], self.most, cost)
+                    start, cost = self.offsets[line], LINE
+        else:
+            prices, frames = self._priced(block, a, b)
+            bounds = [a, *(item for item in block.items[1:] if item < b), b] if len(block.items) > 1 else [a, b]
+            for first, last in pairwise(bounds):
+                weight = token_weight(self.text[self.offsets[first] : self.offsets[last]])
+                if weight <= self.most:
+                    yield Piece(self.offsets[first], self.offsets[last], weight, cost)
+                else:
+                    for line in range(first, last):
+                        price = cost if line == first else prices[line - a]
+                        yield from prose(self.text, self.offsets[line], self.offsets[line + 1], self.most, price, frames[line - a])
+                cost = ITEM
+
+    def _priced(self, block: Block, a: int, b: int) -> tuple[list[int], list[Frame | None]]:
+        """What a cut before each of the lines `a` to `b` of a block costs, and the table or code that it would go through."""
+        source = self.source[a:b]
+        prices = line_costs(source, code=block.kind in {"fence", "code_block", "html_block"})
+        title = source[0] if block.kind == "blockquote" and re.match(r"[ \t]*>[ \t]*\[!", source[0]) else ""
+        callout = self._frame(title) if title else None
+        frames: list[Frame | None] = [callout] * len(source)
+        nested = int(block.kind not in {"fence", "table"})
+        spans = [*block.code, *block.tables] if nested else [(block.start, block.end)]
+        tables = {*block.tables} if nested else {span for span in spans if block.kind == "table"}
+        for start, end in ((start - a, min(end, b) - a) for start, end in spans):
+            opening = _FENCE.match(source[start])
+            if (start + a, end + a) in tables:
+                head, costs = 2, [min(ITEM + nested, WORD)] * (end - start)
+                frame = self._frame("".join(map(_without_marker, source[start : start + 2])))
+            elif opening:
+                head, costs = 1, [min(cost + nested, NEVER) for cost in line_costs(source[start:end], code=True)]
+                fence = _without_marker(opening[1]) + opening[2]
+                line_end = source[start][len(source[start].rstrip("\r\n")) :] or "\n"
+                frame = self._frame(fence + opening[3] + line_end, fence + line_end)
+                if end - start > 1 and source[end - 1].strip(" \t>\r\n").startswith(opening[2]):
+                    costs[-1] = NEVER
+            else:
+                continue
+            for i in range(start + 1, end):
+                prices[i] = NEVER if i - start <= head else costs[i - start]
+                frames[i] = frame
+        return prices, frames
+
+    def _frame(self, lead: str, tail: str = "") -> Frame:
+        lead = re.sub(r"-{4,}", "---", re.sub(r"(?<=\S)[ \t]{2,}", " ", lead))
+        return Frame(lead if token_weight(lead) <= self.most else tail, tail)
+
+
+def _without_marker(line: str) -> str:
+    """A line that opens a list's item, its marker blank, as its later lines are indented."""
+    return re.sub(r"^[ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)+", lambda match: re.sub(r"[^\s>]", " ", match[0]), line)
+
+
+def _glued(pieces: Iterable[Piece], most: int) -> list[Piece]:
+    """Join what must not be parted, while what came before is at most `most` tokens."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else piece
+        if joined and piece.cost == NEVER and (last.weight <= most or not piece.weight):
+            joined[-1] = last._replace(end=piece.end, weight=last.weight + piece.weight)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _cuts(pieces: Sequence[Piece], most: int) -> Iterator[int]:
+    """Yield the pieces that begin a new part: of the places that leave a part at least half full, the last that costs least."""
+    begin, filled, at = 0, 0.0, 0
+    room = float(most)
+    while at < len(pieces):
+        if at > begin and filled + pieces[at].weight > room:
+            best = i = at
+            while i - 1 > begin:
+                i -= 1
+                filled -= pieces[i].weight
+                if filled < room / 2:
+                    break
+                best = i if pieces[i].cost < pieces[best].cost else best
+            yield best
+            begin, filled, at = best, 0.0, best
+            frame = pieces[best].inside
+            # A header takes its room, and never more than half of it.
+            room = most - min(token_weight(frame.lead) if frame else 0.0, most / 2)
+        else:
+            filled += pieces[at].weight
+            at += 1

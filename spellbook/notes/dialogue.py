@@ -1,0 +1,145 @@
+"""
+Turns: who speaks where in a note that is a conversation, and when a dated note is from.
+
+Exports and pasted chats mark a turn by a heading (`## User`), a label
+(`Claude:`, `**나:**`), a callout, or a name with a time. A note with labels of
+another kind (`Note:`, `Example:`) is never read as one: unless its frontmatter
+says so, known speakers of both sides, or names with times, must alternate
+through most of it. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from spellbook.notes.note import Note
+
+_ASKING = {
+    *("user", "human", "you", "me", "나", "나의 말", "내 말", "사용자", "유저", "질문자"),
+    *("用户", "我", "你", "您", "ユーザー", "ユーザ", "あなた", "usuario", "tú", "utilisateur", "vous", "nutzer", "du"),
+}
+_ANSWERING = re.compile(
+    r"(?:ai )?assistant|ai|asistente|assistent|chat ?gpt(?:의 말)?|gpt-?\d\S*|claude(?: [\w.]+){0,2}|gemini(?: [\w.]+){0,2}"
+    r"|copilot|grok|deepseek|perplexity|어시스턴트|클로드(?:의 말)?|챗지피티|챗 ?gpt|제미나이|助手|アシスタント"
+)
+_CONVERSATIONS = {
+    *("conversation", "conversations", "chat", "chats", "dialogue", "dialog", "transcript"),
+    *("대화", "대화록", "채팅", "対話", "会話", "对话", "聊天"),
+}
+_DATED = _CONVERSATIONS | {
+    *("journal", "diary", "daily", "daily-note", "log", "worklog", "standup", "meeting", "meetings", "minutes"),
+    *("일기", "일지", "업무일지", "데일리", "회의", "회의록", "日記", "日记", "会議", "会议", "議事録", "会议纪要"),
+}
+_NAME = r"(?P<name>[^\W_][^\n:：*_\[\]()#>|`]{0,30}?)(?: (?:said|says|responded|replied|wrote))?"
+_TIME = r"(?P<time>[^()\[\]\n]{0,24}\d[^()\[\]\n]{0,24})"
+_HEADING = re.compile(rf"\W{{0,4}}(?:role::? ?)?{_NAME}\s*[:：]?(?:\s*[-,·(\[（]\s*{_TIME}[)\]）]?)?\s*[:：]?")
+_LINES = tuple(
+    re.compile(r"[ \t]{0,3}" + pattern)
+    for pattern in (
+        rf"(?:> ?)?(?:\*\*|__)?\W{{0,3}}{_NAME}\s*(?:[(\[]{_TIME}[)\]]\s*)?(?:(?:\*\*|__)?[:：]|[:：](?:\*\*|__))(?=\s|$)",
+        rf"(?P<bold>\*\*|__)\W{{0,3}}{_NAME}[:：]?(?P=bold)(?:\s*[-,·(\[]?\s*{_TIME}[)\]]?)?\s*$",
+        rf"\[(?P<name>[^\[\]\n]{{1,30}})\] \[{_TIME}\] ",
+        rf"> ?\[!{_NAME}\]",
+    )
+)
+_CLOCK = re.compile(r"\d{1,2}:\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one speaker says at once: lines of the body, 0-based, end exclusive."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A line that may begin a turn; `level` is its heading's, 0 if it is none."""
+
+    line: int
+    level: int
+    name: str
+    timed: bool
+
+    @property
+    def side(self) -> str:
+        if self.name in _ASKING:
+            return "asking"
+        return "answering" if _ANSWERING.fullmatch(self.name) else ""
+
+
+def turns(note: Note, source: Sequence[str]) -> tuple[Turn, ...]:
+    """Return the turns of `note`, whose body has the lines `source`; none if it is no conversation."""
+    is_said = bool(_kinds(note) & _CONVERSATIONS)
+    marks = _speaking([*_marks(note, source)], is_said)
+    changes = sum(a.name != b.name for a, b in pairwise(marks))
+    if len(marks) < (2 if is_said else 3) or changes < (1 if is_said else 2):
+        return ()
+    found = tuple(_turns(note, marks, len(source)))
+    spoken = sum(len(line) for turn in found for line in source[turn.start : turn.end])
+    return found if is_said or 2 * spoken > len(note.body) else ()
+
+
+def date_of(note: Note) -> str:
+    """Return the day that a journal, a meeting or a conversation is from, by its frontmatter; "" for any other note."""
+    return (note.created or "")[:10] if _kinds(note) & _DATED else ""
+
+
+def _kinds(note: Note) -> set[str]:
+    """What the frontmatter says that the note is, in words."""
+    words: set[str] = set()
+    for key in ("kind", "category", "type", "tags", "tag"):
+        value = note.meta.get(key)
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, str):
+                words |= {word.casefold() for word in re.split(r"[,\s/#]+", each)}
+    return words
+
+
+def _marks(note: Note, source: Sequence[str]) -> Iterator[_Mark]:
+    for block in note.blocks:
+        if block.kind == "heading":
+            if match := _HEADING.fullmatch(block.text):
+                yield _mark(block.start, block.level, match)
+        elif block.kind in {"paragraph", "blockquote"}:
+            last = block.end if block.kind == "paragraph" else block.start + 1
+            for number in range(block.start, min(last, len(source))):
+                line = source[number]
+                if (":" in line[:90] or "：" in line[:90] or line.lstrip().startswith(("**", "__", ">"))) and (
+                    match := next(filter(None, (pattern.match(line) for pattern in _LINES)), None)
+                ):
+                    yield _mark(number, 0, match)
+
+
+def _mark(line: int, level: int, match: re.Match[str]) -> _Mark:
+    return _Mark(line, level, match["name"].strip().casefold(), bool(_CLOCK.search(match.groupdict().get("time") or "")))
+
+
+def _speaking(marks: list[_Mark], is_said: bool) -> list[_Mark]:
+    """The marks that are believed: known speakers of both sides, else names that recur, with times unless `is_said`."""
+    known = [mark for mark in marks if mark.side]
+    if len({mark.side for mark in known}) == 2:
+        return known
+    named = [mark for mark in marks if is_said or mark.timed]
+    often = Counter(mark.name for mark in named)
+    recurring = [mark for mark in named if often[mark.name] > 1]
+    return recurring if len({mark.name for mark in recurring}) > 1 else []
+
+
+def _turns(note: Note, marks: list[_Mark], last: int) -> Iterator[Turn]:
+    """Each turn ends where the next begins, or at a heading that is none and stands as high as what the turns stand under."""
+    spoken = {mark.line for mark in marks}
+    others = [block for block in note.blocks if block.kind == "heading" and block.start not in spoken]
+    above = next((block.level for block in reversed(others) if block.start < marks[0].line), 0)
+    at = 0
+    for mark, end in zip(marks, [*(mark.line for mark in marks[1:]), last], strict=True):
+        while at < len(others) and others[at].start < mark.line:
+            at += 1
+        while at < len(others) and others[at].start < end and others[at].level > (mark.level or above):
+            at += 1
+        yield Turn(mark.line, min(end, others[at].start) if at < len(others) else end)

@@ -1,0 +1,427 @@
+"""
+Links between files of a vault: where they stand in a note, and where they lead, as Obsidian has it.
+
+Wikilinks and embeds, Markdown links, images and reference definitions, and
+wikilinks in frontmatter; none in code or comments. A link knows its characters,
+so that its target can be written anew and nothing else is touched. Pure.
+"""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import accumulate, pairwise
+from typing import Literal, NamedTuple
+from urllib.parse import quote, unquote
+
+from spellbook.notes.frontmatter import FRONTMATTER
+from spellbook.notes.note import Note, code_spans, lines
+
+Style = Literal["wiki", "single", "double", "plain", "angle"]
+"""How a target is spelled: in a wikilink, in one in a quoted YAML text, in a Markdown link, or in one between < and >."""
+
+_WIKI = re.compile(
+    r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*+)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*+)?(?:\\?\|[^\r\n]*?)?\]\]"
+)
+_CLOSING = re.compile(r"\]\]|[\r\n]")
+_TITLE = r"""(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?"""
+_PLAIN = r"(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))*"
+_INLINE = re.compile(rf"\(\s*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>{_PLAIN})){_TITLE}\s*\)", re.S)
+_DEFINITION = re.compile(
+    r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*+[ \t>]*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>[^\s<]\S*))"
+)
+_FOOTNOTE = re.compile(r"[ \t>]*\[\^[^\]\s]+\]:")
+_TAG = r"""</?[A-Za-z][\w-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?)*\s*/?>"""
+_TOKEN = re.compile(
+    rf"\\[^\w\s]|(?P<comment>%%)|(?P<html><!--)|<[A-Za-z][A-Za-z0-9+.-]{{1,31}}:[^\s<>]*>|{_TAG}|!?\[\[|(?P<open>\[)|(?P<close>\])"
+)
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
+_UNSAFE = re.compile(r"[\x00-\x20\x7f%<>()\\#?:|`]|&(?=#?\w+;)")
+_UNSAFE_BETWEEN = re.compile(r"[\x00-\x1f\x7f%<>\\#?|]|&(?=#?\w+;)")
+_FOLDERS = re.compile(
+    r"(\[\[|\]\(<?)(?![A-Za-z][A-Za-z0-9+.-]+:|//)(?:[^\[\]()<>|#\s]|(?<=[^\s/])[ ](?=[^\s/]))*/(?=[^\[\]()<>|#/\r\n]+(?:[\])>|#]))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """
+    A link to a file, in a note.
+
+    `target` is the path that it names, decoded, without `fragment` (the heading
+    or block after it, with its `#`); `start` and `end` are the characters of
+    `Note.text` that spell the target, `line` their 1-based line.
+    """
+
+    target: str
+    fragment: str
+    style: Style
+    start: int
+    end: int
+    line: int
+
+    @property
+    def is_markdown(self) -> bool:
+        """Whether it is a Markdown link, which is relative to its note."""
+        return self.style in {"plain", "angle"}
+
+
+class Span(NamedTuple):
+    """
+    A target in a text that was written anew: at which character of the text after, and its spelling before and after.
+
+    `at` is None for the target of a symbolic link.
+    """
+
+    at: int | None
+    before: str
+    after: str
+
+
+class By(IntEnum):
+    """How a target was understood."""
+
+    RELATIVE = 1
+    """From the folder of the note."""
+    ROOT = 2
+    """From the vault, with a slash in front."""
+    PATH = 3
+    """From the vault."""
+    NAME = 4
+    """By the name of the file, or the end of its path."""
+    ALIAS = 5
+    """By another name that a note has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The file that a link leads to, and how its target was understood."""
+
+    path: str
+    by: By
+
+
+def key(path: str) -> str:
+    """Return the name by which links find a file: that of the file, NFC, without case and without `.md`."""
+    return _bare(_folded(path.rpartition("/")[2]))
+
+
+# -- finding
+
+
+def find(note: Note) -> tuple[Link, ...]:
+    """Return the links of a note to files, in order."""
+    if "[" not in note.text:
+        return ()
+    starts = [*accumulate(map(len, lines(note.text)), initial=0)]
+    return tuple(
+        Link(target, fragment, style, start, end, bisect_right(starts, start))
+        for target, fragment, style, start, end in (*_in_frontmatter(note), *_in_body(note))
+    )
+
+
+_Place = tuple[str, str, Style, int, int]
+
+
+def _in_frontmatter(note: Note) -> Iterator[_Place]:
+    match = FRONTMATTER.match(note.text)
+    if match is None or not note.editable or "[[" not in match[1]:
+        return
+    import yaml
+
+    header = match[1].replace("\0", " ")
+    for event in yaml.parse(header, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if not isinstance(event, yaml.ScalarEvent):
+            continue
+        style: Style = "single" if event.style == "'" else "double" if event.style == '"' else "wiki"
+        first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
+        for found in _wikis(header, first, last):
+            target, start, end = _trimmed(found)
+            if style == "single":
+                target = target.replace("''", "'")
+            if target and not (style == "double" and "\\" in target):
+                yield target, found["fragment"] or "", style, match.start(1) + start, match.start(1) + end
+
+
+def _in_body(note: Note) -> Iterator[_Place]:
+    body = note.body.replace("\0", " ")
+    if "[" not in body:
+        return
+    source = lines(body)
+    offsets = [*accumulate(map(len, source), initial=0)]
+    prose = {span for block in note.blocks for span in block.prose}
+    found = [*_defined(note, body, source, offsets, prose)] if "]:" in body else []
+    comments: list[int] = []
+    bracket = comment = -1  # the next one; most runs have neither
+    for first, last in sorted(prose):
+        start, end = offsets[first], offsets[last]
+        bracket = _next(body, "[", bracket, start)
+        comment = _next(body, "%%", comment, start)
+        if bracket < end or comment < end:
+            found += _in_prose(body, start, end, comments)
+    hidden = [span for i, span in enumerate(pairwise(comments)) if i % 2 == 0]
+    for target, fragment, style, start, end in sorted(found, key=lambda place: place[3]):
+        at = bisect_right(hidden, (start, len(body))) - 1
+        if at < 0 or start > hidden[at][1]:
+            yield target, fragment, style, note.body_at + start, note.body_at + end
+
+
+def _next(text: str, mark: str, at: int, start: int) -> int:
+    """Where `mark` stands next from `start` on, the end if nowhere; `at` is where it was found before."""
+    if at >= start:
+        return at
+    found = text.find(mark, start)
+    return found if found >= 0 else len(text)
+
+
+def _defined(note: Note, body: str, source: Sequence[str], offsets: Sequence[int], prose: set[tuple[int, int]]) -> Iterator[_Place]:
+    """Yield the links of definitions, which are neither prose nor code, and add the lines of footnotes to `prose`."""
+    taken = {line for span in prose for line in range(*span)}
+    for block in note.blocks:
+        spans = [*block.code, *([(block.start, block.end)] if block.kind in {"fence", "code_block", "html_block"} else [])]
+        taken.update(line for span in spans for line in range(*span))
+    for number, line in enumerate(source):
+        if number in taken or "]:" not in line:
+            continue
+        if _FOOTNOTE.match(line):  # a single word behind it makes it a definition, for Markdown
+            prose.add((number, number + 1))
+        elif definition := _DEFINITION.match(body, offsets[number]):
+            yield from _markdown(definition)
+
+
+def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator[_Place]:
+    """Yield the links in a run of text, and add to `comments` where the marks of Obsidian's comments stand."""
+    text = body[first:last]
+    code = [(first + start, first + end) for start, end in code_spans(text)] if "`" in text else []
+    closed = _Closed(body, first, last) if "[[" in text else ()
+    opened = 0
+    is_closed = True
+    at = first
+    while token := _TOKEN.search(body, at, last):
+        at = token.end()
+        span = bisect_right(code, (token.start(), last)) - 1
+        if span >= 0 and token.start() < code[span][1]:
+            at = code[span][1]
+        elif token["html"]:
+            end = body.find("-->", at, last) if is_closed else -1
+            is_closed = end >= 0  # what no mark closes is no comment, and is not looked for again
+            at = end + 3 if is_closed else at
+        elif token["comment"]:
+            comments.append(token.start())
+        elif token["open"]:
+            opened += 1
+        elif token["close"]:
+            if opened and (inline := _INLINE.match(body, at, last)):
+                yield from _markdown(inline)
+                at = inline.end()
+            opened = max(0, opened - 1)
+        elif token[0].endswith("[["):
+            wiki = _WIKI.match(body, token.start(), last) if token.start() in closed else None
+            if wiki is None:
+                opened += 2
+                continue
+            at = wiki.end()
+            inline = _INLINE.match(body, at, last)
+            if inline and _ELSEWHERE.match(inline["plain"] or inline["angle"] or ""):  # [[1]](https://…) is no wikilink
+                continue
+            target, start, end = _trimmed(wiki)
+            if target:
+                yield target, wiki["fragment"] or "", "wiki", start, end
+
+
+def _wikis(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
+    """Yield the wikilinks in a run of text."""
+    closed = _Closed(text, first, last)
+    while (first := text.find("[[", first, last)) >= 0:
+        found = _WIKI.match(text, first, last) if first in closed else None
+        if found:
+            yield found
+        first = found.end() if found else first + 1
+
+
+class _Closed:
+    """The characters of a run of text with a `]]` after them on their line; from others `_WIKI` would read the line in vain."""
+
+    def __init__(self, text: str, first: int, last: int) -> None:
+        self._marks = [(found.start(), found[0] == "]]") for found in _CLOSING.finditer(text, first, last)]
+
+    def __contains__(self, at: int) -> bool:
+        next_mark = bisect_right(self._marks, (at, True))
+        return next_mark < len(self._marks) and self._marks[next_mark][1]
+
+
+def _trimmed(wiki: re.Match[str]) -> tuple[str, int, int]:
+    written = wiki["target"]
+    start = wiki.start("target") + len(written) - len(written.lstrip())
+    return written.strip(), start, start + len(written.strip())
+
+
+def _markdown(match: re.Match[str]) -> Iterator[_Place]:
+    """Yield the link whose destination was matched, unless it leads out of the vault or to its own page."""
+    style: Style = "plain" if match["plain"] is not None else "angle"
+    written = match[style]
+    path = re.split("[#?]", written, maxsplit=1)[0]
+    if not path or _ELSEWHERE.match(path):
+        return
+    try:
+        target, fragment = _decoded(path), _decoded(written[len(path) :])
+    except UnicodeDecodeError:
+        return
+    yield target, fragment, style, match.start(style), match.start(style) + len(path)
+
+
+def _decoded(written: str) -> str:
+    plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), _ESCAPED.sub(r"\1", written))
+    return unquote(plain, errors="strict")
+
+
+def without_folders(text: str) -> str:
+    """Return a text whose links name files alone: it says the same wherever they lie."""
+    return _FOLDERS.sub(r"\1", text) if "/" in text else text
+
+
+# -- following
+
+
+class Files:
+    """The files among which links are followed; `aliases` are other names of notes, folded, with their paths."""
+
+    def __init__(self, paths: Iterable[str], aliases: Mapping[str, str] | None = None) -> None:
+        self._by_name: dict[str, list[tuple[str, str]]] = {}
+        self._aliases = aliases or {}
+        self._followed: dict[tuple[str, str, bool], Reached | None] = {}  # a note links to the same files again and again
+        for path in sorted(paths, key=lambda path: (len(path), path)):
+            folded = _folded(path)
+            self._by_name.setdefault(_bare(folded.rpartition("/")[2]), []).append((folded, path))
+
+    def follow(self, source: str, target: str, is_markdown: bool) -> Reached | None:
+        """
+        Return where a link in the note `source` leads, None if nowhere.
+
+        A Markdown link, and one that begins with `./` or `../`, is relative to
+        its note. Else a path from the vault is meant, else a file of that name,
+        or whose path ends so: one in the note's own folder or below, else the
+        shortest path. At last, aliases.
+        """
+        link = (source.rpartition("/")[0], target, is_markdown)
+        if link not in self._followed:
+            self._followed[link] = self._reached(*link)
+        return self._followed[link]
+
+    def _reached(self, folder: str, target: str, is_markdown: bool) -> Reached | None:
+        wanted = _folded(target)
+        if wanted.startswith("/"):
+            return self._exact(target.lstrip("/"), By.ROOT)
+        if is_markdown or wanted.startswith(("./", "../")):
+            reached = self._exact(posixpath.normpath(posixpath.join(folder, target)), By.RELATIVE)
+            if reached or wanted.startswith(("./", "../")):
+                return reached
+        if reached := self._exact(target, By.PATH):
+            return reached
+        found = self.ending(target)
+        if found:
+            near = _folded(folder) + "/" if folder else ""
+            return Reached(next((path for path in found if _folded(path).startswith(near)), found[0]), By.NAME)
+        alias = self._aliases.get(wanted) if not is_markdown else None
+        return Reached(alias, By.ALIAS) if alias else None
+
+    def ending(self, target: str) -> list[str]:
+        """Return the files whose path is `target` or ends with it, shortest first."""
+        wanted = _folded(target)
+        ends = (f"/{wanted}", f"/{wanted}.md")
+        named = self._by_name.get(_bare(wanted.rpartition("/")[2]), ())
+        return [path for folded, path in named if f"/{folded}".endswith(ends)]
+
+    def _exact(self, target: str, by: By) -> Reached | None:
+        wanted = _folded(target)
+        named = self._by_name.get(_bare(wanted.rpartition("/")[2]), ())
+        same = [path for folded, path in named if folded in {wanted, f"{wanted}.md"}]
+        # Where case matters, the one that is spelled so.
+        spelled = unicodedata.normalize("NFC", target)
+        exact = (path for path in same if unicodedata.normalize("NFC", path) in {spelled, f"{spelled}.md"})
+        path = next(exact, same[0] if same else None)
+        return Reached(path, by) if path else None
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+def _bare(name: str) -> str:
+    return name[:-3] if name.endswith(".md") and len(name) > 3 else name
+
+
+# -- writing
+
+
+def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Files) -> str | None:
+    """
+    Return how `link`, which led to `before`, is to name the file `wanted` from the note `source` among `files`.
+
+    It keeps its form: short, relative, or from the vault, with or without
+    `.md`. A name that is no longer enough becomes a whole path. None if no
+    spelling leads there.
+    """
+    has_ending = link.target.lower().endswith(".md") or not wanted.lower().endswith(".md")
+    name = wanted if has_ending else wanted[:-3]
+    forms: list[str] = []
+    if before.by == By.RELATIVE:
+        relative = posixpath.relpath(name, source.rpartition("/")[0] or ".")
+        is_said = link.target.startswith("./") or (not link.is_markdown and not relative.startswith("../"))
+        forms.append(f"./{relative}" if is_said and not relative.startswith("../") else relative)
+    elif before.by == By.ROOT:
+        forms.append(f"/{name}")
+    elif before.by == By.NAME or "/" not in link.target:
+        parts = name.split("/")[-1 - link.target.count("/") :]
+        short = "/".join(parts)
+        forms += [short] if len(files.ending(short)) == 1 else []
+    for form in (*forms, name, wanted, f"/{wanted}"):
+        reached = files.follow(source, form, link.is_markdown)
+        if reached and reached.path == wanted and (not link.is_markdown or before.by != By.RELATIVE or reached.by == By.RELATIVE):
+            return form
+    return None
+
+
+def named(link: Link, written: str) -> str:
+    """Return the target that `written` would name in the place of `link`."""
+    if link.style == "single":
+        return written.replace("''", "'")
+    return _decoded(written) if link.is_markdown else written
+
+
+def spelled(link: Link, written: str, target: str) -> str:
+    """Return `target` as it is to be written in the place of `link`, whose target is `written` now."""
+    if link.style == "single":
+        return target.replace("'", "''")
+    if link.style == "double":
+        return target.replace("\\", "\\\\").replace('"', '\\"')
+    if link.style == "wiki":
+        return target
+    kept = {}  # parts that stay keep their spelling
+    for part in written.split("/"):
+        kept[_decoded(part)] = part
+    unsafe = _UNSAFE if link.style == "plain" else _UNSAFE_BETWEEN
+    is_encoded = bool(re.search(r"%[89A-Fa-f]", written)) and written.isascii()
+    return "/".join(kept.get(part) or _encoded(part, unsafe, is_encoded) for part in target.split("/"))
+
+
+def _encoded(part: str, unsafe: re.Pattern[str], everything: bool) -> str:
+    safe = unsafe.sub(lambda letter: quote(letter[0], safe=""), part)
+    return re.sub(r"[^\x00-\x7f]+", lambda run: quote(run[0]), safe) if everything else safe
+
+
+def replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
+    """Return `text` with the characters of each change (start, end, new) replaced; changes are in order."""
+    parts, at = [], 0
+    for start, end, new in changes:
+        parts += [text[at:start], new]
+        at = end
+    return "".join(parts) + text[at:]

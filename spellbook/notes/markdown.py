@@ -1,0 +1,210 @@
+"""
+Markdown: the blocks of a text, as far as chunks, links and edits ask for them.
+
+Time and memory are bounded: where a text has more blocks than anybody writes,
+what is left is one block. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_MOST_LINES = 300_000
+_MOST_TOKENS = 200_000
+"""Lines and tokens in which blocks are looked for. A token takes half a kilobyte: so many are ten times the largest note."""
+
+_MOST_MARKED = 200_000
+"""Letters of headings with marks in them, each of which takes up to ten microseconds."""
+
+REST = "rest"
+"""The kind of the block that is all that follows where a note has more blocks than are looked for."""
+
+_LONG = 100_000
+"""Letters from which on a text is kept with its blocks until the next one is parsed: an edit asks for them several times."""
+
+_MOST_HEADING = 200
+_MOST_REFERENCE = 50  # lines
+_MARKED = re.compile(r"[\\`*_\[\]<>&~{]")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+
+
+_latest: tuple[str, tuple[Block, ...]] = ("", ())
+
+
+class Block(NamedTuple):
+    """
+    A top-level Markdown block of a body.
+
+    `start` and `end` are lines of the body, 0-based, end exclusive; `level`
+    and `text` are a heading's, `items` the first lines of a list's items,
+    `code` the lines of code and HTML inside a list or a quote, `tables` those
+    of tables there, `prose` the lines of each run of text in the block.
+    """
+
+    kind: str
+    start: int
+    end: int
+    level: int = 0
+    text: str = ""
+    items: tuple[int, ...] = ()
+    code: tuple[tuple[int, int], ...] = ()
+    tables: tuple[tuple[int, int], ...] = ()
+    prose: tuple[tuple[int, int], ...] = ()
+
+
+def lines(text: str) -> list[str]:
+    """Split at CRLF, CR and LF only, as Markdown does, keeping the ends; `str.splitlines` cuts at more."""
+    if "\r" in text:
+        return _LINE.findall(text)
+    *found, last = text.split("\n")
+    found = [f"{line}\n" for line in found]
+    return [*found, last] if last else found
+
+
+def height(text: str) -> int:
+    """Return how many lines `lines` makes of a text."""
+    return len(lines(text)) if "\r" in text else text.count("\n") + (not text.endswith("\n") and text != "")
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock, reference
+
+    from spellbook.notes.block_rules import prose
+
+    def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        # A definition whose title never closes takes quadratic time: 40 s a megabyte.
+        state.lineMax, whole = min(state.lineMax, start + _MOST_REFERENCE), state.lineMax
+        try:
+            return reference(state, start, end, silent)
+        finally:
+            state.lineMax = whole
+
+    # Only the blocks matter here, and leaving inline rules out doubles the speed.
+    markdown = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
+    markdown.block.ruler.at("reference", bounded)
+    markdown.block.ruler.before("table", "prose", prose)
+    return markdown
+
+
+@cache
+def _inline() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("strikethrough")
+
+
+def blocks(body: str) -> Iterator[Block]:
+    """
+    Yield the top-level blocks of Markdown without frontmatter, in order.
+
+    Where there are more than anybody writes, the last one is what is left, of the kind `REST`, so that time and memory are bounded.
+    """
+    if len(body) < _LONG:
+        yield from _parsed(body)
+        return
+    global _latest
+    known, found = _latest
+    if known != body:
+        found = tuple(_parsed(body))
+        _latest = body, found
+    yield from found
+
+
+def forget() -> bool:
+    """Release what is kept of the long text that was parsed last; say whether there was any."""
+    global _latest
+    was, _latest = _latest[0], ("", ())
+    return bool(was)
+
+
+def _parsed(body: str) -> Iterator[Block]:
+    # Without its last line end the parser trips over an HTML block in a list in a quote.
+    body = body if body.endswith("\n") else f"{body}\n"
+    count = height(body)
+    found: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, _MOST_LINES)}
+    tokens = _markdown().parse(body if count <= _MOST_LINES else "".join(lines(body)[:_MOST_LINES]), found)
+    for block in _blocks(tokens, found):
+        if block.end > found[REST]:
+            block = _until(found[REST], block)
+        if block.end > block.start:
+            yield block
+    if found[REST] < count:
+        yield Block(REST, found[REST], count, prose=((found[REST], count),))
+
+
+def _until(end: int, block: Block) -> Block:
+    """A block as far as it stands before a line."""
+
+    def cut(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        return tuple((first, min(last, end)) for first, last in spans if first < end)
+
+    items = tuple(line for line in block.items if line < end)
+    return block._replace(end=end, items=items, code=cut(block.code), tables=cut(block.tables), prose=cut(block.prose))
+
+
+def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
+    opened: Token | None = None  # the list or quote we are in
+    items: list[int] = []
+    code: list[tuple[int, int]] = []
+    tables: list[tuple[int, int]] = []
+    prose: list[tuple[int, int]] = []
+    marked = 0
+    for at, token in enumerate(tokens):
+        kind = token.type.removesuffix("_open")
+        if token.map is None:
+            if token.level == 0 and opened and opened.map:
+                start, end = opened.map
+                runs = tuple(dict.fromkeys(prose))  # a table's cells share their line
+                yield Block(opened.type.removesuffix("_open"), start, end, 0, "", tuple(items), tuple(code), tuple(tables), runs)
+                opened, items, code, tables, prose = None, [], [], [], []
+            continue
+        start, end = token.map
+        if token.level == 1 and kind == "list_item":
+            items.append(start)
+        elif token.level and kind in {"fence", "code_block", "html_block"}:
+            code.append((start, end))
+        elif token.level and kind == "table":
+            tables.append((start, end))
+        elif token.level and kind == "inline" and opened:
+            prose.append((start, end))
+        elif token.level == 0 and kind == "heading":
+            source = token if token.nesting == 0 else tokens[at + 1]
+            marked += min(len(source.content), 3 * _MOST_HEADING) if _MARKED.search(source.content) else 0
+            if marked > _MOST_MARKED:
+                found[REST] = min(found[REST], start)
+                return
+            yield Block(kind, start, end, int(token.tag[1]), heading_text(source.content), prose=((start, end),))
+        elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
+            opened = token
+        elif token.level == 0 and token.meta:
+            yield Block(kind, start, end, **token.meta)
+        elif token.level == 0:
+            yield Block(kind, start, end, prose=((start, end),) if kind in {"paragraph", "table"} else ())
+
+
+def heading_text(source: str) -> str:
+    """Return what a reader sees of a heading: no links, emphasis marks, comments or `{#id}`; at most 200 letters."""
+    text = source[: 3 * _MOST_HEADING]
+    if not _MARKED.search(text):
+        return " ".join(text.split())[:_MOST_HEADING].rstrip()
+    text = re.sub(r"\{/\*.*?\*/\}|\{#[^}]*\}\s*$", "", text, flags=re.S)
+    text = re.sub(r"!?\[\[([^\]|]*\|)?([^\]]*)\]\]", r"\2", text)
+    return " ".join(_seen(_inline().parseInline(text)).split())[:_MOST_HEADING].rstrip()
+
+
+def _seen(tokens: Iterable[Token]) -> str:
+    def one(token: Token) -> str:
+        if token.type == "html_inline" or token.type.endswith("break"):
+            return " " if token.type.endswith("break") or token.content.lower().startswith("<br") else ""
+        return _seen(token.children) if token.children else token.content
+
+    return "".join(map(one, tokens))

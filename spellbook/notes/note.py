@@ -1,0 +1,358 @@
+"""
+A note: one Markdown file as text, metadata and blocks.
+
+Reading never fails on bad frontmatter (the body is what a person wrote, the
+fault is told), and an edit changes the characters it was asked to change and
+no other. Pure: bytes in, values out; no file is touched here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
+
+from spellbook.errors import UnreadableNote
+from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, line_at, load
+from spellbook.notes.markdown import REST
+from spellbook.notes.markdown import Block as Block
+from spellbook.notes.markdown import blocks as blocks
+from spellbook.notes.markdown import heading_text as heading_text
+from spellbook.notes.markdown import height as height
+from spellbook.notes.markdown import lines as lines
+
+TEMPLATE = "t2"
+"""Names the form of `Chunk.embedded`, what of a note is embedded; part of the embedding fingerprint."""
+
+MOST_BYTES = 10_000_000
+"""Larger files are reported, not read."""
+
+_MOST_NAME = 1_000
+"""Letters of a title, a topic, a category: each chunk is shown with them."""
+
+_MOST_LABEL = 200
+"""Letters of a tag in the text; what is longer is none."""
+
+# `](#part)` and `[[#part]]` are links into the page.
+_MAY_BE_TAG = re.compile(r"#[\w/-]")
+_INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
+MERGED = "merged"
+"""The key under which stand the ids and paths of notes that were merged into this one."""
+
+LEVELS = {"low": 0.2, "medium": 0.5, "high": 0.8}
+"""What the words of `importance` stand for in 0..1."""
+
+Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something in a file that a person should mend. `line` is 1-based, 0 where none is known."""
+
+    path: str
+    line: int
+    reason: str
+
+
+class Stamp(NamedTuple):
+    """What the disk says of a file without opening it: bytes, nanoseconds, inode."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """
+    One Markdown file.
+
+    `text` is the whole file, BOM included, so that `encode` gives the file's
+    bytes back; `body` begins at the character `body_at` and the 1-based line
+    `body_line`. `meta` holds the frontmatter as plain values, empty where it
+    has a fault.
+    """
+
+    path: str
+    text: str = field(repr=False)
+    meta: Mapping[str, Any]
+    body_at: int
+    body_line: int
+    blocks: tuple[Block, ...] = field(repr=False)
+    faults: tuple[Fault, ...] = ()
+    encoding: Encoding = "utf-8"
+    editable: bool = True
+
+    @property
+    def body(self) -> str:
+        """The text after the frontmatter."""
+        return self.text[self.body_at :]
+
+    @property
+    def declared_id(self) -> str | None:
+        """The frontmatter's `id`, if it can serve as one."""
+        value = self.meta.get("id")
+        name = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+        return name if 0 < len(name) <= 200 and not re.search(r"[#~\s\x00-\x1f]|(?i:\.md)$", name) else None
+
+    @property
+    def own_title(self) -> str:
+        """The title that the text itself gives, "" if only the file name is left."""
+        given = " ".join(_one(self.meta.get("title")).split())[:_MOST_NAME]
+        return given or next((block.text for block in self.blocks if block.kind == "heading" and block.level == 1), "")
+
+    @property
+    def title(self) -> str:
+        """Frontmatter `title`, else the first `#` heading, else the file name."""
+        return self.own_title or self.path.rpartition("/")[2].removesuffix(".md")
+
+    @property
+    def topic(self) -> str:
+        """Frontmatter `topic`, else the folder; "" for a note at the top of the vault."""
+        return _one(self.meta.get("topic"))[:_MOST_NAME] or self.path.rpartition("/")[0]
+
+    @property
+    def category(self) -> str:
+        """Frontmatter `category`, or ""."""
+        return _one(self.meta.get("category"))[:_MOST_NAME]
+
+    @property
+    def kind(self) -> str:
+        """Frontmatter `kind`, else `memory` for what Spellbook wrote and `note` for a person's."""
+        return _one(self.meta.get("kind"))[:_MOST_NAME] or ("memory" if self.declared_id else "note")
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """Frontmatter `keywords`; one text is read as a list with commas."""
+        return _many(self.meta.get("keywords"))
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Frontmatter `questions` (or `question_this_answers`)."""
+        value = self.meta.get("questions", self.meta.get("question_this_answers"))
+        return _many([value] if isinstance(value, str) else value)
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Obsidian's `aliases`."""
+        return _many(self.meta.get("aliases", self.meta.get("alias")))
+
+    @property
+    def merged(self) -> tuple[str, ...]:
+        """The ids, and the paths without `.md`, of the notes that were merged into this one."""
+        return _many(self.meta.get(MERGED))
+
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """Names of the frontmatter's `entities`: plain, or `{name, type}`."""
+        value = self.meta.get("entities")
+        listed = value if isinstance(value, list) else [value]
+        return _many([each.get("name") if isinstance(each, Mapping) else each for each in listed])
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Frontmatter `tags` and the body's `#tags`, without `#`, as Obsidian reads them."""
+        given = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=r"[,\s]+")]
+        return tuple(dict.fromkeys([*filter(None, given), *self._inline_tags()]))
+
+    @property
+    def importance(self) -> float:
+        """Importance in 0..1; 0.5 where the note says nothing usable."""
+        value = self.meta.get("importance")
+        if isinstance(value, str):
+            word = value.strip().lower()
+            value = LEVELS.get(word, word)
+        try:
+            number = math.nan if value is None or isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        return 0.5 if math.isnan(number) else min(1.0, max(0.0, number))
+
+    @property
+    def created(self) -> str | None:
+        """Frontmatter `created` (or `date`) in ISO 8601."""
+        return iso(self.meta.get("created", self.meta.get("date")))
+
+    @property
+    def updated(self) -> str | None:
+        """Frontmatter `updated` (or `modified`) in ISO 8601."""
+        return iso(self.meta.get("updated", self.meta.get("modified")))
+
+    def encode(self, text: str | None = None) -> bytes:
+        """Return `text` (the note's own by default) as the bytes of a file like this one."""
+        return (self.text if text is None else text).encode(self.encoding)
+
+    def _inline_tags(self) -> Iterator[str]:
+        body = self.body
+        marks = [match.start() for match in _MAY_BE_TAG.finditer(body)]
+        if not marks:
+            return
+        source = lines(body)
+        offsets = [*accumulate(map(len, source))]
+        marked = [bisect_right(offsets, mark) for mark in marks]
+        for block in self.blocks:
+            first = bisect_left(marked, block.start)
+            if first == len(marked) or marked[first] >= block.end or block.kind in {"fence", "code_block", "html_block"}:
+                continue
+            bounds = [block.start, *(line for span in block.code for line in span), block.end]
+            prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
+            prose = unicodedata.normalize("NFC", _without_code_spans(prose)) if "#" in prose else ""
+            # A number alone is no tag in Obsidian.
+            yield from (tag.strip("/") for tag in _INLINE_TAG.findall(prose) if len(tag) <= _MOST_LABEL and re.search(r"[^\d/]", tag))
+
+
+def parse(path: str, data: bytes) -> Note:
+    """
+    Read a file's bytes as a note.
+
+    `path` is relative to the vault, with `/`. Raises UnreadableNote if the
+    bytes are no text that Spellbook reads (UTF-8, or UTF-16 with a BOM).
+    """
+    text, encoding = decode(path, data)
+    faults: list[Fault] = []
+    if "\0" in text:
+        reason = "NUL bytes in the text, as a disk or a sync leaves them; read as spaces"
+        faults.append(Fault(path, line_at(text, text.index("\0")), reason))
+    match = FRONTMATTER.match(text)
+    meta: dict[str, Any] = {}
+    problems: list[Fault] = []
+    if match:
+        try:
+            meta, repeated, odd = load(match[1])
+            faults += [Fault(path, line + 2, reason) for reason, line in odd]
+            problems += [Fault(path, line + 2, f"the key {key!r} is there twice") for key, line in repeated]
+        except BadHeader as error:
+            problems.append(Fault(path, error.line + 2, str(error)))
+            # Between two rules stands prose as often as a slip, and nothing that was written may be hidden.
+            match = None if error.is_text else match
+    body_at = match.end() if match else int(text.startswith("\ufeff"))
+    body_line = line_at(text, body_at)
+    found = tuple(blocks(text[body_at:].replace("\0", " ")))
+    if found and found[-1].kind == REST:
+        reason = "more headings, lists or lines than are looked for; from here on it is found as plain text, not by its sections"
+        faults.append(Fault(path, body_line + found[-1].start, reason))
+    return Note(path, text, meta, body_at, body_line, found, (*faults, *problems), encoding, editable=not problems)
+
+
+def decode(path: str, data: bytes) -> tuple[str, Encoding]:
+    """Return the text of `data`, a BOM kept, and the encoding that gives the bytes back. Raises UnreadableNote."""
+    if len(data) > MOST_BYTES:
+        raise UnreadableNote(
+            f"{path}: {len(data) / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
+            "Split the note, or list it in .spellbookignore.",
+        )
+    encoding: Encoding = "utf-8"
+    if data.startswith(b"\xff\xfe") and not data.startswith(b"\xff\xfe\0\0"):  # that is UTF-32's
+        encoding = "utf-16-le"
+    elif data.startswith(b"\xfe\xff"):
+        encoding = "utf-16-be"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = len(re.findall(rb"\r\n|\r|\n", data[: error.start])) + 1
+        reason = f"not UTF-8 ({_looks_like(data)})" if encoding == "utf-8" else f"broken UTF-16 ({error.reason})"
+        raise UnreadableNote(
+            f"{path}, line {line}: {reason}.",
+            "Save it as UTF-8; until then it is not indexed, and it was not changed.",
+            line,
+        ) from error
+    # Every other byte of English in UTF-16 is NUL; what a crash leaves is NUL from some point on.
+    if text.count("\0") * 3 > len(text):
+        guess = _looks_like(data)
+        hint = "Restore the note from a backup, or remove it." if guess == "binary" else "Save it as UTF-8; it was not changed."
+        raise UnreadableNote(f"{path}, line 1: {guess}, mostly NUL bytes.", hint, 1)
+    return text, encoding
+
+
+def newline(text: str) -> str:
+    """Return the line end that `text` uses first, LF if it has none."""
+    match = re.search(r"\r\n|\r|\n", text)
+    return match[0] if match else "\n"
+
+
+def iso(value: object) -> str | None:
+    """Return a YAML date, a datetime or a text of one in ISO 8601, None for anything else."""
+    if isinstance(value, dt.datetime | dt.date):
+        return value.isoformat()
+    if isinstance(value, str):
+        text = value.strip()
+        for form in (text, text.replace("/", "-").replace(". ", "-").rstrip(".")):
+            try:
+                return dt.datetime.fromisoformat(form).isoformat() if len(form) > 10 else dt.date.fromisoformat(form).isoformat()
+            except ValueError:
+                continue
+    return None
+
+
+def code_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of inline code, its ticks included; linear, as a regex for them is not."""
+    runs = [match.span() for match in re.finditer("`+", text)]
+    same: dict[int, list[int]] = {}  # the runs of each length, in order
+    for i, (start, end) in enumerate(runs):
+        same.setdefault(end - start, []).append(i)
+    i = 0
+    while i < len(runs):
+        start, end = runs[i]
+        before = text[max(0, start - 20) : start]
+        start += (len(before) - len(before.rstrip("\\"))) % 2  # a backslash takes a tick's meaning
+        closing = same.get(end - start, [])
+        at = bisect_right(closing, i)
+        if at < len(closing):
+            i = closing[at]
+            yield start, runs[i][1]
+        i += 1
+
+
+def _without_code_spans(text: str) -> str:
+    """Return `text` with each of its code spans as one blank."""
+    kept: list[str] = []
+    at = 0
+    for start, end in code_spans(text):
+        kept += [text[at:start], " "]
+        at = end
+    return "".join(kept) + text[at:]
+
+
+def _looks_like(data: bytes) -> str:
+    from charset_normalizer import from_bytes  # only when something is wrong already
+
+    sample = data[:65536]
+    if sample.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "it looks like UTF-32"
+    if b"\0" in sample:
+        nul = sample.count(b"\0")
+        for encoding, high in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
+            if high.count(b"\0") > 0.75 * nul and "\0" not in sample[: len(sample) // 2 * 2].decode(encoding, "ignore"):
+                return "it looks like UTF-16 without a byte order mark"
+        return "binary"
+    try:
+        # The encodings of Korean and Japanese Windows are told apart from Latin-1 by what they spell.
+        korean = sample.decode("cp949", "ignore")
+        if len(re.findall(r"[\uac00-\ud7a3]", korean)) * 3 > len(re.findall(rb"[\x80-\xff]", sample)):
+            sample.decode("cp949")
+            return "it looks like cp949, the encoding of Korean Windows"
+    except UnicodeDecodeError:
+        pass
+    best = from_bytes(sample).best()
+    return f"it looks like {best.encoding}" if best else "binary"
+
+
+def _one(value: object) -> str:
+    if isinstance(value, list):
+        value = next(iter(value), None)
+    if value is None or isinstance(value, bool | dict):
+        return ""
+    return unicodedata.normalize("NFC", str(value).strip())
+
+
+def _many(value: object, split: str = r",") -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = re.split(split, value)
+    listed = value if isinstance(value, list) else [value]
+    return tuple(dict.fromkeys(filter(None, map(_one, listed))))

@@ -1,0 +1,204 @@
+"""
+Where a text may be cut if it must be: pieces of it, each with what a cut before it would cost.
+
+The pieces of a text joined are the text, none weighs more than was asked, and
+no cut goes through a letter as a reader sees it. Code spans and links stay
+whole while they fit. Pure, and linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from spellbook.notes.note import code_spans
+from spellbook.text.terms import token_weight
+
+SECTION, BLOCK, ITEM, SENTENCE, LINE, WORD, LETTER, NEVER = range(8)
+"""Costs of a cut, rising: where it hurts least first."""
+
+# After a mark and what closes a quotation; not after an initial or `e.g.`. Chinese and Japanese leave no blank.
+_SENTENCE_END = re.compile(
+    r"(?:(?<=[.!?…।॥؟۔])(?<![\s.(][A-Za-z]\.)|(?<=[.!?…][\"'”’»)\]*_]))\s+"
+    r"|(?<=[。！？])(?![。！？」』”’）])|(?<=[。！？][」』”’）])(?![。！？」』”’）])"
+)
+_LINE_END = re.compile(r"(?:\r\n|\r|\n)(?:[ \t>]*(?:\r\n|\r|\n))*")
+_CLAUSE_END = re.compile(r"[,;:)\]}|]\s+|[,;](?=[\"'{\[(])|[、，；：]|[،؛]\s*")
+_BLANKS = re.compile(r"\s+")
+_LINK = re.compile(
+    r"!?\[\[[^\[\]\n]+\]\]|!?\[[^\[\]\n]*\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|<[a-z]+:[^<>\s]+>|https?://[^\s<>\"'`\]。！？、，]+"
+)
+_MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])[ \t]")
+_CLOSER = re.compile(r"[)\]}]|(?:end|else|elif|except|finally|then|fi|done)\b")
+_MOST_MARKS = 32
+"""Letters that join the one before are followed back so far: no word has more."""
+
+
+class Frame(NamedTuple):
+    """A table or a code block: what stands before its later parts (header, fence), and after its earlier ones."""
+
+    lead: str
+    tail: str = ""
+
+
+class Piece(NamedTuple):
+    """Characters `start` to `end` and their tokens; `cost` is that of a cut before it, `inside` the frame that the cut goes through."""
+
+    start: int
+    end: int
+    weight: float
+    cost: int
+    inside: Frame | None = None
+
+
+def prose(text: str, start: int, end: int, most: int, cost: int, inside: Frame | None = None) -> Iterator[Piece]:
+    """Yield running text in pieces of at most `most` tokens: whole, else sentences and lines, else words; `cost` is the first one's."""
+    run = text[start:end]
+    weight = token_weight(run)
+    if weight <= most:
+        yield Piece(start, end, weight, cost, inside)
+        return
+    whole = _whole_spans(run)
+    ends = {match.end(): LINE for match in _LINE_END.finditer(run)} | {match.end(): SENTENCE for match in _SENTENCE_END.finditer(run)}
+    bounds = sorted(at for at in ends if 0 < at < len(run) and not _within(whole, at))
+    for a, b in pairwise([0, *bounds, len(run)]):
+        here = ends[a] if a else cost
+        weight = token_weight(run[a:b])
+        if weight <= most:
+            yield Piece(start + a, start + b, weight, here, inside)
+        else:
+            for at, stop, price in _words(run, a, b, most, whole):
+                yield Piece(start + at, start + stop, token_weight(run[at:stop]), price if at > a else here, inside)
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the sentences of running text stand, without the blanks between them."""
+    whole = _whole_spans(text)
+    ends = [match.end() for match in _SENTENCE_END.finditer(text) if not _within(whole, match.end())]
+    for start, end in pairwise([0, *ends, len(text)]):
+        said = text[start:end]
+        if said.strip():
+            yield start + len(said) - len(said.lstrip()), start + len(said.rstrip())
+
+
+def line_costs(source: Sequence[str], *, code: bool) -> list[int]:
+    """
+    Return what a cut before each line costs, NEVER before a blank one.
+
+    In code, a line at the outer edge after a blank one begins something; in
+    lists and quotes, an item does, and a line after one that ends a sentence.
+    """
+    bodies = [line.lstrip(" \t>") for line in source]
+    edges = [len(line) - len(body) for line, body in zip(source, bodies, strict=True)]
+    begins = [bool(_MARKER.match(body)) for body in bodies]
+    counted = [edge for edge, body, item in zip(edges[1:], bodies[1:], begins[1:], strict=True) if body.strip() and (code or item)]
+    edge_of_all = min(counted, default=0)
+    costs = [NEVER if not body.strip() else LINE for body in bodies]
+    for i in range(1, len(source)):
+        if costs[i] == NEVER:
+            continue
+        after_blank = costs[i - 1] == NEVER
+        if code:
+            outer = edges[i] <= edge_of_all and not _CLOSER.match(bodies[i])
+        else:
+            outer = begins[i] and edges[i] <= edge_of_all
+            after_blank = after_blank or begins[i] or bool(_SENTENCE_END.search(source[i - 1][-4:]))
+        if outer or after_blank:
+            costs[i] = ITEM if outer and after_blank else SENTENCE
+    return costs
+
+
+def beginning(text: str, most: int) -> str:
+    """Return the beginning of `text` on one line, at most `most` tokens, cut at a sentence or a word if it can be."""
+    line = " ".join(text[: 8 * most].split())
+    if len(line) >= len(text.strip()) and token_weight(line) <= most:
+        return line
+    kept = 0
+    for piece in prose(line, 0, len(line), max(8, most // 4), SENTENCE):
+        if token_weight(line[: piece.end]) > most:
+            break
+        kept = piece.end
+    return line[:kept].rstrip()
+
+
+def ending(text: str, most: int) -> str:
+    """Return the last whole sentences of `text` on one line, at most `most` tokens of them."""
+    line = " ".join(text[-8 * most :].split())
+    kept = len(line)
+    bounds = [0] if len(line) >= len(text.strip()) else []
+    for at in reversed([*bounds, *(match.end() for match in _SENTENCE_END.finditer(line) if match.end() < len(line))]):
+        if token_weight(line[at:]) > most:
+            break
+        kept = at
+    return line[kept:]
+
+
+def _whole_spans(text: str) -> list[tuple[int, int]]:
+    """Spans that are better not cut, in order, none within another."""
+    found = [*code_spans(text)] if "`" in text else []
+    found += (match.span() for match in _LINK.finditer(text))
+    spans: list[tuple[int, int]] = []
+    for span in sorted(found):
+        if not spans or span[0] >= spans[-1][1]:
+            spans.append(span)
+    return spans
+
+
+def _within(spans: list[tuple[int, int]], at: int) -> tuple[int, int] | None:
+    """The span that a cut at `at` would go through."""
+    i = bisect_right(spans, (at, -1)) - 1
+    return spans[i] if i >= 0 and spans[i][0] < at < spans[i][1] else None
+
+
+def _words(text: str, start: int, end: int, most: int, whole: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Cut what no mark divides into short runs of words, or of letters where there are no blanks."""
+    # No letter weighs more than a token, so that so many letters fit whatever they are.
+    step = max(2, most // 2)
+    at, cost = start, WORD
+    while end - at > step:
+        low = at + step // 2
+        window = text[low : at + step]
+        marks = [match.end() for match in _CLAUSE_END.finditer(window)] or [match.end() for match in _BLANKS.finditer(window)]
+        stop, price = (low + marks[-1], WORD) if marks else (_letter_end(text, at, at + step), LETTER)
+        span = _within(whole, stop)
+        if span and span[0] > at:
+            stop, price = span[0], WORD
+        elif span and span[1] - at <= most:
+            stop, price = span[1], WORD
+        yield at, stop, cost
+        at, cost = stop, price
+    if at < end:
+        yield at, end, cost
+
+
+def _letter_end(text: str, low: int, high: int) -> int:
+    """The last place in `low` + 1 to `high` where no letter is torn, `high` if there is none near."""
+    for at in range(high, max(low, high - _MOST_MARKS), -1):
+        if not _joins(text, at):
+            return at
+    return high
+
+
+def _joins(text: str, at: int) -> bool:
+    """Whether the letters before and after `at` are one to a reader (Unicode's grapheme clusters, without its tables)."""
+    before, after = text[at - 1], text[at : at + 1]
+    if not after:
+        return False
+    if unicodedata.category(after)[0] == "M" or after in "\u200d\u0e33\u0eb3" or "\U0001f3fb" <= after <= "\U0001f3ff":
+        return True
+    if "\U000e0020" <= after <= "\U000e007f" or before == "\u200d" or (before, after) == ("\r", "\n"):
+        return True
+    if "\u1100" <= before <= "\u11ff" and "\u1160" <= after <= "\u11ff":  # Hangul as it is decomposed
+        return True
+    if _is_flag(before) and _is_flag(after):
+        run = next((i for i in range(_MOST_MARKS) if at - 1 - i < 0 or not _is_flag(text[at - 1 - i])), _MOST_MARKS)
+        return run % 2 == 1
+    return unicodedata.combining(before) == 9 and after.isalpha()  # a virama binds the consonant that follows
+
+
+def _is_flag(letter: str) -> bool:
+    return "\U0001f1e6" <= letter <= "\U0001f1ff"

@@ -1,0 +1,1 @@
+"""From a question to an answer: parse, retrieve, fuse, rank, pack, explain. Only reads."""

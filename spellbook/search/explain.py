@@ -1,0 +1,142 @@
+"""
+Why: how a question came to its answer, and what became of a chunk that somebody misses in it.
+
+Nothing here decides anything: it runs the search and tells what it did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from spellbook.index.filters import Unmatched, conditions
+from spellbook.index.lookup import chunks_of
+from spellbook.index.opened import Index
+from spellbook.search import ranking
+from spellbook.search.ranking import Candidate
+from spellbook.search.searcher import Question, Ranked, Searcher, Word, hits
+
+_SHOWN = 10
+_MOST_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """
+    What became of one chunk.
+
+    `place` is that of the hit, None if it is none; `evidence` how sure it has
+    to do with the question, if that was asked; `legs` and `adjustments` add up
+    to `score`; `words` of the question are in it, and it `lacks` others.
+    """
+
+    id: str
+    path: str
+    line: int
+    title: str
+    heading: str
+    place: int | None
+    verdict: str
+    score: float
+    evidence: float | None
+    legs: dict[str, dict[str, Any]]
+    adjustments: list[dict[str, Any]]
+    words: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a question was answered: by which words, from how many chunks, and what became of `rows`."""
+
+    query: str
+    mode: str
+    words: tuple[Word, ...]
+    known: float | None
+    candidates: int
+    rows: tuple[Row, ...]
+    index: dict[str, Any]
+    unmatched: tuple[Unmatched, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as the command line's JSON shows it."""
+        return asdict(self)
+
+
+def why(index: Index, searcher: Searcher, question: Question, id: str | None = None) -> Explanation:
+    """
+    Explain what `question` finds, or what became of the chunk or note `id` in it.
+
+    Raises MemoryNotFound for an unknown id, InvalidInput for a filter that makes no sense.
+    """
+    wanted = [each.chunk for each in chunks_of(index, id)] if id else []
+    found = searcher.rank(question, wanted)
+    refused = {each.found.chunk: _refused_by(index, question, each.found.path) for each in found.candidates if each.found.chunk in wanted}
+    passed = [each for each in hits(question, found) if not refused.get(each.found.chunk)]
+    chosen = ranking.choose(passed, question.limit)
+    places = {each.found.chunk: place for place, each in enumerate(chosen, 1)}
+    if wanted:
+        shown = [each for each in found.candidates if each.found.chunk in wanted]
+    else:
+        rest = [each for each in found.candidates if each.found.chunk not in places]
+        shown = [*chosen, *rest[: max(0, _SHOWN - len(chosen))]]
+    rows = []
+    for each in shown[:_MOST_SHOWN]:
+        number = each.found.chunk
+        if key := refused.get(number):
+            verdict = f"the filter {key} leaves its note out"
+        elif place := places.get(number):
+            verdict = f"hit {place}"
+        elif any(one is each for one in passed):
+            verdict = f"beyond the limit of {question.limit}"
+        else:
+            verdict = _refusal(question, found, each, ranking.WEAK if passed else ranking.least(found.counts.chunks))
+        rows.append(_row(index, found, each, verdict, places.get(number)))
+    return Explanation(
+        question.text,
+        question.mode,
+        found.words,
+        found.expected,
+        len(found.candidates),
+        tuple(rows),
+        searcher.state(found).as_dict(),
+        searcher.unmatched(question),
+    )
+
+
+def _row(index: Index, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
+    words = [word.text for word in dict.fromkeys(found.words)]
+    # The index knows: it finds a word by its stem, or by a part of a name.
+    has = [word for word in words if index.catalog.match_among(word, [each.found.chunk])]
+    return Row(
+        id=each.found.id,
+        path=each.found.path,
+        line=each.found.line,
+        title=each.found.title,
+        heading=each.found.heading,
+        place=place,
+        verdict=verdict,
+        score=each.score,
+        evidence=round(each.evidence(found.expected), 4) if found.vector is not None else None,
+        legs=each.legs,
+        adjustments=each.adjustments,
+        words=tuple(word.replace('"', "") for word in has),
+        lacks=tuple(word.replace('"', "") for word in words if word not in has),
+    )
+
+
+def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -> str:
+    """Say why a chunk that no filter leaves out is no hit; `least` is what it had to reach in evidence."""
+    note = "; its text is not embedded yet" if each.semantic is None and found.vector is not None else ""
+    if not each.score:
+        return f"neither meaning nor words find anything of the question in it{note}"
+    if found.quotes and not each.keyword:
+        return "it does not hold what the question quotes"
+    if question.min_score is not None:
+        return f"its score is below {question.min_score:g}"
+    return f"too little to do with the question: {each.evidence(found.expected):.2f}, and {least:.2f} is the least{note}"
+
+
+def _refused_by(index: Index, question: Question, path: str) -> str:
+    """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
+    return next((each.key for each in (*conditions(question.filter), *index.visible) if path not in index.catalog.paths([each])), "")

@@ -1,0 +1,310 @@
+"""
+Ranking: two legs fused into one score, adjusted, and the hits chosen; with every share named.
+
+Scores are absolute: they do not depend on what else was found, except for the
+adjustments that say so. The shares of a hit add up to its score. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, Literal
+
+from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.usage import Use
+from spellbook.index.filters import instant
+
+Mode = Literal["semantic", "keyword", "both"]
+
+SEMANTIC, KEYWORD = 0.7, 0.3
+"""Weights of the legs in `both`: best of nine question sets; see tests/benchmarks/README.md."""
+
+WEAK = 0.3
+"""What every further hit must reach in `Candidate.evidence` once the best is sure."""
+
+HALF_LIVES: Mapping[str, float] = MappingProxyType(
+    {"": 365.0, "project": 180.0, "system": math.inf, "preference": math.inf, "decision": math.inf}
+)
+"""Days after which half of what age can take is taken, by category; "" stands for all others."""
+
+_BACKWARDS = {letter: 0x10FFFF - letter for letter in range(128)}
+"""Dates in ISO sort backwards by their inverted digits."""
+
+_DAY = 86_400.0
+_IMPORTANCE = 0.04
+_PINNED = 0.05
+_FADED = 0.15
+_SUPERSEDED = 0.4
+_CROWDED = 0.04
+_MOST_CROWDED = 0.16
+_FREE_PLACES = 2
+_REPEATED = 0.12
+_RERANKED = 0.6
+_CREDITED = 0.9
+_OPENED = 0.01
+_MOST_OPENED = 0.03
+_FORGOTTEN_DAYS = 90.0
+_CONFIRMING = 0.4
+_EXPECTED = 0.6
+_BY_WORDS_ALONE = 0.5 / 0.6
+_FEW, _FEW_TENFOLD = 0.28, 0.18
+_MANY, _MANY_TENFOLD = 0.4725, 0.0125
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """
+    A chunk that was found: where it stands, its score in 0..1, its text as far as the budget goes, and why.
+
+    `hash` is of its whole text, for who wants to change it; `backlinks` counts
+    the notes that link to its note. `lead` and `tail` are the header or fence
+    that its text was cut from, and part of `text` once it is packed. `tokens`
+    are those of its whole text with them, None if they were not counted yet.
+    """
+
+    id: str
+    path: str
+    line: int
+    title: str
+    heading: str
+    score: float
+    text: str
+    why: Mapping[str, Any]
+    topic: str
+    category: str
+    keywords: tuple[str, ...]
+    tags: tuple[str, ...]
+    importance: str | float
+    created: str | None
+    updated: str | None
+    hash: str = ""
+    backlinks: int = 0
+    source: str | None = field(default=None, compare=False)
+    lead: str = field(default="", compare=False)
+    tail: str = field(default="", compare=False)
+    tokens: int | None = field(default=None, compare=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the hit as the command line's JSON shows it."""
+        shown = {name.name: getattr(self, name.name) for name in fields(self) if name.compare}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in shown.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """
+    What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score in 0..1.
+
+    `beyond` is what a score of 1 does not show: how far above it the leg would go.
+    """
+
+    rank: int
+    score: float
+    beyond: float = 0.0
+
+
+@dataclass(slots=True)
+class Candidate:
+    """
+    A chunk on its way to a hit; `score` is the sum of `legs`' shares and `adjustments`.
+
+    `foreign` is how far it is in another script or language than the question,
+    0..1: so far it cannot hold the question's words, whatever it says.
+    """
+
+    found: Found
+    semantic: Leg | None
+    keyword: Leg | None
+    foreign: float = 0.0
+    score: float = 0.0
+    legs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    adjustments: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, reason: str, share: float) -> None:
+        """Adjust the score, which stays in 0..1, and say why."""
+        share = round(min(1.0, max(0.0, self.score + share)) - self.score, 4)
+        if share:
+            self.adjustments.append({"reason": reason, "share": share})
+            self.score = round(self.score + share, 4)
+
+    def evidence(self, expected: float | None) -> float:
+        """
+        Return how sure it is that this has to do with the question at all; `least` says what is enough.
+
+        That is its meaning, and whether its words confirm it: `expected` is the
+        share of the question's words that the vault knows, 0..1, by their
+        weight; None if nobody asked for words. Where a vault knows the words of
+        a question, what answers it has most of them; where it knows none, as of
+        another language, their absence says nothing.
+        """
+        words = self.keyword.score if self.keyword else 0.0
+        if self.semantic is None:
+            return words
+        if expected is None:
+            return self.semantic.score
+        missing = _EXPECTED * expected * (1 - self.foreign)
+        return max(self.semantic.score + _CONFIRMING * (words - missing), words * _BY_WORDS_ALONE)
+
+    @property
+    def order(self) -> tuple[float, float, str, str]:
+        """Sorts the best first, and the newest first among equals."""
+        newest = (self.found.updated or self.found.created or "").translate(_BACKWARDS) or "\U0010ffff"
+        return -self.score, -(self.keyword.beyond if self.keyword else 0.0), newest, self.found.id
+
+    def hit(self) -> Hit:
+        """Return it as a hit with its whole text."""
+        found = self.found
+        given, source = found.meta.get("importance"), found.meta.get("source")
+        return Hit(
+            id=found.id,
+            path=found.path,
+            line=found.line,
+            title=found.title,
+            heading=found.heading,
+            score=self.score,
+            text=found.text,
+            why={**self.legs, "adjustments": self.adjustments},
+            topic=found.topic,
+            category=found.category,
+            keywords=found.keywords,
+            tags=found.tags,
+            importance=given if isinstance(given, str | int | float) and not isinstance(given, bool) else "medium",
+            created=found.created,
+            updated=found.updated,
+            hash=found.hash,
+            source=str(source) if source else None,
+            lead=found.lead,
+            tail=found.tail,
+        )
+
+
+def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
+    """Score each candidate by the weighed sum of its legs, with credit for words it cannot hold; return the best first."""
+    semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (SEMANTIC, KEYWORD)}[mode]
+    if by_words_only:
+        semantic, keyword = 0.0, 1.0
+    fused = []
+    for each in candidates:
+        for name, leg, weight in (("semantic", each.semantic, semantic), ("keyword", each.keyword, keyword)):
+            if leg is not None and weight:
+                share = round(weight * leg.score, 4)
+                each.legs[name] = {"rank": leg.rank or None, "score": round(leg.score, 4), "share": share}
+                each.score = round(each.score + share, 4)
+        if each.foreign and each.semantic and semantic and keyword:
+            # What a chunk that means as much would have of the words, were it in the question's language.
+            credit = each.foreign * _CREDITED * each.semantic.score - (each.keyword.score if each.keyword else 0.0)
+            each.add("in another language", max(0.0, keyword * credit))
+        fused.append(each)
+    return sorted(fused, key=lambda each: each.order)
+
+
+def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
+    """Move the scores of the first candidates towards what a reranker says of them, in 0..1; the others stay behind them."""
+    for each, score in zip(candidates, scores, strict=False):
+        each.add(f"reranked {score:.2f} by {name}", _RERANKED * (score - each.score))
+    least = min((each.score for each in candidates[: len(scores)]), default=0.0)
+    for each in candidates[len(scores) :]:
+        each.add(f"not seen by {name}", min(0.0, least - each.score))
+
+
+def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float) -> list[Candidate]:
+    """
+    Adjust by importance, pins, use, age and supersession; return the best first.
+
+    `half_lives` are days by category, over HALF_LIVES; `uses` are by note id; `now` is in seconds since
+    1970. Only a note that says its date ages, from its last use on: a file's time changes with every
+    clone of the vault.
+    """
+    lives = {**HALF_LIVES, **half_lives}
+    successors = {str(old).removesuffix("#"): each for each in candidates for old in _listed(each.found.meta.get("supersedes"))}
+    for each in candidates:
+        found, base = each.found, each.score
+        if not base:
+            continue
+        if found.importance != 0.5:
+            each.add(f"importance {found.importance:g}", _IMPORTANCE * (found.importance - 0.5))
+        use = uses.get(found.note)
+        if use is not None:
+            fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / _FORGOTTEN_DAYS)
+            each.add(f"opened {use.count} times", min(_MOST_OPENED, _OPENED * math.log2(1 + use.count)) * fresh)
+        if found.meta.get("pinned") is True:
+            each.add("pinned", _PINNED)
+            continue
+        written = instant(found.updated or found.created)
+        life = lives.get(found.category, lives[""])
+        if written is not None and written < now and life < math.inf:
+            days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
+            each.add(f"{days:.0f} days old", -_FADED * base * (1 - 0.5 ** (days / life)))
+    for each in candidates:
+        successor = (successors.get(each.found.note) or successors.get(each.found.path)) if successors else None
+        if successor is not None and successor.found.path != each.found.path:
+            each.add(f"superseded by {successor.found.path}", min(-_SUPERSEDED * each.score, successor.score - each.score - 0.0001))
+        elif each.found.meta.get("superseded_by") or each.found.meta.get("status") == "superseded":
+            each.add("superseded", -_SUPERSEDED * each.score)
+    return sorted(candidates, key=lambda each: each.order)
+
+
+def least(chunks: int) -> float:
+    """
+    Return what the best of so many `chunks` must reach in evidence for there to be any hits.
+
+    The more there are, the nearer the nearest comes by chance: this lets
+    through about as many questions off topic whatever a vault's size.
+    """
+    tens = math.log10(max(1, chunks))
+    return min(_FEW + _FEW_TENFOLD * tens, _MANY + _MANY_TENFOLD * tens)
+
+
+def related(candidates: Sequence[Candidate], expected: float | None, chunks: int) -> list[Candidate]:
+    """Return those that have to do with the question: none, unless one of them surely does, which is one of so many `chunks`."""
+    enough = least(chunks)
+    sure = [each.evidence(expected) for each in candidates]
+    if max(sure, default=0.0) < enough:
+        return []
+    return [each for each, evidence in zip(candidates, sure, strict=True) if evidence >= min(WEAK, enough)]
+
+
+def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
+    """
+    Choose up to `limit` of `candidates`, best first.
+
+    From its third chunk on a note pays for each further place, and a text that
+    repeats one already chosen for its one, so that either takes a place of
+    others only if it is better by so much.
+    """
+    left = list(candidates)
+    chosen: list[Candidate] = []
+    places: Counter[str] = Counter()
+    texts: dict[str, str] = {}
+
+    def costs(each: Candidate) -> list[tuple[str, float]]:
+        further = places[each.found.path] - _FREE_PLACES + 1
+        crowded = [(f"chunk {further + _FREE_PLACES} of its note here", -min(_MOST_CROWDED, _CROWDED * further))] if further > 0 else []
+        twin = texts.get(each.found.key)
+        return crowded + ([(f"repeats {twin}", -_REPEATED)] if twin is not None else [])
+
+    while left and len(chosen) < limit:
+        # What costs nothing stands in order already: the first of it, or one before it that pays, is the best.
+        best, paid = 0, -1.0
+        for i, each in enumerate(left):
+            cost = costs(each)
+            worth = max(0.0, each.score + sum(share for _, share in cost))
+            if worth > paid:
+                best, paid = i, worth
+            if not cost:
+                break
+        each = left.pop(best)
+        for reason, share in costs(each):
+            each.add(reason, share)
+        places[each.found.path] += 1
+        texts.setdefault(each.found.key, each.found.path)
+        chosen.append(each)
+    return chosen
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,0 +1,163 @@
+"""
+The table of contents: categories, the topics in them, and what each is about, in its own words.
+
+Nothing is kept for it: a topic is what its notes say, so to rename, merge or
+split one is to edit frontmatter or to move files. Only reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from spellbook.errors import MemoryNotFound
+from spellbook.index.catalog.schema import Found, Topic
+from spellbook.index.filters import alike, conditions, did_you_mean, fold
+from spellbook.index.opened import Index
+
+DESCRIBES = "category.md"
+"""The note that describes the category its frontmatter names, else that of its folder's name."""
+
+_MOST_SUMMARY = 120
+_SAYS_SO = ("summary", "description")
+_WIKILINK = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
+_NO_PROSE = re.compile(r"\{/\*.*?\*/\}|%%.*?%%|\[!\w+\][+-]?.*|(?<=[-*+] )\[[ xX]\] ")
+_SENTENCE = re.compile(r".+?(?:[.!?…](?=\s|$)|[。！？]|$)", re.S)
+_LEAST_LETTERS = 12
+_MARKS = {"strong_open", "strong_close", "em_open", "em_close", "link_open", "link_close", "html_inline"}
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A category with its topics, largest first; `description` is what category.md or the settings say of it."""
+
+    name: str
+    description: str
+    topics: tuple[Topic, ...]
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks its topics have."""
+        return sum(each.chunks for each in self.topics)
+
+    @property
+    def updated(self) -> str:
+        """When the newest of it was last updated."""
+        return max(each.updated for each in self.topics)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a topic is called by the note that stands for it, and one line of what it is about."""
+
+    title: str
+    summary: str
+
+
+def topics_of(index: Index, scope: str) -> list[Topic]:
+    """Return the topics of one scope: a frontmatter `scope`, a category, or a folder. Raises MemoryNotFound."""
+    for filter in ({"scope": scope}, {"category": scope}, {"path": scope.rstrip("/") + "/"}):
+        topics = index.catalog.topics((*conditions(filter), *index.visible))
+        if topics:
+            return topics
+    there = {each.category for each in index.catalog.topics(index.visible) if each.category}
+    meant = did_you_mean(alike(scope, sorted(there)))
+    raise MemoryNotFound(
+        f"There is no scope, category or folder {scope[:200]!r}{meant}", "get_index() without a scope shows what there is."
+    )
+
+
+def chunks_of(index: Index, name: str) -> list[Found]:
+    """Return all chunks of the topic that `name` means, in reading order. Raises MemoryNotFound."""
+    category, topic = category_and_topic(index, name)
+    found = index.catalog.topic(topic, category, index.visible)
+    if not found:
+        raise no_topic(index, name)
+    return found
+
+
+def no_topic(index: Index, name: str) -> MemoryNotFound:
+    """Return the error for a topic that is not there, with those that may have been meant."""
+    topics = index.catalog.topics(index.visible)
+    names = {f"{each.category}/{each.topic}" if "/" in name and each.category else each.topic for each in topics}
+    meant = did_you_mean(alike(name, sorted(names)))
+    return MemoryNotFound(f"There is no topic {name[:200]!r}{meant}", "get_index (or `spellbook topics`) lists them.")
+
+
+def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
+    """Read `category/topic`; a topic may hold a slash itself."""
+    if index.catalog.topic(name):
+        return None, name
+    category, slash, topic = name.partition("/")
+    return (category, topic) if slash else (None, name)
+
+
+def categories(index: Index, topics: Sequence[Topic], settings: Mapping[str, str]) -> tuple[Category, ...]:
+    """Return `topics` by category, the largest category first; descriptions in `settings` go before those of the vault."""
+    described = {**_described(index), **{fold(name): text for name, text in settings.items()}}
+    grouped = groupby(sorted(topics, key=lambda each: each.category), key=lambda each: each.category)
+    listed = [
+        Category(name, described.get(fold(name), ""), tuple(sorted(held, key=lambda each: (-each.chunks, each.topic))))
+        for name, held in grouped
+    ]
+    return tuple(sorted(listed, key=lambda each: (-each.chunks, each.name)))
+
+
+def about(index: Index, topic: Topic) -> About:
+    """Return the title and the summary of a topic, "" where its notes give none."""
+    opening = index.catalog.opening(topic.category, topic.topic, index.visible)
+    if not opening:
+        return About("", "")
+    title = opening[0].title if topic.notes == 1 or _stands_for(opening[0].path, topic.topic) else ""
+    return About(title, _summary(opening))
+
+
+def _described(index: Index) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in index.catalog.named(DESCRIBES, index.visible):
+        chunks = index.catalog.at(path)
+        if chunks:
+            name = chunks[0].category or path.rpartition("/")[0].rpartition("/")[2]
+            found.setdefault(fold(name), _summary(chunks))
+    return found
+
+
+def _stands_for(path: str, topic: str) -> bool:
+    stem = path.rpartition("/")[2].rpartition(".")[0]
+    return fold(stem) in {"index", "readme", fold(topic), fold(topic.rpartition("/")[2])}
+
+
+def _summary(chunks: Sequence[Found]) -> str:
+    for key in _SAYS_SO:
+        said = chunks[0].meta.get(key)
+        if isinstance(said, str) and said.strip():
+            return _cut(said)
+    return next((line for chunk in chunks if (line := first_sentence(chunk.text))), "")
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of prose in Markdown, without its marks, "" if there is none."""
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("commonmark").enable("table").parse(_NO_PROSE.sub("", _WIKILINK.sub(r"\1", text)))
+    prose = [
+        " ".join(
+            "".join(
+                each.content if each.type in {"text", "code_inline"} else " " for each in inline.children or () if each.type not in _MARKS
+            ).split()
+        )
+        for before, inline in pairwise(tokens)
+        if before.type == "paragraph_open" and inline.type == "inline"
+    ]
+    listed = [sentence for paragraph in prose for found in _SENTENCE.finditer(paragraph) if (sentence := found[0].strip())]
+    return _cut(next((each for each in listed if sum(map(str.isalpha, each)) >= _LEAST_LETTERS), listed[0] if listed else ""))
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) <= _MOST_SUMMARY:
+        return line
+    cut = line[: _MOST_SUMMARY - 1]
+    return (cut[: cut.rfind(" ")] if cut.rfind(" ") > _MOST_SUMMARY // 2 else cut).rstrip(" ,;:") + "…"

@@ -1,0 +1,292 @@
+"""
+Answers as one text for the model that reads them: short, with ids, without a second copy.
+
+Every line of a note's text is marked, so that no note can write a line of ours; see `quoting`. Text that came from
+outside is named as data, whatever it says.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from spellbook.index.catalog.schema import Found, Topic
+from spellbook.index.filters import fold
+from spellbook.search import packing
+from spellbook.search.ranking import Hit
+from spellbook.search.related import Around, Backlink, Related
+from spellbook.search.searcher import Answer, State
+from spellbook.text.quoting import exact, flat, quoted
+from spellbook.text.terms import estimate_tokens
+
+if TYPE_CHECKING:
+    from spellbook.editing.moves import Changed, Left, Moved
+    from spellbook.editing.repair_links import Offer
+    from spellbook.search.toc import About, Category
+
+_MORE_TOKENS = 30
+"""Room kept for the line that says what was left out."""
+
+_AROUND = 0.2
+"""Largest share of an answer for what is around a note or a topic."""
+
+_MOVE_TOKENS = 2_000
+_MOST_LEFT = 20
+_MOST_KEYWORDS = 4
+
+
+def answer(found: Answer) -> str:
+    """Return a search's answer."""
+    state = "\n".join([*(flat(str(each)) for each in found.unmatched), indexline(found.index)])
+    if not found.hits:
+        return f"{_nothing(found)}\n{state}"
+    shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
+    parts = [f"{len(found.hits)} found, best first.", *(_hit(number, hit) for number, hit in enumerate(shown, 1))]
+    if len(shown) < len(found.hits):
+        parts.append(f"{len(found.hits) - len(shown)} more: ask with a larger max_tokens.")
+    return "\n\n".join([*parts, state])
+
+
+def _nothing(found: Answer) -> str:
+    if not found.perhaps:
+        return "Nothing found. Try other words, a wider filter, or get_index() for what there is."
+    lines = [f"- {packing.named(hit)}" for hit in found.perhaps]
+    return "\n".join(["Nothing surely answers this. What comes nearest, to be read with show if it might:", *lines])
+
+
+def indexline(state: State) -> str:
+    """Return the state of the index in one line."""
+    how = " (being embedded now)" if state.embedding else ""
+    waiting = f", {state.pending} texts not yet findable by meaning{how}" if state.pending else ""
+    degraded = f", DEGRADED: {flat(state.reason)}" if state.degraded else ""
+    return f"(index: {state.notes} notes, {state.chunks} chunks, generation {state.generation}{waiting}{degraded})"
+
+
+def topic(name: str, chunks: Sequence[Found], max_tokens: int, backlinks: Sequence[Backlink]) -> str:
+    """Return a topic's chunks in reading order, what links to it from elsewhere, and pointers to what does not fit."""
+    linked = _near("Linked from", backlinks, int(max_tokens * _AROUND))
+    head = f"Topic {flat(name)}: {len({chunk.path for chunk in chunks})} notes, {len(chunks)} chunks."
+    return "\n\n".join([head, *_read(chunks, max_tokens - _cost(linked), "search within the topic"), *linked])
+
+
+def shown(chunks: Sequence[Found], around: Around, max_tokens: int) -> str:
+    """Return a note or one chunk of it, what links to it and related notes, and pointers to what does not fit."""
+    linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
+    related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
+    return "\n\n".join([*_read(chunks, max_tokens - _cost([*linked, *related]), "read a chunk by its id"), *linked, *related])
+
+
+def _read(chunks: Sequence[Found], room: int, instead: str) -> list[str]:
+    parts: list[str] = []
+    pointers: list[str] = []
+    for chunk in chunks:
+        text = quoted(chunk.text.strip())
+        label = packing.outside(str(chunk.meta.get("source") or ""))
+        part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", label, text)))
+        size = _cost([part])
+        if size <= room:
+            room -= size
+            parts.append(part)
+        elif len(pointers) < 50:
+            pointers.append(f"- {_head(chunk)} about {estimate_tokens(text)} tokens")
+    if len(parts) < len(chunks):
+        listed = "\n".join(pointers)
+        parts.append(f"{len(chunks) - len(parts)} chunks did not fit; ask with a larger max_tokens or {instead}:\n{listed}")
+    return parts
+
+
+def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list[str]:
+    """Notes around one under a heading, as many as there is room for."""
+    lines = [f"{heading} {len(listed)} note{'s' * (len(listed) != 1)}:"]
+    for each in listed:
+        why = f": {flat('; '.join(each.why))}" if isinstance(each, Related) else ""
+        line = f"- [{flat(each.title)}] id: {exact(each.id)} ({exact(each.path)}){why}"
+        if _cost([*lines, line]) > room - _MORE_TOKENS:
+            lines.append(f"- … {len(listed) - len(lines) + 1} more")
+            break
+        lines.append(line)
+    return ["\n".join(lines)] if listed else []
+
+
+def moved(done: Moved, is_preview: bool) -> str:
+    """Return what a move did, or would do, with as much of the differences as there is room for."""
+    links = sum(each.links for each in done.changed)
+    what = f"files {len(done.moved)}, notes mended {len(done.changed)}, links in them {links}; generation {done.generation}"
+    head = f"{'Would move' if is_preview else 'Moved'} {exact(done.old)} to {exact(done.new)}: {what}."
+    return "\n".join([head, *_mended(done.changed, done.left)])
+
+
+def offered(made: Offer, is_preview: bool) -> str:
+    """Return which links lead nowhere, and what mends them, or did."""
+    unknown = [guess for guess in made.guesses if guess.path is None]
+    head = f"{'Would mend' if is_preview else 'Mended'} links: {sum(each.links for each in made.changed)}; leading nowhere: {len(unknown)}."
+    nowhere = [
+        f"- {exact(each.source)}:{each.line} {flat(each.target)}"
+        + (f" (perhaps {', '.join(map(exact, each.perhaps))})" if each.perhaps else "")
+        for each in unknown[:_MOST_LEFT]
+    ]
+    return "\n".join([head, *nowhere, *_mended(made.changed, made.left)])
+
+
+def _mended(changed: Sequence[Changed], left: Sequence[Left]) -> list[str]:
+    parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_LEFT]]
+    room = _MOVE_TOKENS
+    for number, each in enumerate(changed):
+        part = quoted(each.difference)
+        room -= _cost([part])
+        if room < 0:
+            return [*parts, f"… and {len(changed) - number} notes more"]
+        parts.append(part)
+    return parts
+
+
+def contents(categories: Sequence[Category], state: State, max_tokens: int, about: Callable[[Topic], About]) -> str:
+    """
+    Return the table of contents within `max_tokens`: categories with their topics, largest first.
+
+    Every name that fits comes first. Only what room is left then tells more: sizes and dates of the topics, what the
+    categories are for, and what the topics are about, the largest first.
+    """
+    topics = sum(len(each.topics) for each in categories)
+    lines = [f"{state.notes} notes, {state.chunks} chunks, {topics} topics in {len(categories)} categories."]
+    last = ["", "get_topic(topic) reads a topic; search(query) finds across all."]
+    left = max_tokens - _cost([*lines, *last])
+    named, is_all = _names(categories, left)
+    held = [[each] for each in named]
+    if is_all:
+        full = [[_heading(each), *map(_row, each.topics)] for each in categories]
+        left -= sum(map(_cost, full))
+        if left >= 0:
+            held = full
+            _tell(held, categories, left, about)
+        else:
+            _pick_out(held, categories, left + sum(map(_cost, full)) - _cost(named), about)
+    return "\n".join([*lines, *(line for each in held for line in each), *last])
+
+
+def _tell(lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]) -> None:
+    """Put into the lines of each category, as far as there is room, what it is for; then what topics are about, the largest first."""
+    longer: list[tuple[int, int, Callable[[], str]]] = [
+        *((at, 0, partial(_heading, each, each.description)) for at, each in enumerate(categories) if each.description),
+        *((at, number, partial(_row_about, topic, about)) for at, number, topic in _largest(categories)),
+    ]
+    for at, number, told in longer:
+        if left < _MORE_TOKENS:
+            return
+        line = told()
+        if (more := _cost([line]) - _cost([lines[at][number]])) <= left:
+            lines[at][number], left = line, left - more
+
+
+def _pick_out(lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]) -> None:
+    """Tell of the largest topics on lines of their own, as far as there is room; the others keep their names."""
+    for at, number, topic in _largest(categories):
+        if left < _MORE_TOKENS:
+            return
+        rest = "; ".join(flat(each.topic) or "(top folder)" for each in categories[at].topics[number:])
+        told = [
+            *(lines[at][:number] if number > 1 else [_heading(categories[at])]),
+            _row_about(topic, about),
+            *([f"- {rest}"] if rest else []),
+        ]
+        left -= _cost(told) - _cost(lines[at])
+        if left < 0:
+            return
+        lines[at] = told
+
+
+def _largest(categories: Sequence[Category]) -> list[tuple[int, int, Topic]]:
+    """The topics of all, largest first, each with the number of its category and its own in it, from 1."""
+    topics = [(at, number, topic) for at, each in enumerate(categories) for number, topic in enumerate(each.topics, 1)]
+    return sorted(topics, key=lambda each: -each[2].chunks)
+
+
+def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
+    """A line a category with the names of its topics, as many as there is room for; and whether that is all of them."""
+    whole = [_cost([_named(each, len(each.topics))]) for each in categories]
+    least = [min(cost, _cost([_named(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
+    sums = list(accumulate(least, initial=_MORE_TOKENS))
+    shown = len(categories) if sums[-1] - _MORE_TOKENS <= room else max(0, sum(cost <= room for cost in sums) - 1)
+    spare = room - sum(least[:shown]) - _MORE_TOKENS * (shown < len(categories))
+    lines = [""] * shown
+    # Those that need the least first: what they leave over is for the others.
+    for number, at in enumerate(sorted(range(shown), key=lambda at: whole[at] - least[at])):
+        lines[at] = _fitting(categories[at], least[at] + spare // (shown - number))
+        spare -= _cost([lines[at]]) - least[at]
+    if shown < len(categories):
+        lines.append(f"\n… {len(categories) - shown} smaller categories: search, or get_index with a larger max_tokens")
+    return lines, lines == [_named(each, len(each.topics)) for each in categories]
+
+
+def _fitting(category: Category, room: int) -> str:
+    """A category with as many names as `room` tokens hold."""
+    count = len(category.topics)
+    if _cost([_named(category, count)]) <= room:
+        return _named(category, count)
+    return _named(category, bisect_right(range(1, count), room, key=lambda names: _cost([_named(category, names)])))
+
+
+def _named(category: Category, names: int) -> str:
+    """A category with the names of its largest topics, and how the others are had."""
+    listed = [flat(each.topic) or "(top folder)" for each in category.topics[:names]]
+    if rest := len(category.topics) - names:
+        how = f"get_index(scope={category.name!r})" if category.name else "get_index with a folder as scope, or a larger max_tokens"
+        listed.append(f"… {rest} {'smaller ' if names else ''}topics: {how}")
+    return f"\n{flat(category.name) or '(no category)'}: {'; '.join(listed)}"
+
+
+def _heading(category: Category, description: str = "") -> str:
+    what = f" ({flat(description)})" if description else ""
+    count = f"{len(category.topics)} topics, {category.chunks} chunks, last update {category.updated[:10]}"
+    return f"\n{flat(category.name) or '(no category)'}{what}: {count}"
+
+
+def _row(topic: Topic) -> str:
+    return f"- {flat(topic.topic) or '(top folder)'} ({topic.chunks}, {topic.updated[:10]})"
+
+
+def _row_about(topic: Topic, about: Callable[[Topic], About]) -> str:
+    return _row(topic) + _told(topic, about(topic))
+
+
+def _told(topic: Topic, about: About) -> str:
+    """What a topic is about, to follow its line."""
+    title = about.title if fold(about.title) not in fold(topic.topic) else ""
+    said = ": ".join(filter(None, (flat(title), flat(about.summary))))
+    words = f" [{', '.join(map(flat, topic.keywords[:_MOST_KEYWORDS]))}]" if topic.keywords else ""
+    return f": {said}{words}" if said else words
+
+
+def _cost(lines: Sequence[str]) -> int:
+    """Tokens of lines, each rounded up and its line break counted, so that a sum is never too low."""
+    return sum(estimate_tokens(line) + 2 for line in lines)
+
+
+def _hit(number: int, hit: Hit) -> str:
+    if hit.why["text"] == "pointer":
+        return f"{number}. {packing.pointer(hit)}"
+    cut = "" if hit.why["text"] == "whole" else f"\n   (excerpt of {hit.why['tokens']} tokens, with the numbers of its lines)"
+    return f"{number}. {packing.head(hit)}{cut}\n{quoted(hit.text)}"
+
+
+def fenced(found: Answer) -> Answer:
+    """Return an answer whose texts are fenced where they came from outside, for a form without a place to say so."""
+    return replace(found, hits=tuple(replace(hit, text=_fenced(hit.text, hit.source or "")) for hit in found.hits))
+
+
+def _head(chunk: Found) -> str:
+    return f"[{packing.names_of(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
+
+
+def _fenced(text: str, source: str) -> str:
+    label = packing.outside(source)
+    if not text or not label:
+        return text
+    # The fence is longer than any in the text, so that the text cannot close it.
+    fence = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
+    return f"{label}\n{fence}\n{text}\n{fence}"

@@ -1,0 +1,279 @@
+"""The core toolset: rest and scribe, memorize, find and search, the table of contents, revise and erase."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import anyio.from_thread
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import ToolAnnotations
+
+from spellbook.book import Spellbook
+from spellbook.editing.sessions import when
+from spellbook.errors import InvalidInput
+from spellbook.server import arguments as a
+from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.text.quoting import exact, flat, quoted
+
+if TYPE_CHECKING:
+    from spellbook.editing.write import Duplicate
+    from spellbook.search.searcher import Answer
+
+
+def register(mcp: MCPServer, book: Spellbook) -> None:
+    """Add the core tools over `book` to a server."""
+
+    def rest(language: a.Language = "en") -> str:
+        """
+        Begin writing memories: opens a REST session of one hour and returns the guides for dividing and labelling.
+
+        Call it when something is worth remembering (a decision, a preference, a fact about a project, a cure
+        found), and before scribe. Follow the guides, call scribe once a chunk with the session_id, then rest_end.
+        Searching needs no session.
+        """
+        session, chunking, rules = book.rest(language)
+        return as_json(
+            session_id=session.id,
+            created_at=when(session.created),
+            expires_at=when(session.expires),
+            chunking_guide=chunking,
+            metadata_rules=rules,
+            status=_STATUS_OPEN[language],
+        )
+
+    def rest_end(session_id: a.SessionId = "") -> str:
+        """End a REST session when everything is written; returns how many memories it stored. The guides may leave your context."""
+        session = book.rest_end(session_id)
+        return as_json(status="The REST session is ended; the guides may leave your context.", scribed_count=session.scribed)
+
+    def scribe(
+        chunk: a.ChunkArgument,
+        session_id: a.SessionId = "",
+        source: a.Source = "",
+        category: a.Category = "",
+        force: a.Force = False,
+    ) -> str:
+        """
+        Keep one memory: writes it as a Markdown note in the person's vault, findable at once.
+
+        Needs a session from rest(). If it repeats what is known, nothing is written and the answer names the
+        duplicates: revise the older one instead, or pass force=true if both are wanted.
+        """
+        session_id = book.require_session(session_id).id
+        return _scribed(book, [chunk], session_id, source, category, force)[0]
+
+    def scribe_chunk(
+        chunk: a.Chunks, session_id: a.SessionId = "", source: a.Source = "", category: a.Category = "", force: a.Force = False
+    ) -> str:
+        """
+        Keep one or many finished chunks in one call. All are checked first: if one is faulty or repeats what is known, none is written.
+
+        Needs a session from rest(). The answer has one entry a chunk, in order.
+        """
+        session_id = book.require_session(session_id).id
+        if isinstance(chunk, list) and len(chunk) > a.MOST_CHUNKS:
+            raise InvalidInput(f"{len(chunk)} chunks are too many for one call.", f"Give at most {a.MOST_CHUNKS}; nothing was written.")
+        if not isinstance(chunk, list):
+            return _scribed(book, [chunk], session_id, source, category, force)[0]
+        return "[" + ",\n".join(_scribed(book, chunk, session_id, source, category, force)) + "]"
+
+    def scribe_validate(chunk: a.ChunkArgument, source: a.Source = "", category: a.Category = "") -> str:
+        """Check a chunk without writing it: errors, warnings (length, keywords, questions, entity types) and what it would repeat."""
+        found, repeats = book.validate(chunk, source=source or None, category=category or None)
+        return as_json(valid=not found.errors, errors=found.errors, warnings=found.warnings, duplicates=[_repeat(each) for each in repeats])
+
+    def memorize(
+        query: a.Query,
+        limit: a.Limit = 5,
+        filter: a.Filter = None,
+        min_score: a.MinScore = None,
+        max_tokens: a.MaxTokens = 2_000,
+        format: a.Form = "text",
+    ) -> str:
+        """
+        Recall by meaning: ask a question in any language, get the passages that answer it.
+
+        Best for questions and loose descriptions. For exact names, codes and terms use find; when unsure, search.
+        """
+        return _answer(book.memorize(query, **_asked(limit, filter, min_score, max_tokens)), format)
+
+    def find(
+        keywords: a.Keywords,
+        match: a.Match = "any",
+        limit: a.Limit = 5,
+        filter: a.Filter = None,
+        max_tokens: a.MaxTokens = 2_000,
+        format: a.Form = "text",
+    ) -> str:
+        """
+        Recall by exact words: names, identifiers, error codes. Each keyword is a phrase; match any or all of them.
+
+        Korean, Japanese, Chinese and Thai words are found inside longer ones. For questions use memorize.
+        """
+        return _answer(book.find(keywords, match, **_asked(limit, filter, None, max_tokens)), format)
+
+    def search(
+        query: a.Query,
+        limit: a.Limit = 5,
+        filter: a.Filter = None,
+        min_score: a.MinScore = None,
+        max_tokens: a.MaxTokens = 2_000,
+        format: a.Form = "text",
+    ) -> str:
+        """
+        Recall by meaning and by words together; the best first choice. Each hit says why it was found, its id and its file.
+
+        Search before you answer from memory, and before you write: what you know may have changed.
+        """
+        return _answer(book.search(query, **_asked(limit, filter, min_score, max_tokens)), format)
+
+    def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800) -> str:
+        """
+        The table of contents: categories and what they are for, their topics, sizes, last updates and what they are about.
+
+        Load it at the start of a session to know what can be recalled.
+        """
+        from spellbook.server import render
+
+        return render.contents(book.contents(scope), book.state(), max_tokens, book.about)
+
+    def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000) -> str:
+        """All chunks of one topic in reading order, with ids and hashes, and what links to it. Name it `topic` or `category/topic`."""
+        from spellbook.server import render
+
+        found = book.topic(topic_id)
+        return render.topic(topic_id, found, max_tokens, book.backlinks({chunk.path for chunk in found}))
+
+    def show(id: a.ShownId, max_tokens: a.TopicTokens = 4_000) -> str:
+        """
+        Read a note or one chunk by its id, as a hit or a pointer names it, with its hash; then what links to it and related notes.
+        """
+        from spellbook.server import render
+
+        found = book.show(id)
+        return render.shown(found, book.around(found[0].path), max_tokens)
+
+    def revise(
+        chunk_id: a.MemoryId,
+        content: a.Content = "",
+        append: a.Append = "",
+        replace: a.Replace = None,
+        metadata: a.Metadata = None,
+        expected_hash: a.ExpectedHash = "",
+        force: a.ForceSecret = False,
+    ) -> str:
+        """
+        Correct a memory: the text of one section (new content, something to append, a phrase to replace), frontmatter keys, or both.
+
+        A note's id means all of it, but for new content. Nothing else in the file changes. Prefer it to writing a near
+        duplicate. Answers with the difference and the new hash. CONFLICT means that it changed since you read it:
+        read it again.
+        """
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
+        phrase, every = a.phrase(replace)
+        asked = {"append": append or None, "replace": phrase, "every": every, "force": force}
+        done = book.revise(chunk_id, content or None, metadata, expected_hash or None, **asked)
+        said = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
+        warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
+        return "\n".join([said, *warned, quoted(done.difference) or "(it said so already)"])
+
+    def erase(chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False) -> str:
+        """
+        Erase a note or one section by chunk_id, or every note of a topic by topic_id.
+
+        A hit's id is its section's; before the # stands the note's. What is erased goes to the vault's .trash folder,
+        from where it can be had back; hard=true deletes it for good.
+        """
+        if bool(chunk_id) == bool(topic_id):
+            raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
+        done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id, hard=hard)
+        lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
+        return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
+
+    def stats() -> str:
+        """Counts and sizes: notes, chunks, pending vectors, chunks by category, faults in the vault's files."""
+        book.refresh()
+        status = book.status()
+        return as_json(**{**status, "faults": status["faults"][:20], "fault_count": len(status["faults"])})
+
+    def rebuild_index(ctx: Context) -> str:
+        """Read every note again and bring the index up to the vault. Texts embedded before are not embedded again."""
+
+        def progress(stage: str, done: int, total: int) -> None:
+            anyio.from_thread.run(ctx.report_progress, done, total, stage)
+
+        report = book.reindex(full=True, progress=progress)
+        return as_json(status="rebuilt", **{**report.as_dict(), "failed": [asdict(fault) for fault in report.failed[:20]]})
+
+    add = adder(mcp)
+    add(rest, "Begin writing memories", ADD)
+    add(rest_end, "End writing memories", ADD)
+    add(scribe, "Write a memory", ADD)
+    add(scribe_chunk, "Write finished chunks", ADD)
+    add(scribe_validate, "Check a chunk", READ)
+    add(memorize, "Recall by meaning", READ)
+    add(find, "Recall by words", READ)
+    add(search, "Recall", READ)
+    add(get_index, "Table of contents", READ)
+    add(get_topic, "Read a topic", READ)
+    add(show, "Read a memory", READ)
+    add(revise, "Correct a memory", CHANGE)
+    add(erase, "Erase a memory", CHANGE)
+    add(stats, "State of the index", READ)
+    add(rebuild_index, "Rebuild the index", ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True))
+
+
+_STATUS_OPEN = {
+    "en": "REST session open for one hour: scribe is possible.",
+    "ko": "REST 세션이 한 시간 동안 열렸습니다. scribe를 쓸 수 있습니다.",
+}
+
+
+def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> dict[str, Any]:
+    return {"limit": limit, "filter": filter, "min_score": min_score, "max_tokens": max_tokens}
+
+
+def _answer(found: Answer, form: str) -> str:
+    from spellbook.server import render
+
+    return render.answer(found) if form == "text" else as_json(**render.fenced(found).as_dict())
+
+
+def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, category: str, force: bool) -> list[str]:
+    done = book.scribe_all(chunks, source=source or None, category=category or None, force=force, session=session_id)
+    if not done.written:
+        return [
+            as_json(
+                status="warning" if repeats else "not written",
+                message="Something like it is there already; nothing was written. Revise that one, or pass force=true."
+                if repeats
+                else "Nothing was written, because another chunk of this call repeats what is there.",
+                duplicates=[_repeat(each) for each in repeats],
+                warnings=list(warnings),
+            )
+            for repeats, warnings in zip(done.duplicates, done.warnings, strict=True)
+        ]
+    return [
+        as_json(
+            status="success",
+            message=_written(each.pending, bool(repeats)),
+            chunk_id=each.chunk_id,
+            path=each.path,
+            generation=each.generation,
+            warnings=list(warnings),
+            **({"duplicates": [_repeat(repeat) for repeat in repeats]} if repeats else {}),
+        )
+        for each, warnings, repeats in zip(done.written, done.warnings, done.duplicates, strict=True)
+    ]
+
+
+def _written(is_pending: bool, is_like_another: bool) -> str:
+    said = "Written; findable by words now, by meaning later." if is_pending else "Written; it is findable now."
+    return said + (" It may say what another one says: look at duplicates, and merge the two if so." if is_like_another else "")
+
+
+def _repeat(duplicate: Duplicate) -> dict[str, Any]:
+    return asdict(duplicate)

@@ -1,0 +1,446 @@
+"""
+Watch the vault and keep the index up to it; one watcher a vault, whichever process it lives in.
+
+Events are hints and never the truth: they only say where to look, and a look
+at everything follows whenever they may have been lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchdog import events
+
+from spellbook.book import Spellbook
+from spellbook.errors import SpellbookError
+from spellbook.index import sync
+from spellbook.index.sync import Report
+from spellbook.server import observers
+from spellbook.system import processes
+from spellbook.system.disk import eventless
+from spellbook.text.unicode import is_whole
+from spellbook.vault.ignored import IGNORE_FILE
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+    from watchdog.observers.api import BaseObserver
+
+
+QUIET, MOST_WAIT = 0.3, 2.0
+"""Seconds without an event before the vault is looked at, and the most that a stream of events can put it off."""
+FULL_LOOK = 30.0
+"""Seconds between looks at everything, whatever the events said."""
+AGAIN = 2.0
+"""Seconds between such looks while some folder tells of no events, or where the last look failed; more if one takes long."""
+
+SETTLE_AFTER = 2.0
+"""Seconds without new vectors before Chroma catches up; until then what it has not seen is searched exactly."""
+
+SNAPSHOT_AFTER, SNAPSHOT_LOOK = 120.0, 1800.0
+"""Seconds until a process that watches first looks whether the day's snapshot is there, and between such looks."""
+
+LET_GO_AFTER, LET_GO_LOOK = 600.0, 60.0
+"""Seconds without a question or a new vector until memory that only they need is given back, and between looks at that."""
+
+_MOST_NAMED = 3
+_log = logging.getLogger(__name__)
+_ELECTION = 1.0
+_USEFUL: list[type[events.FileSystemEvent]] = [
+    events.FileCreatedEvent,
+    events.FileModifiedEvent,
+    events.FileClosedEvent,
+    events.FileDeletedEvent,
+    events.FileMovedEvent,
+    events.DirCreatedEvent,
+    events.DirDeletedEvent,
+    events.DirMovedEvent,
+]
+"""All that can change a note; opens and reads, of which there are far more, would overflow the queue."""
+
+
+class Watcher:
+    """
+    Watches `book`'s vault from a thread, once no other process does.
+
+    `on_report` is called, from a watcher's thread, with what a look at the
+    vault changed and what was embedded afterwards.
+    """
+
+    def __init__(self, book: Spellbook, on_report: Callable[[Report], None] | None = None) -> None:
+        self._book = book
+        self._on_report = on_report
+        self._hints = _Hints(str(book.config.vault))
+        self._stopping = threading.Event()
+        self._to_embed = threading.Event()
+        self._to_settle = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._observer: BaseObserver | None = None
+        self._is_elected = False
+        self._has_looked = False
+        self._beaten = 0.0
+        self._refused: dict[str, int] = {}
+        self._to_count = threading.Event()
+        self._unseen = self._eventless = ""
+        self._root: tuple[int, int] | None = None
+        self._next_try = 0.0
+        self._look_seconds = 0.0
+        self._said: dict[str, str] = {}
+
+    def start(self) -> Watcher:
+        """Begin; returns at once."""
+        for name, work in (
+            ("watch", self._run),
+            ("embed", self._embed),
+            ("settle", self._settle),
+            ("keep", self._keep),
+            ("rest", self._rest),
+        ):
+            thread = threading.Thread(target=work, name=f"spellbook-{name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return self
+
+    def stop(self, within: float = 10.0) -> None:
+        """End the watch and wait for its threads, at most `within` seconds; an embedding under way finishes its batch."""
+        deadline = time.monotonic() + within
+        self._stopping.set()
+        self._to_embed.set()
+        self._to_settle.set()
+        self._hints.wake.set()
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def __enter__(self) -> Watcher:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -- looking
+
+    def _run(self) -> None:
+        from filelock import FileLock
+
+        lock = self._elected()
+        if lock is None:
+            return
+        ready = FileLock(self._book.config.state / processes.READY)
+        self._is_elected = True
+        try:
+            self._observe()
+            self._hints.everything()  # observe first, look second: nothing falls between
+            next_full = time.monotonic() + FULL_LOOK
+            while not self._stopping.is_set():
+                self._hints.wake.wait(1.0)
+                if self._stopping.is_set():
+                    break
+                self._mend_observer()
+                self._vouch(ready)
+                now = time.monotonic()
+                if now >= next_full:
+                    self._hints.everything()
+                due = self._hints.due(now, force=now >= next_full)
+                if due is not None:
+                    full, paths = due
+                    well = self._look(full, paths)
+                    self._has_looked |= well
+                    self._vouch(ready)
+                    if full or not well:
+                        next_full = time.monotonic() + self._period(well)
+        finally:
+            self._book.watching = self._is_elected = False
+            ready.release()
+            with contextlib.suppress(SpellbookError):
+                self._book.index.catalog.set_unseen("")
+            self._unobserve()
+            self._hints.close()
+            lock.release()
+
+    def _elected(self) -> BaseFileLock | None:
+        """Wait until no other process watches; None if stopped before."""
+        from filelock import FileLock, Timeout
+
+        # The lock is taken and let go by this thread; the kernel frees it if the process dies.
+        lock = FileLock(self._book.config.state / processes.ELECTED, timeout=0)
+        while not self._stopping.is_set():
+            try:
+                return lock.acquire().lock
+            except Timeout:
+                self._stopping.wait(_ELECTION)
+        return None
+
+    def _period(self, well: bool) -> float:
+        # Without events, look as often as costs no more than some per cent of a processor.
+        return FULL_LOOK if well and self._book.watching else max(AGAIN, 20 * self._look_seconds)
+
+    def _vouch(self, ready: BaseFileLock) -> None:
+        """Let others rely on this watcher while it sees every folder, and tell them which folders it cannot see."""
+        if self._to_count.is_set():
+            self._to_count.clear()
+            self._unseen = self._blind()
+            with contextlib.suppress(SpellbookError):
+                self._book.index.catalog.set_unseen(self._unseen)
+            self._say("watch", SpellbookError(self._unseen) if self._unseen else None)
+        if self._has_looked and self._observer is not None and not self._unseen and not self._eventless:
+            if not ready.is_locked:
+                ready.acquire()
+            self._book.watching = True
+            self._beat()
+        else:
+            self._book.watching = False
+            ready.release()
+
+    def _beat(self, *_: object) -> None:
+        """Give a sign of life to those who rely on this watcher, if it is time; a long look calls this too."""
+        if self._book.watching and time.monotonic() - self._beaten >= processes.BEAT:
+            self._beaten = time.monotonic()
+            processes.beat(self._book.config.state)
+
+    def _blind(self) -> str:
+        """Say which folders cannot be watched, why, and what to do; "" if all can."""
+        root, ignores = str(self._book.config.vault), self._book.index.vault.ignores
+        refused = {os.path.relpath(place, root): code for place, code in list(self._refused.items()) if os.path.isdir(place)}
+        folders = sorted(path for path in refused if path == "." or not ignores(path + "/"))
+        if not folders:
+            return ""
+        why = "; ".join(sorted({observers.advice(refused[path]) for path in folders}))
+        if "." in folders:
+            return f"{root} cannot be watched: {why}"
+        named = ", ".join([*folders[:_MOST_NAMED], *(["…"] if len(folders) > _MOST_NAMED else [])])
+        return f"{len(folders)} folder{'s' * (len(folders) > 1)} cannot be watched ({named}): {why}"
+
+    def _look(self, full: bool, paths: list[str]) -> bool:
+        """Take in what changed; say whether that went well. Whatever one look meets, there is a next one."""
+        started = time.monotonic()
+        try:
+            self._book.follow()
+            # What is embedded after a look at everything is announced before it, since the thread for it is only woken then.
+            with processes.present(self._book.config.state, processes.EMBEDDING) if full else contextlib.nullcontext():
+                report = sync.words(self._book.index, progress=self._beat) if full else sync.some(self._book.index, paths)
+            if full:
+                self._look_seconds = time.monotonic() - started
+                self._eventless = eventless(self._book.config.vault)
+                self._to_count.set()  # what could not be watched may be gone, or ignored now
+            if full or report.added or report.changed:
+                self._to_embed.set()
+            if self._on_report and (report.added or report.changed or report.moved or report.removed):
+                self._on_report(sync.finish(self._book.index, report, started))
+        except Exception as error:
+            complaint = self._say("look", error)
+            with contextlib.suppress(SpellbookError):
+                self._book.index.catalog.set_looked(complaint)  # for whoever relies on this watcher
+            self._book.complaint = complaint
+            return False
+        if full:  # a look at some files says nothing of the others
+            self._book.complaint = self._say("look", None)
+        return True
+
+    def _embed(self) -> None:
+        """Embed what the looks found, in a thread of its own, so that new words never wait for old vectors."""
+        while not self._stopping.is_set():
+            self._to_embed.wait()
+            self._to_embed.clear()
+            if self._stopping.is_set():
+                return
+            try:
+                started = time.monotonic()
+                with processes.present(self._book.config.state, processes.EMBEDDING):
+                    stored = sync.embed(self._book.index, stop=self._stopping.is_set)
+                self._to_settle.set()
+                if stored and self._on_report:
+                    self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))
+                self._say("embed", None)
+            except Exception as error:  # tried again after the next look at everything
+                self._say("embed", error)
+
+    def _settle(self) -> None:
+        """Let the cache and Chroma follow, once nothing more comes; in a thread of its own, for the next save must not wait for it."""
+        while not self._stopping.is_set():
+            self._to_settle.wait()
+            while self._to_settle.is_set() and not self._stopping.is_set():
+                self._to_settle.clear()
+                self._stopping.wait(SETTLE_AFTER)
+            if self._stopping.is_set():
+                return
+            try:
+                if not sync.settle(self._book.index):
+                    self._to_settle.set()
+                self._say("settle", None)
+            except Exception as error:
+                self._say("settle", error)
+
+    def _keep(self) -> None:
+        """Take the day's snapshot, if this process watches; who is killed at it leaves nothing but what the next one takes up."""
+        wait = SNAPSHOT_AFTER
+        while self._book.config.snapshots and not self._stopping.wait(wait):
+            wait = SNAPSHOT_LOOK
+            try:
+                if self._is_elected and self._book.snapshots.is_due():
+                    self._book.snapshots.create()
+                self._say("keep", None)
+            except Exception as error:
+                self._say("keep", error)
+
+    def _rest(self) -> None:
+        """Keep a process small that is not asked: several clients may hold one open all day."""
+        while not self._stopping.wait(LET_GO_LOOK):
+            self._book.let_go(time.monotonic() - LET_GO_AFTER)
+
+    def _say(self, what: str, error: Exception | None) -> str:
+        """Log what went wrong, once until it is well again, and return it."""
+        text = str(error) or repr(error) if error else ""
+        if error and text != self._said.get(what):
+            _log.warning("%s", text, exc_info=None if isinstance(error, SpellbookError) else error)
+        self._said[what] = text
+        return text
+
+    # -- observing
+
+    def _observe(self) -> None:
+        # watchdog 7.1 prints its whole state with this one when events flood in.
+        warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
+        vault = self._book.config.vault
+        self._root = _identity(vault)
+        self._refused.clear()
+        self._has_looked = False
+        started = time.monotonic()
+        observer = None
+        try:
+            observer = observers.observer(str(vault), self._refuse)
+            observer.schedule(self._hints, str(vault), recursive=True, event_filter=_USEFUL)
+            observer.start()
+        except OSError as error:  # a limit, or the root is gone; the timer still looks
+            self._refuse(str(vault), error)
+            if observer is not None:
+                with contextlib.suppress(Exception):
+                    observer.stop()
+        else:
+            self._observer = observer
+        self._to_count.set()
+        self._next_try = time.monotonic() + max(FULL_LOOK, 20 * (time.monotonic() - started))
+
+    def _refuse(self, place: str, error: OSError) -> None:
+        """Note that a folder cannot be watched; called from whichever thread tried."""
+        if error.errno not in {errno.ENOENT, errno.ENOTDIR}:  # else it is gone, or a name that a file has now
+            self._refused[place] = error.errno or 0
+            self._to_count.set()
+            self._hints.wake.set()
+
+    def _unobserve(self) -> None:
+        if self._observer is not None:
+            self._observer.stop()
+            self._observer.join(timeout=3)
+            self._observer = None
+
+    def _mend_observer(self) -> None:
+        """Observe anew where events have ended, or might come now: a root that is deleted or replaced leaves the observer looking alive."""
+        root = _identity(self._book.config.vault)
+        is_early = root == self._root and time.monotonic() < self._next_try
+        if self._observer is not None:
+            is_alive = root == self._root and all(emitter.is_alive() for emitter in self._observer.emitters)
+            if is_alive and (is_early or not self._unseen):
+                return
+            self._unobserve()
+        elif root is None or is_early:
+            return
+        if root is not None:
+            self._observe()
+        self._hints.everything()
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """What tells a folder from another one of the same name; None if there is none."""
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+class _Overflow(logging.Handler):
+    """Turns watchdog's only sign of lost events, a line in its log, into a call."""
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._lost = lost
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a log record."""
+        if "overflow" in record.getMessage().lower():
+            self._lost()
+
+
+class _Hints(events.FileSystemEventHandler):
+    """Collects where to look."""
+
+    def __init__(self, root: str) -> None:
+        self.wake = threading.Event()
+        self._root = os.path.join(root, "")
+        self._guard = threading.Lock()
+        self._paths: set[str] = set()
+        self._full = False
+        self._first = self._last = 0.0
+        self._overflow = _Overflow(self.everything)
+        logging.getLogger("watchdog").addHandler(self._overflow)
+
+    def close(self) -> None:
+        """Take no more hints from the log."""
+        logging.getLogger("watchdog").removeHandler(self._overflow)
+
+    def dispatch(self, event: events.FileSystemEvent) -> None:
+        """Take an event; small, since the thread that reads them from the kernel waits for it."""
+        for place in (event.src_path, event.dest_path):
+            if place:
+                self._hint(os.fsdecode(place), event.is_directory)
+
+    def everything(self) -> None:
+        """Hint at the whole vault."""
+        self._add(None)
+
+    def due(self, now: float, *, force: bool = False) -> tuple[bool, list[str]] | None:
+        """Return whether to look at everything, and where else, once it has been quiet; None until then."""
+        with self._guard:
+            if not self._first:
+                self.wake.clear()
+                return None
+            if not force and now - self._last < QUIET and now - self._first < MOST_WAIT:
+                wait = min(QUIET - (now - self._last), MOST_WAIT - (now - self._first))
+            else:
+                result = self._full, sorted(self._paths)
+                self._paths, self._full, self._first = set(), False, 0.0
+                self.wake.clear()
+                return result
+        time.sleep(max(0.005, wait))
+        return None
+
+    def _hint(self, place: str, is_directory: bool) -> None:
+        path = place.removeprefix(self._root)
+        if path == IGNORE_FILE:
+            self._add(None)
+        elif path.startswith(".") or "/." in path or "\\." in path:
+            return
+        elif is_directory:
+            self._add(None)
+        elif path[-3:].lower() == ".md" and path != place:
+            # A name that is not UTF-8 is for the walk to report.
+            self._add(path.replace(os.sep, "/") if is_whole(path) else None)
+
+    def _add(self, path: str | None) -> None:
+        now = time.monotonic()
+        with self._guard:
+            if path is None:
+                self._full = True
+            else:
+                self._paths.add(path)
+            self._first = self._first or now
+            self._last = now
+        self.wake.set()

@@ -1,0 +1,290 @@
+"""
+Files put into their place whole: written aside, claimed, moved, and what a disk says when it cannot.
+
+Nothing here leaves half a file under its name, or takes a name that is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import stat
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO
+
+from spellbook.errors import SpellbookError, StorageError
+from spellbook.system import renames
+
+_REMOTE = frozenset({"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "fakeowner", "fuse", "gfs2", "gpfs", "lustre", "nfs"})
+_REMOTE |= {"nfs4", "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
+"""File systems, as Linux names them, on which other machines change files without an event here; `fuse.…` (sshfs, rclone) are more."""
+
+TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
+"""Names of files on their way; one that stays was left by a process that was killed."""
+
+SMALL = 1_000_000
+"""Most bytes of a file of settings."""
+
+
+def aside(folder: Path) -> Path:
+    """Return a name in `folder` that nobody has."""
+    return folder / f".spellbook-{os.urandom(8).hex()}.tmp"
+
+
+@contextmanager
+def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
+    """
+    Write `data` to a file aside in `folder`, of this mode or that of any new file; it is gone afterwards unless it was moved.
+
+    Raises StorageError.
+    """
+    name = aside(folder)
+    try:
+        _write(name, data, mode)
+        yield name
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+
+
+def _write(name: Path, data: bytes | Iterable[bytes], mode: int | None) -> None:
+    try:
+        with open(name, "xb", opener=lambda file, flags: os.open(file, flags, 0o666 if mode is None else 0o600)) as file:
+            file.writelines((data,) if isinstance(data, bytes) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(name, mode)
+    except OSError as error:
+        raise storage_error(str(name.parent), error) from error
+
+
+@contextmanager
+def replacing(place: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of `place` when it is whole; if something is raised inside, all is as it was. Raises OSError."""
+    name = aside(place.parent)
+    try:
+        with open(name, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, place)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    sync_folder(place.parent)
+
+
+def claim(source: Path, target: Path) -> None:
+    """Give the finished file `source` the name `target` as well. Raises FileExistsError if it is taken."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except (OSError, NotImplementedError):  # no hard links here (exFAT, some network drives)
+        take(source, target)
+
+
+def take(source: Path, target: Path) -> None:
+    """Move whatever `source` is in that moment to `target`. Raises FileExistsError if that name is taken."""
+    if not renames.rename(source, target):
+        is_folder = source.is_dir() and not source.is_symlink()
+        if is_folder and os.path.lexists(target):
+            raise FileExistsError(target)
+        if not is_folder:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL))
+        try:
+            os.replace(source, target)
+        except OSError:
+            if not is_folder:
+                os.unlink(target)
+            raise
+    sync_folder(source.parent)
+    sync_folder(target.parent)
+
+
+def is_same_name(one: Path, other: Path) -> bool:
+    """Say whether two names are one to this disk, which does not tell their letters apart; links to one file are two names."""
+    is_alike = [unicodedata.normalize("NFC", str(each)).casefold() for each in (one, other)]
+    return is_alike[0] == is_alike[1] and os.path.samestat(os.lstat(one), os.lstat(other))
+
+
+def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> bool:
+    """
+    Let the finished file `source` take the place of `target` if that is what was expected; say whether it did.
+
+    What `target` was lies at `source` then. What an editor saved there in the very moment stays there.
+    """
+    ours, done = _number(source), is_expected(target)
+    if done and renames.exchange(target, source):
+        done = False
+        try:
+            done = is_expected(source)
+        finally:
+            if not done:
+                _swap_back(source, target, ours)
+    elif done:
+        os.replace(source, target)
+    return done
+
+
+def _swap_back(source: Path, target: Path, ours: int) -> None:
+    """Give `target` the newest of what was saved there, where the file number `ours` is now."""
+    while True:
+        newest = _number(source)
+        try:
+            if not renames.exchange(target, source):
+                os.replace(source, target)
+                return
+        except FileNotFoundError:  # deleted meanwhile, or about to be made anew
+            with contextlib.suppress(FileExistsError):
+                take(source, target)
+            return
+        if _number(source) == ours:
+            return
+        ours = newest  # somebody saved once more
+
+
+def _number(place: Path) -> int:
+    return os.lstat(place).st_ino
+
+
+@contextmanager
+def regular(place: Path) -> Iterator[BufferedReader]:
+    """
+    Open a regular file for reading. Raises OSError, whose `strerror` says so if it is anything else.
+
+    A device or a FIFO would block, never end, or do something when it is opened.
+    """
+    _expect_regular(os.stat(place), place)
+    # Without blocking, in case somebody has put a FIFO there since.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+    with open(place, "rb", opener=lambda name, given: os.open(name, given | flags)) as file:
+        _expect_regular(os.fstat(file.fileno()), place)
+        yield file
+
+
+def _expect_regular(status: os.stat_result, place: Path) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(place))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(place))
+
+
+def read_small(place: Path, most: int = SMALL) -> bytes:
+    """Return the bytes of a regular file of at most `most` bytes. Raises OSError, whose `strerror` says what is wrong."""
+    with regular(place) as file:
+        data = file.read(most + 1) or b""  # None where a file of the system has nothing to say
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it is over {most / 1e6:g} MB", str(place))
+    return data
+
+
+def set_time(place: Path, mtime_ns: int) -> None:
+    """Set when a file was changed, in nanoseconds since 1970, as nearly as an index and this disk can hold it."""
+    nearest = max(-(1 << 63), min(mtime_ns, (1 << 63) - 1))
+    with contextlib.suppress(OSError, OverflowError):  # a time is no reason to lose a file
+        os.utime(place, ns=(nearest, nearest))
+
+
+def folds(folder: Path) -> bool:
+    """Say whether the disk of a folder does not tell `A` from `a`, by the names in it and above. Raises OSError."""
+    there = set(os.listdir(folder))
+    other = next(((name, name.swapcase()) for name in there if name.swapcase() not in {name, *there}), None)
+    if other is not None:
+        return os.path.lexists(folder / other[1])
+    return folder.parent != folder and folds(folder.parent)
+
+
+def hash_of(place: Path) -> str:
+    """Return the sha256 of a file's bytes, in hexadecimal. Raises OSError."""
+    with regular(place) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Let what was named or unnamed in `folder` survive a power cut."""
+    with contextlib.suppress(OSError):  # some network drives will not
+        settle(folder)
+
+
+def settle(path: Path) -> None:
+    """Wait until the file or folder `path` is on the disk. Raises OSError."""
+    if sys.platform == "win32" and path.is_dir():
+        return  # which has no such thing for folders
+    number = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def sync_all() -> None:
+    """Let all that was written survive a power cut, where the system can do so at once."""
+    if hasattr(os, "sync"):
+        os.sync()
+
+
+@contextmanager
+def alone(lock: Path, patience: float, busy: SpellbookError) -> Iterator[None]:
+    """Hold `lock`, of which there is one for all processes and threads. Raises `busy` after `patience` seconds, OSError."""
+    from filelock import FileLock, Timeout
+
+    held = FileLock(lock, timeout=patience)
+    try:
+        held.acquire()
+    except Timeout as error:
+        raise busy from error
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def storage_error(path: str, error: OSError) -> StorageError:
+    """Return what a disk's error means to a person."""
+    reasons = {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "the disk quota is used up",
+        errno.EROFS: "the disk is read-only",
+        errno.EACCES: "no permission to write there",
+        errno.EPERM: "no permission to write there",
+        errno.ENAMETOOLONG: "the name is too long for this disk",
+    }
+    reason = reasons.get(error.errno or 0, error.strerror or str(error))
+    return StorageError(f"{path}: {reason}.", "Nothing was written; mend that and try again.")
+
+
+def eventless(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """
+    Return the file system (nfs, cifs …) of `folder`, or of one mounted below it, if it does not tell of changes made elsewhere; else "".
+
+    Read from `mounts`, in the form of proc(5). Only Linux has it; other systems are taken to tell.
+    """
+    place, nearest, kind = os.path.join(folder, ""), "", ""
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), left.split(" ")[4])
+        mounted, name = os.path.join(point, ""), right.split(" ")[0]
+        if place.startswith(mounted) and len(mounted) >= len(nearest):
+            nearest, kind = mounted, name
+        elif mounted.startswith(place) and _is_remote(name):
+            return name
+    return kind if _is_remote(kind) else ""
+
+
+def _is_remote(name: str) -> bool:
+    return name in _REMOTE or name.startswith("fuse.")

@@ -1,0 +1,427 @@
+"""
+The journal: what was changed in the vault, before and after, so that it can be undone.
+
+A database of its own in the state folder, bounded by bytes and age; losing it
+loses no note. A change is noted before it is made: of one that a kill cut short
+the journal knows both states, and the file says in which of them it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import json
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spellbook.errors import MemoryNotFound
+from spellbook.notes.links import Span
+from spellbook.system.sqlite import Database, Migration
+
+FILE = "journal.db"
+
+_MIGRATIONS = (
+    Migration(
+        """
+        CREATE TABLE entries (
+            entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER, whole INTEGER DEFAULT 0
+        );
+        CREATE INDEX entries_undoes ON entries (undoes) WHERE undoes IS NOT NULL;
+        CREATE TABLE changes (
+            change INTEGER PRIMARY KEY AUTOINCREMENT, entry INTEGER NOT NULL, path TEXT NOT NULL, before TEXT, after TEXT, mode INTEGER
+        );
+        CREATE INDEX changes_entry ON changes (entry);
+        CREATE INDEX changes_path ON changes (path);
+        CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
+        """
+    ),
+    # JSON: the spans that a move wrote anew in the text after, or left although they lead somewhere only since then.
+    Migration("ALTER TABLE changes ADD COLUMN links TEXT"),
+)
+_LOSS = "a new one is begun, and what was changed before can no longer be undone"
+_DAY = 86_400.0
+_FIRST_TOO_LARGE = 2**63
+"""The least number that SQLite cannot hold."""
+_MOST_WHAT = 1_000
+_CHANGE_BYTES = 300
+"""What a change takes beside its texts, about: two hashes and a path, and their places in indexes."""
+
+# A path, and the paths it was moved from and to: in one entry one of them loses the text that the other one gains.
+# What replaces a text keeps the old one in the trash, and what takes that back empties the trash: then the path itself stays.
+_LINEAGE = """
+    WITH RECURSIVE line (path) AS (
+        SELECT :path UNION SELECT other.path FROM line JOIN changes AS mine ON mine.path = line.path
+        JOIN changes AS other ON other.entry = mine.entry AND other.path <> mine.path
+        WHERE (mine.before = other.after AND mine.after IS NULL AND other.before IS NULL)
+        OR (mine.after = other.before AND mine.before IS NULL AND other.after IS NULL)
+        OR (mine.before = other.after AND other.before IS NULL AND other.path LIKE '.trash/%')
+        OR (mine.after = other.before AND other.after IS NULL AND other.path LIKE '.trash/%')
+    )
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """
+    A file about to be changed: what it holds `before` and `after`, None where there is no file, and its `mode` before.
+
+    `links` are what a move does to its links, None for what is no move.
+    """
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    mode: int = 0o644
+    links: tuple[Span, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A change as it is kept: by the sha256 of the texts, which `Journal.text` may still have."""
+
+    path: str
+    before: str | None
+    after: str | None
+    mode: int
+
+    @property
+    def kind(self) -> str:
+        """What became of the file: added, changed or removed."""
+        return "added" if self.before is None else "removed" if self.after is None else "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """
+    What a move did to the links of a file, whose texts, by their sha256, were `before` and `after`.
+
+    `links` also has, unchanged, those that led nowhere and lead somewhere since. It is None if the version that made the
+    move did not note them.
+    """
+
+    before: str | None
+    after: str | None
+    links: tuple[Span, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """
+    What one command or tool changed; `at` is in seconds since 1970.
+
+    `traces` are one a file, from its first state to its last. `undoes` is the
+    entry that it took back. `is_whole` is false for one that was killed on its
+    way, or that is still at it.
+    """
+
+    id: int
+    at: float
+    verb: str
+    what: str
+    undoes: int | None
+    is_undone: bool
+    is_whole: bool
+    traces: tuple[Trace, ...]
+
+    @property
+    def state(self) -> str:
+        """What is special about it: undone, or unfinished; "" for most."""
+        return "undone" if self.is_undone else "" if self.is_whole else "unfinished"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the entry as programs see it, with its time in ISO 8601."""
+        at = dt.datetime.fromtimestamp(int(self.at)).astimezone().isoformat()
+        said = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes, "state": self.state}
+        return {**said, "files": [{"path": each.path, "change": each.kind} for each in self.traces]}
+
+
+@dataclass(slots=True)
+class Draft:
+    """An entry that is being made; `id` is None until something changed. `warnings` are for whoever asked for the change."""
+
+    verb: str
+    what: str
+    undoes: int | None = None
+    for_good: bool = False
+    always: bool = False
+    id: int | None = None
+    made: dict[int, Trace] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+class Journal:
+    """The journal in the folder `state`, opened when it is first needed; it keeps `most_bytes` and `most_days`, about."""
+
+    def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
+        self._database = Database(state / FILE, _MIGRATIONS, {}, "journal of changes", _LOSS)
+        self._most_bytes = most_bytes
+        self._most_days = most_days
+        self._here = threading.local()
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        self._database.close()
+
+    # -- writing
+
+    @contextlib.contextmanager
+    def entry(
+        self,
+        verb: str,
+        what: str = "",
+        *,
+        undoes: int | None = None,
+        for_good: bool = False,
+        always: bool = False,
+        resumes: bool = False,
+    ) -> Iterator[Draft]:
+        """
+        Make all that this thread changes inside one entry, that of the outermost where they are nested.
+
+        Of what is changed `for_good` no text is kept, nor what was kept of those files before.
+        Where nothing changed there is no entry, but for what `undoes` another or is to be there `always`.
+        One that `resumes` goes on with the entry that a kill left unfinished, if there is one.
+        """
+        outer: Draft | None = getattr(self._here, "draft", None)
+        if outer is not None:
+            yield outer
+            return
+        begun = self._unfinished(verb, what) if resumes else None
+        draft = self._here.draft = Draft(verb, what, undoes, for_good, always or undoes is not None or begun is not None, begun)
+        try:
+            yield draft
+        except BaseException:
+            if draft.id is not None and draft.id != begun and not net(tuple(draft.made.values())):
+                self._drop(draft.id)
+            raise
+        else:
+            self._finish(draft)
+        finally:
+            self._here.draft = None
+
+    def note(self, changes: Sequence[Change]) -> list[int]:
+        """Keep what is about to be changed, in the entry that is open, and return numbers for `retract`. Raises StorageError."""
+        if getattr(self._here, "draft", None) is None:
+            with self.entry("change"):
+                return self.note(changes)
+        draft: Draft = self._here.draft
+        if draft.for_good:
+            self._database.rows("PRAGMA secure_delete = ON")
+        numbers: list[int] = []
+        traces = [Trace(each.path, _hash(each.before), _hash(each.after), each.mode) for each in changes]
+        with self._database.transaction() as connection:
+            known = connection.execute("SELECT entry FROM entries WHERE entry = ?", (draft.id,)).fetchone()
+            entry = int(known[0]) if known else self._begin(connection, draft)  # again, if the journal was lost meanwhile
+            for change, trace in zip(changes, traces, strict=True):
+                texts = {_hash(data): data for data in (change.before, change.after) if data is not None}
+                if draft.for_good:
+                    self._forget(connection, change.path)
+                else:
+                    rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts.items()]
+                    connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", rows)
+                links = None if change.links is None else json.dumps(change.links)
+                row = (entry, trace.path, trace.before, trace.after, trace.mode, links)
+                sql = "INSERT INTO changes (entry, path, before, after, mode, links) VALUES (?, ?, ?, ?, ?, ?)"
+                numbers.append(int(connection.execute(sql, row).lastrowid or 0))
+        draft.id = entry  # only now: what could not be committed is not there
+        draft.made |= zip(numbers, traces, strict=True)
+        return numbers
+
+    def retract(self, numbers: Sequence[int]) -> None:
+        """Take back the note of changes that were not made."""
+        with self._database.transaction() as connection:
+            connection.executemany("DELETE FROM changes WHERE change = ?", [(number,) for number in numbers])
+        draft: Draft | None = getattr(self._here, "draft", None)
+        if draft is not None:
+            for number in numbers:
+                draft.made.pop(number, None)
+
+    def warn(self, warning: str) -> None:
+        """Add a warning to the entry that this thread makes, if it makes one."""
+        draft: Draft | None = getattr(self._here, "draft", None)
+        if draft is not None:
+            draft.warnings.append(warning)
+
+    def _unfinished(self, verb: str, what: str) -> int | None:
+        sql = "SELECT max(entry) FROM entries WHERE verb = ? AND what = ? AND NOT whole"
+        number: int | None = self._database.rows(sql, (verb, what[:_MOST_WHAT]))[0][0]
+        return number
+
+    def _begin(self, connection: Any, draft: Draft) -> int:
+        sql = "INSERT INTO entries (at, verb, what, undoes) VALUES (?, ?, ?, ?)"
+        return int(connection.execute(sql, (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes)).lastrowid or 0)
+
+    def _finish(self, draft: Draft) -> None:
+        if draft.id is not None and not draft.always and not net(tuple(draft.made.values())):
+            self._drop(draft.id)
+        elif draft.id is not None or draft.always:
+            with self._database.transaction() as connection:
+                if draft.id is None:
+                    draft.id = self._begin(connection, draft)
+                connection.execute("UPDATE entries SET whole = 1 WHERE entry = ?", (draft.id,))
+            if draft.for_good:
+                self._database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.prune()
+
+    def _drop(self, entry: int) -> None:
+        with self._database.transaction() as connection:
+            for table in ("entries", "changes"):
+                connection.execute(f"DELETE FROM {table} WHERE entry = ?", (entry,))
+
+    def _forget(self, connection: Any, path: str) -> None:
+        """Delete what is kept of the file at `path`, wherever it lay before, unless another file has the same text."""
+        connection.execute(
+            f"""
+            {_LINEAGE}
+            DELETE FROM blobs WHERE sha256 IN (
+                SELECT before FROM changes WHERE path IN (SELECT path FROM line)
+                UNION SELECT after FROM changes WHERE path IN (SELECT path FROM line)
+            ) AND NOT EXISTS (
+                SELECT 1 FROM changes WHERE path NOT IN (SELECT path FROM line) AND sha256 IN (before, after)
+            )
+            """,
+            {"path": path},
+        )
+        connection.execute(f"{_LINEAGE} UPDATE changes SET links = NULL WHERE path IN (SELECT path FROM line)", {"path": path})
+
+    # -- reading
+
+    def entries(self, most: int | None = None) -> list[Entry]:
+        """Return what was changed, the newest first, at most so many."""
+        rows = self._database.rows("SELECT * FROM entries ORDER BY entry DESC LIMIT ?", (-1 if most is None else most,))
+        undone = self._undone()
+        return [self._read(row, undone) for row in rows]
+
+    def get(self, entry: int) -> Entry:
+        """Return one entry. Raises MemoryNotFound."""
+        rows = self._database.rows("SELECT * FROM entries WHERE entry = ?", (entry,)) if 0 < entry < _FIRST_TOO_LARGE else []
+        if not rows:
+            raise MemoryNotFound(f"The log has no entry {entry}.", "`spellbook log` lists what can be undone; older entries are let go.")
+        return self._read(rows[0], self._undone())
+
+    def latest(self) -> Entry | None:
+        """Return the newest entry that is neither undone nor an undo itself; None if there is none."""
+        undone = self._undone()
+        rows = self._database.rows("SELECT * FROM entries WHERE undoes IS NULL ORDER BY entry DESC")
+        return next((self._read(row, undone) for row in rows if row[0] not in undone), None)
+
+    @property
+    def lost(self) -> str:
+        """What became of a journal that was damaged, "" if none was; it is told as long as that file lies there."""
+        self._database.connection()
+        aside = self._database.set_aside()
+        return f"The journal of changes was damaged, and lies in {aside[0]}: what was changed before cannot be undone" if aside else ""
+
+    def made(self, path: str) -> Entry | None:
+        """Return the newest entry that wrote the file at `path` where there was none; None if there is none."""
+        sql = "SELECT entry FROM changes WHERE path = ? AND before IS NULL ORDER BY change DESC LIMIT 1"
+        rows = self._database.rows(sql, (path,))
+        return self.get(rows[0][0]) if rows else None
+
+    def text(self, sha256: str) -> bytes | None:
+        """Return a text by its hash; None if it is not kept, or not any more."""
+        rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
+        with contextlib.suppress(zlib.error):  # SQLite does not notice every damage
+            if rows and _hash(data := zlib.decompress(rows[0][0])) == sha256:
+                return data
+        return None
+
+    def rewrites(self, entry: int) -> dict[str, Rewrite]:
+        """Return what an entry, a move, did to the links of files, by their paths after it."""
+        rows = self._database.rows("SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change", (entry,))
+        found: dict[str, Rewrite] = {}
+        for path, before, after, links in rows:
+            spans = None if links is None else tuple(Span(*each) for each in json.loads(links))
+            if spans is not None and (earlier := found.get(path)) is not None:
+                # Noted before the file was moved as it is, or of the symbolic link that it is.
+                is_same = not spans and earlier.after == after
+                spans = (*(span for span in earlier.links or () if is_same or span.at is None), *spans)
+            if after is not None or spans:
+                found[path] = Rewrite(before, after, spans)
+        return found
+
+    def _undone(self) -> set[int]:
+        undone: set[int] = set()
+        # From the newest on: who undoes is always newer, and an undo that was undone undoes nothing.
+        for entry, undoes in self._database.rows(
+            "SELECT entry, undoes FROM entries WHERE undoes IS NOT NULL AND whole ORDER BY entry DESC"
+        ):
+            if entry not in undone:
+                undone.add(undoes)
+        return undone
+
+    def _read(self, row: Sequence[Any], undone: set[int]) -> Entry:
+        entry, at, verb, what, undoes, whole = row
+        changes = self._database.rows("SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change", (entry,))
+        return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), net([Trace(*each) for each in changes]))
+
+    # -- bounds
+
+    def prune(self) -> None:
+        """Let go of what is too old, and of the oldest while there is too much."""
+        oldest = self._database.rows("SELECT at FROM entries ORDER BY entry LIMIT 1")
+        cutoff = time.time() - self._most_days * _DAY
+        if oldest and (oldest[0][0] < cutoff or self._bytes() > self._most_bytes):
+            with self._database.transaction() as connection:
+                connection.execute("DELETE FROM entries WHERE at < ?", (cutoff,))
+                self._clear(connection)
+                # Well below the bound, so that the next change does not prune again.
+                first = self._first_within(self._most_bytes * 3 // 4)
+                connection.execute("DELETE FROM entries WHERE entry < ? AND entry < (SELECT max(entry) FROM entries)", (first,))
+                self._clear(connection)
+                if first > int(connection.execute("SELECT coalesce(max(entry), 0) FROM entries").fetchone()[0]):
+                    connection.execute("DELETE FROM blobs")  # one change alone is too much; what it made can still be taken away
+
+    def _bytes(self) -> int:
+        [[pages]], [[free]], [[size]] = (self._database.rows(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size"))
+        return int(pages - free) * int(size)
+
+    def _first_within(self, most: int) -> int:
+        """Return the oldest entry that can stay if the newest `most` bytes do."""
+        rows = self._database.rows(
+            """
+            SELECT entry, (SELECT count(*) FROM changes WHERE changes.entry = entries.entry) * ? + coalesce(
+                (SELECT sum(length(data)) FROM blobs JOIN (
+                    SELECT before AS sha256 FROM changes WHERE changes.entry = entries.entry
+                    UNION SELECT after FROM changes WHERE changes.entry = entries.entry
+                ) USING (sha256)), 0
+            ) FROM entries ORDER BY entry DESC
+            """,
+            (_CHANGE_BYTES,),
+        )
+        for entry, size in rows:
+            most -= size
+            if most < 0:
+                return int(entry) + 1
+        return 0
+
+    @staticmethod
+    def _clear(connection: Any) -> None:
+        """Delete what no entry speaks of."""
+        connection.execute("DELETE FROM changes WHERE entry NOT IN (SELECT entry FROM entries)")
+        connection.execute(
+            """
+            DELETE FROM blobs WHERE sha256 NOT IN (
+                SELECT before FROM changes WHERE before IS NOT NULL UNION SELECT after FROM changes WHERE after IS NOT NULL
+            )
+            """
+        )
+
+
+def _hash(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def net(traces: Sequence[Trace]) -> tuple[Trace, ...]:
+    """Return changes as one a file, from its first state to its last, without files that are as they were."""
+    whole: dict[str, Trace] = {}
+    for trace in traces:
+        first = whole.get(trace.path, trace)
+        whole[trace.path] = Trace(trace.path, first.before, trace.after, first.mode if first.before else trace.mode)
+    return tuple(trace for trace in whole.values() if trace.before != trace.after)

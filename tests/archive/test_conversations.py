@@ -1,0 +1,261 @@
+"""Conversations of ChatGPT and Claude become notes: what was said, by whom and when, and never twice."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spellbook.archive.conversations import _lowered, convert
+from spellbook.archive.sources import opened
+from spellbook.notes.chunks import cut
+from spellbook.notes.note import blocks, parse
+from tests.trees import contents
+
+
+def gpt_message(role: str, *parts: Any, at: float = 1_750_000_000.0, **more: Any) -> dict[str, Any]:
+    content = more.pop("content", {"content_type": "text", "parts": list(parts)})
+    return {"author": {"role": role}, "create_time": at, "content": content, "recipient": "all", "metadata": {}, **more}
+
+
+def gpt(*messages: dict[str, Any], title: str | None = "Key rotation", **more: Any) -> dict[str, Any]:
+    """A conversation of ChatGPT's in one branch."""
+    names = ["root", *(f"n{i}" for i in range(len(messages)))]
+    mapping = {
+        name: {"id": name, "message": message, "parent": parent, "children": []}
+        for name, message, parent in zip(names, [None, *messages], [None, *names], strict=False)
+    }
+    for name, parent in zip(names[1:], names, strict=False):
+        mapping[parent]["children"].append(name)
+    return {"title": title, "create_time": 1_750_000_000.5, "update_time": 1_750_003_600.25, "mapping": mapping, "current_node": names[-1], "conversation_id": "68-ab", **more}  # fmt: skip
+
+
+def claude(*messages: tuple[str, str], **more: Any) -> dict[str, Any]:
+    said = [
+        {"uuid": f"m{i}", "sender": sender, "text": text, "content": [{"type": "text", "text": text}]}
+        for i, (sender, text) in enumerate(messages)
+    ]
+    return {
+        "uuid": "c0ffee",
+        "name": "Harbour",
+        "created_at": "2026-03-01T09:30:00.123456Z",
+        "updated_at": "2026-03-02T10:00:00Z",
+        "chat_messages": said,
+        **more,
+    }
+
+
+ASKED = gpt_message("user", "How do we rotate keys?")
+ANSWERED = gpt_message("assistant", "Twice a year.")
+
+
+def text_of(value: dict[str, Any]) -> str:
+    note = convert(value)
+    assert note
+    return note.text
+
+
+def test_a_conversation_of_chatgpt() -> None:
+    """A note with an id, a title, dates and a link back, whose turns stand under who speaks."""
+    note = convert(gpt(gpt_message("system", ""), ASKED, ANSWERED, gpt_message("user", "Why?"), gpt_message("assistant", "Auditors.")))
+    assert note
+    assert note.path == "conversation/ChatGPT/2025-06-15 Key rotation.md"
+    assert note.text == (
+        "---\nid: chatgpt-68-ab\ntitle: Key rotation\ntopic: ChatGPT\ncategory: conversation\nsource: https://chatgpt.com/c/68-ab\n"
+        "created: 2025-06-15T15:06:40+00:00\nupdated: 2025-06-15T16:06:40+00:00\n---\n\n"
+        "## User\n\nHow do we rotate keys?\n\n## ChatGPT\n\nTwice a year.\n\n## User\n\nWhy?\n\n## ChatGPT\n\nAuditors.\n"
+    )
+    parsed = parse(note.path, note.text.encode())
+    assert (parsed.declared_id, parsed.faults) == ("chatgpt-68-ab", ())
+    assert [chunk.text.strip().split("\n")[-1] for chunk in cut(parsed)] == ["How do we rotate keys?", "Twice a year.", "Why?", "Auditors."]
+    assert "How do we rotate keys?" in cut(parsed)[1].embedded
+
+
+def test_the_branch_that_was_seen_last() -> None:
+    """Of a tree that was asked twice, what leads to the current node is kept; without one, what leads to the newest leaf."""
+    given = gpt(ASKED, gpt_message("assistant", "An answer thrown away.", at=5.0))
+    given["mapping"]["other"] = {
+        "id": "other",
+        "message": gpt_message("assistant", "The answer kept.", at=9.0),
+        "parent": "n0",
+        "children": [],
+    }
+    assert "thrown away" in text_of(given)
+    for current in ("other", None, "nowhere"):
+        assert "kept" in text_of({**given, "current_node": current})
+        assert "thrown away" not in text_of({**given, "current_node": current})
+    given["mapping"]["n0"]["parent"] = "n1"  # a ring has an end all the same
+    assert "thrown away" in text_of(given)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        pytest.param(gpt_message("assistant", "a", {"content_type": "image_asset_pointer"}, "b"), "a\n\n(image)\n\nb", id="image"),
+        pytest.param(gpt_message("assistant", {"content_type": "audio_transcription", "text": "spoken"}), "spoken", id="voice"),
+        pytest.param(gpt_message("assistant", "x", metadata={"attachments": [{"name": "plan.pdf"}]}), "x\n\n(attached: plan.pdf)", id="attachment"),
+        pytest.param(gpt_message("assistant", content={"content_type": "code", "language": "python", "text": "a = '```'"}), "````python\na = '```'\n````", id="code"),
+        pytest.param(gpt_message("assistant", "so \ue200cite\ue202turn0\ue201it is"), "so it is", id="citation mark"),
+        pytest.param(
+            gpt_message("assistant", "so \ue200cite\ue202t\ue201.", metadata={"content_references": [{"matched_text": "\ue200cite\ue202t\ue201", "alt": "([a](https://a.b))"}]}), "so ([a](https://a.b)).", id="citation"
+        ),
+        pytest.param(gpt_message("tool", "output"), None, id="a tool"),
+        pytest.param(gpt_message("assistant", "search('x')", recipient="browser"), None, id="to a tool"),
+        pytest.param(gpt_message("user", "about me", metadata={"is_visually_hidden_from_conversation": True}), None, id="hidden"),
+        pytest.param(gpt_message("assistant", content={"content_type": "thoughts", "thoughts": []}), None, id="thoughts"),
+        pytest.param(gpt_message("assistant", content=None), None, id="nothing"),
+        pytest.param(gpt_message("assistant", "nul\x00 \ud800 and\r\nline"), "nul  and\nline", id="letters that no note can hold"),
+    ],
+)  # fmt: skip
+def test_what_is_kept_of_a_message(message: dict[str, Any], expected: str | None) -> None:
+    """What a person saw is kept; what a model told its tools is not."""
+    text = text_of(gpt(ASKED, message))
+    assert text.endswith(f"## ChatGPT\n\n{expected}\n" if expected else "## User\n\nHow do we rotate keys?\n")
+
+
+def test_a_conversation_of_claude() -> None:
+    """The same for Claude: texts, attachments with what was read of them, the branch that was seen last."""
+    given = claude(("human", "What is a quay?"), ("assistant", "A wall for ships."))
+    given["chat_messages"][0]["attachments"] = [{"file_name": "map.txt", "extracted_content": "the map"}]
+    given["chat_messages"][0]["files"] = [{"file_name": "photo.png"}]
+    given["chat_messages"][1]["content"].insert(0, {"type": "thinking", "thinking": "hm"})
+    note = convert(given)
+    assert note
+    assert note.path == "conversation/Claude/2026-03-01 Harbour.md"
+    assert "id: claude-c0ffee\n" in note.text
+    assert "created: 2026-03-01T09:30:00+00:00\n" in note.text
+    assert note.text.endswith(
+        "## User\n\nWhat is a quay?\n\n(attached: map.txt)\n\n```\nthe map\n```\n\n(attached: photo.png)\n\n## Claude\n\nA wall for ships.\n"
+    )
+    branched = claude(("human", "first"), ("assistant", "thrown away"), ("assistant", "kept"))
+    for message, parent in zip(branched["chat_messages"], ["00000000-0000-4000-8000-000000000000", "m0", "m0"], strict=True):
+        message["parent_message_uuid"] = parent
+    assert "kept" in text_of(branched)
+    assert "thrown away" not in text_of(branched)
+    assert "only text" in text_of({**claude(), "chat_messages": [{"sender": "human", "text": "only text", "content": []}]})
+
+
+def test_names_and_titles() -> None:
+    """A conversation without a title is called by how it begins; one in which nobody says anything is none."""
+    note = convert(gpt(ASKED, title=None))
+    assert note
+    assert note.path.endswith(" How do we rotate keys.md")
+    assert convert(gpt(gpt_message("system", "x"))) is None
+    assert convert({**gpt(ASKED), "conversation_id": None}) is None
+    assert convert({**gpt(ASKED), "create_time": "soon", "update_time": None})
+
+
+@pytest.mark.parametrize(
+    ("written", "lowered"),
+    [
+        pytest.param("# A\n## B\n###### C", "### A\n#### B\n###### C", id="levels"),
+        pytest.param("A\n===\n\nB\nb\n---\nx", "### A\n\n#### B b\nx", id="underlined"),
+        pytest.param("```\n# code\n```\n\n    # code\n\n#tag", "```\n# code\n```\n\n    # code\n\n#tag", id="no headings"),
+    ],
+)
+def test_headings_in_a_turn_stay_below_it(written: str, lowered: str) -> None:
+    """A turn is one section, however it is written."""
+    assert _lowered(written) == lowered
+
+
+@given(st.text(st.sampled_from("#=-` \na1>*"), max_size=60))
+def test_no_text_ends_its_turn(text: str) -> None:
+    """Whatever a turn says, no heading of it stands as high as the turn's own."""
+    assert all(block.level > 2 for block in blocks(_lowered(text)) if block.kind == "heading")
+
+
+# -- importing them
+
+
+def saved(place: Path, *given: dict[str, Any]) -> Path:
+    place.write_text(json.dumps(given))
+    return place
+
+
+def zipped(place: Path, **files: Any) -> Path:
+    with zipfile.ZipFile(place, "w") as archive:
+        for name, value in files.items():
+            archive.writestr(name.replace("_", "-") + ".json", json.dumps(value))
+        archive.writestr("chat.html", "<html>")
+    return place
+
+
+@pytest.mark.parametrize("form", ["json", "zip", "several", "folder"])
+def test_an_export_is_imported(book, vault, tmp_path, form):
+    """The JSON, the zip as it comes, also in several files, and its unpacked folder give the same notes, found at once by what was said."""
+    one, two = gpt(ASKED, ANSWERED), claude(("human", "What is a quay?"), ("assistant", "A wall for ships."))
+    if form == "folder":
+        (tmp_path / "export").mkdir()
+    source = {
+        "json": lambda: saved(tmp_path / "conversations.json", one, two),
+        "zip": lambda: zipped(tmp_path / "e.zip", conversations=[one, two], user={"id": 1}),
+        "several": lambda: zipped(tmp_path / "e.zip", conversations_000=[one], conversations_001=[two]),
+        "folder": lambda: saved(tmp_path / "export" / "conversations.json", one, two).parent,
+    }[form]()
+    done = book.import_(source)
+    assert sorted(done.added) == ["conversation/ChatGPT/2025-06-15 Key rotation.md", "conversation/Claude/2026-03-01 Harbour.md"]
+    assert {hit.path for hit in book.find(["quay", "wall"]).hits} == {"conversation/Claude/2026-03-01 Harbour.md"}
+    assert book.find("quay", filter={"category": "conversation"}).hits[0].source == "https://claude.ai/chat/c0ffee"
+    assert not book.import_(source).paths
+
+
+def test_a_conversation_is_known_by_its_id(book, vault, tmp_path):
+    """Moved, renamed or gone on since: the note is found again, and becomes the longer one only if that is asked for."""
+    source = saved(tmp_path / "c.json", gpt(ASKED))
+    [path] = book.import_(source).added
+    (vault / "mine").mkdir()
+    (vault / path).rename(vault / "mine/keys.md")
+    assert book.import_(source).unchanged == 1
+    saved(source, gpt(ASKED, ANSWERED, title="Another title"))
+    assert book.import_(source).skipped == ["mine/keys.md"]
+    assert book.import_(source, on_conflict="overwrite").overwritten == ["mine/keys.md"]
+    assert list(contents(vault)) == ["mine/keys.md"]
+    assert b"Twice a year" in contents(vault)["mine/keys.md"]
+    assert b"Twice a year" not in contents(vault / ".trash")["mine/keys.md"]
+
+
+def test_conversations_of_one_title(book, vault, tmp_path):
+    """Three of a day and a title are three notes, whatever the rule, and importing again makes no fourth."""
+    source = saved(tmp_path / "c.json", gpt(ASKED), gpt(ANSWERED, conversation_id="other"), gpt(ASKED, conversation_id="third"))
+    assert len(book.import_(source).added) == 3
+    assert not book.import_(source).paths
+    assert not book.status()["faults"]
+
+
+def test_conversations_in_a_vault_stay_files(book, vault, tmp_path):
+    """A zip of notes that holds such a JSON among them is a vault."""
+    with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
+        archive.writestr("a.md", "x")
+        archive.writestr("data/conversations.json", "[]")
+    assert sorted(book.import_(tmp_path / "v.zip").added) == ["a.md", "data/conversations.json"]
+
+
+def test_one_that_cannot_be_read_is_named(book, tmp_path):
+    """A conversation in a form that nobody knows is told of by its number, and the others are imported."""
+    done = book.import_(saved(tmp_path / "c.json", gpt({"author": "me"}), gpt(ASKED)))
+    assert len(done.added) == 1
+    assert [fault.path for fault in done.faults] == ["c.json: conversation 1"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["author", "role", "content", "parts", "text", "metadata", "message", "parent"]), inner, max_size=3),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), JSON, JSON)
+def test_no_conversation_ends_an_import(tmp_path_factory, mapping, node, message):
+    """Whatever an export holds, it is imported, left out and named, or refused; nothing crashes."""
+    file = saved(
+        tmp_path_factory.mktemp("c") / "c.json",
+        {"mapping": mapping, "current_node": node, "id": 1},
+        {"chat_messages": [message], "uuid": "u"},
+    )
+    with opened(file, file.parent) as source:
+        assert all(b"".join(each.pieces).startswith(b"---\nid: c") for each in source.files)

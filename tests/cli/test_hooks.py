@@ -1,0 +1,413 @@
+"""Git hooks: the index follows git in the background, and nobody's git or hooks notice."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from filelock import FileLock
+
+from spellbook import book as books
+from spellbook.cli import main
+from spellbook.cli.clients import hooks
+from spellbook.system.processes import is_locked
+from spellbook.system.run_queue import LOG, turn
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and POSIX shells")
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def _git(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}.items():
+        monkeypatch.setenv(name, value)
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "somebody")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "somebody@example.org")
+
+
+@pytest.fixture
+def repository(vault: Path) -> Path:
+    """The vault as a git repository with a commit."""
+    git(vault, "init", "--quiet", "--initial-branch", "main")
+    git(vault, "commit", "--quiet", "--allow-empty", "-m", "first")
+    return vault
+
+
+def git(folder: Path, *args: object, code: int = 0) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *map(str, args)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def install(vault: Path, *args: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["install", "git-hooks", "--vault", str(vault), *map(str, args)])
+    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
+    return result
+
+
+def state_of(vault: Path) -> Path:
+    with books.open(vault, embedder="hash") as book:
+        return book.config.state
+
+
+def wait_for_log(vault: Path, count: int) -> list[str]:
+    """Return the lines of the log once there are `count`."""
+    log = state_of(vault) / LOG
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        lines = log.read_text("utf-8").splitlines() if log.exists() else []
+        if len(lines) >= count:
+            return lines
+        time.sleep(0.05)
+    raise AssertionError(f"{log} has no {count} lines")
+
+
+def tree(folder: Path) -> dict[str, object]:
+    """Everything about the files under a folder that a person could see."""
+    return {
+        str(file.relative_to(folder)): os.readlink(file) if file.is_symlink() else (file.read_bytes(), stat.S_IMODE(file.stat().st_mode))
+        for file in sorted(folder.rglob("*"))
+        if file.is_symlink() or file.is_file()
+    }
+
+
+# -- what it is for
+
+
+@pytest.mark.slow
+def test_the_index_follows_git(repository: Path, write_note: Write) -> None:
+    """After a commit, a checkout, a merge and a rebase the index is that of the files that are there."""
+    told = install(repository).stdout
+    assert LOG in told
+    assert all(name in told for name in hooks.HOOKS)
+    git(repository, "switch", "--quiet", "--create", "side")
+    write_note("lantern.md", "# Lantern\n\noil\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "second")
+    wait_for_log(repository, 1)
+    for command in (["switch", "main"], ["merge", "side"], ["commit", "--amend", "--allow-empty", "-m", "third"]):
+        before = len(wait_for_log(repository, 1))
+        git(repository, *command)
+        wait_for_log(repository, before + 1)
+        with books.open(repository, embedder="hash") as book:
+            deadline = time.monotonic() + 30
+            while (count := book.state().notes) != (repository / "lantern.md").exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert count == (repository / "lantern.md").exists()
+    assert " 1 note: " in wait_for_log(repository, 1)[-1]
+    assert git(repository, "status", "--porcelain") == ""
+
+
+def test_git_waits_for_nothing(repository: Path, tmp_path: Path) -> None:
+    """A hook returns in under 0.2 s however long indexing takes, even to one who reads its output to the end."""
+    slow = tmp_path / "slow"
+    slow.write_text(f"#!/bin/sh\necho loud; echo loud >&2; sleep 2; touch '{tmp_path}/done'\n")
+    slow.chmod(0o755)
+    found = hooks.find(repository)
+    lines = hooks.block(found.top, repository, [str(slow)], {})
+    (change,) = [hooks.add(found.hooks, "post-commit", repository, lines)]
+    assert change
+    change.make()
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        done = subprocess.run([found.hooks / "post-commit"], cwd=repository, capture_output=True, text=True, check=True)
+        seconds.append(time.perf_counter() - began)
+        assert (done.stdout, done.stderr) == ("", "")
+    assert min(seconds) < 0.2
+    assert not (tmp_path / "done").exists()
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "done").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("broken", ["no program", "no vault", "no state"])
+def test_no_git_command_fails(repository: Path, write_note: Write, tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spellbook gone, or unable to work, is nothing to git: it succeeds and says nothing."""
+    if broken == "no state":
+        (tmp_path / "file").write_text("no folder")
+        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / "file"))
+    found = hooks.find(repository)
+    command = [str(tmp_path / "gone")] if broken == "no program" else [sys.executable, "-m", "spellbook"]
+    vault = repository / "gone" if broken == "no vault" else repository
+    for name in hooks.HOOKS:
+        hook = hooks.add(found.hooks, name, vault, hooks.block(found.top, vault, command, {}))
+        assert hook
+        hook.make()
+    write_note("a.md", "text")
+    git(repository, "add", ".")
+    assert git(repository, "commit", "--quiet", "-m", "second") == ""
+    assert git(repository, "commit", "--quiet", "--amend", "-m", "third") == ""
+
+
+# -- beside other hooks
+
+
+EARLIER = {
+    "sh": ("#!/bin/sh\nread line\necho \"$0 $# $1 $line\" | sed 's,.*/,,'\nexit 3\n", 0o755),
+    "bash that waits": ('#!/usr/bin/env bash\nset -euo pipefail\nwait\necho "$1"; cat\nfalse', 0o700),
+    "sh -e, no newline": ("#!/bin/sh -e", 0o755),
+    "a line of Windows": ("#!/bin/sh\n\r\n", 0o755),
+    "python": (f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:], sys.stdin.read())\nsys.exit(4)\n", 0o755),
+    "no first line": ('echo "$1"; cat; exit 5\n', 0o755),
+    "switched off": ("#!/bin/sh\necho never\n", 0o644),
+    "not text": ("#!" + sys.executable + "\n# é\n", 0o755),
+}
+
+
+@pytest.mark.parametrize(("text", "mode"), EARLIER.values(), ids=EARLIER)
+def test_hooks_that_were_there(repository: Path, text: str, mode: int) -> None:
+    """They run as before, with arguments, input and exit status, and after uninstalling each is as it was."""
+    folder = repository / ".git" / "hooks"
+    for name in hooks.HOOKS[:3]:
+        (folder / name).write_bytes(text.encode("latin-1"))
+        (folder / name).chmod(mode)
+    before = tree(folder)
+
+    def ran(name: str) -> tuple[str, int]:
+        if not os.access(folder / name, os.X_OK):
+            return "", 0  # as git does it
+        shell = ["sh"] if not text.startswith("#!") and text in (folder / name).read_text("latin-1") else []
+        done = subprocess.run(
+            [*shell, folder / name, "one two", "3"], cwd=repository, input="old new\n", capture_output=True, text=True, timeout=30
+        )
+        return done.stdout, done.returncode
+
+    expected = [ran(name) for name in hooks.HOOKS]
+    install(repository)
+    assert [ran(name) for name in hooks.HOOKS] == expected
+    assert all(b"reindex --quiet --queued" in (folder / name).read_bytes() for name in hooks.HOOKS)
+    installed = tree(folder)
+    assert "already" in install(repository).stdout
+    assert tree(folder) == installed
+    install(repository, "--uninstall")
+    assert tree(folder) == before
+    assert not (folder / hooks.ASIDE).exists()
+
+
+def test_a_hook_that_is_a_link(repository: Path) -> None:
+    """A link to a script of the repository is not written through; it is called by its own name, and is the same link again."""
+    folder = repository / ".git" / "hooks"
+    (repository / "tools").mkdir()
+    script = repository / "tools" / "dispatch.sh"
+    script.write_text('#!/bin/sh\necho "$(basename "$0") $1"\n')
+    script.chmod(0o755)
+    (folder / "post-merge").symlink_to("../../tools/dispatch.sh")
+    before, written = tree(folder), script.read_bytes()
+    install(repository)
+    assert script.read_bytes() == written
+    done = subprocess.run([folder / "post-merge", "0"], cwd=repository, capture_output=True, text=True, check=True)
+    assert done.stdout == "post-merge 0\n"
+    install(repository, "--uninstall")
+    assert tree(folder) == before
+
+
+def test_what_others_wrote_into_our_hook_stays(repository: Path) -> None:
+    """Lines that somebody adds to a hook that we made, or to theirs, stay when ours go."""
+    folder = repository / ".git" / "hooks"
+    install(repository)
+    hook = folder / "post-commit"
+    hook.write_bytes(hook.read_bytes() + b"echo mine\n")
+    install(repository, "--uninstall")
+    assert hook.read_bytes().startswith(b"#!/bin/sh\n")
+    assert hook.read_bytes().endswith(b"echo mine\n")
+    assert b"reindex" not in hook.read_bytes()
+    assert not (folder / "post-merge").exists()
+
+
+def test_a_kill_in_between(repository: Path) -> None:
+    """Killed after a hook was moved aside and before ours was there: the next attempt takes it up."""
+    folder = repository / ".git" / "hooks"
+    hook = folder / "post-merge"
+    hook.write_text(f"#!{sys.executable}\nprint('ran')\n")
+    hook.chmod(0o755)
+    before = tree(folder)
+    (folder / hooks.ASIDE).mkdir()
+    hook.rename(folder / hooks.ASIDE / "post-merge")
+    install(repository)
+    assert subprocess.run([hook, "0"], cwd=repository, capture_output=True, text=True, check=True).stdout == "ran\n"
+    install(repository, "--uninstall")
+    assert tree(folder) == before
+
+
+def test_two_hooks_for_one_place(repository: Path) -> None:
+    """A hook that another tool wrote over ours is not mixed up with the one aside; nothing is changed."""
+    folder = repository / ".git" / "hooks"
+    for place in (folder / "post-merge", folder / hooks.ASIDE / "post-merge"):
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(f"#!{sys.executable}\n# {place}\n")
+        place.chmod(0o755)
+    before = tree(folder)
+    assert "another" in install(repository, code=1).stderr
+    assert tree(folder) == before
+
+
+# -- where hooks are
+
+
+def test_where_git_looks_for_hooks(repository: Path, tmp_path: Path) -> None:
+    """core.hooksPath is followed, absolute or from the top of the tree, also for a vault that lies deeper."""
+    (repository / "notes" / "deep").mkdir(parents=True)
+    git(repository, "config", "core.hooksPath", "tools/hooks")
+    install(repository / "notes" / "deep")
+    assert (repository / "tools" / "hooks" / "post-commit").exists()
+    install(repository / "notes" / "deep", "--uninstall")
+    assert tree(repository / "tools") == {}
+    git(repository, "config", "core.hooksPath", tmp_path / "elsewhere")
+    install(repository)
+    assert (tmp_path / "elsewhere" / "post-commit").exists()
+    git(repository, "config", "core.hooksPath", os.devnull)
+    assert "core.hooksPath" in install(repository, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"GIT_DIR": "{}/.git"}, id="another repository"),
+        pytest.param({"GIT_DIR": "{}/.git", "GIT_WORK_TREE": "{}", "GIT_INDEX_FILE": "{}/.git/index", "GIT_PREFIX": ""}, id="as in a hook"),
+        pytest.param({"GIT_COMMON_DIR": "{}/.git"}, id="another common folder"),
+        pytest.param({"GIT_CEILING_DIRECTORIES": "{}"}, id="no looking upwards"),
+        pytest.param(
+            {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "{}/elsewhere"}, id="settings of one call"
+        ),
+        pytest.param({"GIT_CONFIG_PARAMETERS": "'core.hooksPath'='{}/elsewhere'"}, id="settings handed on"),
+    ],
+)
+def test_the_callers_repository_is_none_of_the_vaults(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    """Called by git for another repository, from a hook of that one say, the hooks go into the vault's own."""
+    other = tmp_path / "other"
+    git(tmp_path, "init", "--quiet", other)
+    before = tree(other)
+    deep = repository / "notes"
+    deep.mkdir()
+    ceiling = "GIT_CEILING_DIRECTORIES" in given
+    for name, value in given.items():
+        monkeypatch.setenv(name, value.format(repository if ceiling else other))
+    install(deep)
+    assert (repository / ".git" / "hooks" / "post-commit").exists()
+    assert tree(other) == before
+    install(deep, "--uninstall")
+    assert not (repository / ".git" / "hooks" / "post-commit").exists()
+
+
+def test_another_working_tree(repository: Path, tmp_path: Path) -> None:
+    """Hooks are shared by a repository's working trees; ours works for the one that holds the vault alone."""
+    linked = tmp_path / "linked"
+    git(repository, "worktree", "add", "--quiet", linked)
+    install(linked)
+    ran = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho x >>'{ran}'\n")
+    program.chmod(0o755)
+    found = hooks.find(linked)
+    assert found.hooks.resolve() == repository / ".git" / "hooks"
+    hook = hooks.add(found.hooks, "post-commit", linked, hooks.block(found.top, linked, [str(program)], {}))
+    assert hook
+    hook.make()
+    git(repository, "commit", "--quiet", "--allow-empty", "-m", "here")
+    git(linked, "commit", "--quiet", "--allow-empty", "-m", "there")
+    deadline = time.monotonic() + 30
+    while not ran.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert ran.read_text() == "x\n"
+
+
+def test_two_vaults_in_one_repository(repository: Path) -> None:
+    """Each has lines of its own in the hooks, and takes out its own."""
+    folder = repository / ".git" / "hooks"
+    before = tree(folder)
+    for name in ("it's mine", "일"):
+        (repository / name).mkdir()
+        install(repository / name)
+    assert (folder / "post-commit").read_bytes().count(b"reindex") == 2
+    install(repository / "it's mine", "--uninstall")
+    assert "일".encode() in (folder / "post-commit").read_bytes()
+    install(repository / "일", "--uninstall")
+    assert tree(folder) == before
+
+
+def test_no_repository(vault: Path) -> None:
+    """A vault that no git knows is said to be none, and nothing is made."""
+    assert "git repository" in install(vault, code=2).stderr
+    assert list(vault.iterdir()) == []
+
+
+def test_dry_run_and_wrong_usage(repository: Path) -> None:
+    """--dry-run shows diffs and changes nothing; options for clients make no sense here."""
+    folder = repository / ".git" / "hooks"
+    (folder / "post-merge").write_text("#!/usr/bin/perl\n")
+    before = tree(folder)
+    shown = install(repository, "--dry-run").stdout
+    assert shown.count("+if [ . -ef ") == 4
+    assert f"rename to {folder / hooks.ASIDE / 'post-merge'}" in shown
+    assert tree(folder) == before
+    assert "--project" in install(repository, "--project", ".", code=2).stderr
+
+
+# -- turns
+
+
+def test_one_runs_and_one_waits(vault: Path, write_note: Write) -> None:
+    """While one run is under way a second waits and a third leaves at once; what came meanwhile is in the index in the end."""
+    state = state_of(vault)
+    command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--quiet", "--queued"]
+    with FileLock(state / "queue.lock"):
+        waiting = subprocess.Popen(command)
+        deadline = time.monotonic() + 60
+        while not held(state / "queue-next.lock"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        subprocess.run(command, check=True, timeout=60)
+        assert not (state / LOG).exists()
+        write_note("late.md", "late")
+    assert waiting.wait(60) == 0
+    assert len(wait_for_log(vault, 1)) == 1
+    with books.open(vault, embedder="hash") as book:
+        assert book.state().notes == 1
+
+
+def held(file: Path) -> bool:
+    return file.exists() and is_locked(file)
+
+
+def test_the_log_tells_of_failures(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults and errors, which nobody sees behind a hook, are in the log; on stdout and stderr all is as without it."""
+    write_note("bad.md", "---\na: [\n---\n")
+    runner = CliRunner()
+    assert runner.invoke(main, ["--vault", str(vault), "reindex", "--queued", "--quiet"]).exit_code == 1
+    assert "bad.md, line " in wait_for_log(vault, 1)[-1]
+    (vault / "bad.md").unlink()
+    result = runner.invoke(main, ["--vault", str(vault), "reindex", "--queued", "--json"])
+    assert json.loads(result.stdout)["removed"] == 1
+    write_note("new.md", "text")
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "ollama:none@http://127.0.0.1:9")
+    assert runner.invoke(main, ["--vault", str(vault), "reindex", "--queued", "--quiet"]).exit_code == 1
+    assert "127.0.0.1:9" in wait_for_log(vault, 3)[-1]
+
+
+def test_the_log_is_bounded(tmp_path: Path) -> None:
+    """However often it is written to, the log and the one before take half a megabyte at most."""
+    with turn(tmp_path) as log:
+        assert log
+        for number in range(2000):
+            log(f"{number} {'x' * 500}")
+    logs = list(tmp_path.glob(f"{LOG}*"))
+    assert sum(file.stat().st_size for file in logs) < 500_000
+    assert (tmp_path / LOG).read_text().splitlines()[-1].split()[2] == "1999"

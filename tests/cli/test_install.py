@@ -1,0 +1,463 @@
+"""Installing into clients' settings: what is there stays to the byte, and uninstalling leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spellbook.cli import main
+from spellbook.cli.clients import clients, jsonc
+from spellbook.cli.clients.changes import Change
+from spellbook.errors import Conflict
+
+OURS = {"command": "/x/spellbook", "args": ["--vault", "/notes", "mcp"]}
+AT = ("mcpServers", "spellbook")
+
+DESKTOP = """\
+{
+  "globalShortcut": "",
+  "mcpServers": {
+    "filesystem": {
+      "command": "npx",
+      "args": ["-y", "@modelcontextprotocol/server-filesystem", "/Users/me"]
+    },
+    "메모": {"command": "uvx", "args": ["memo"], "env": {"KEY": "secret"}}
+  },
+  "preferences": { "theme": "dark" }
+}
+"""
+
+TEXTS = {
+    "other servers": DESKTOP,
+    "no newline at the end": DESKTOP.rstrip(),
+    "tabs": DESKTOP.replace("  ", "\t"),
+    "four blanks": DESKTOP.replace("  ", "    "),
+    "CRLF": DESKTOP.replace("\n", "\r\n"),
+    "a byte order mark": "\ufeff" + DESKTOP,
+    "no servers": '{\n  "globalShortcut": ""\n}\n',
+    "servers, but none": '{\n  "mcpServers": {}\n}\n',
+    "an empty object": "{}",
+    "an open object": "{\n\n}\n",
+    "one line": '{"a": 1, "mcpServers": {"b": {}}}\n',
+    "one line, no servers": '{"mcpServers":{}}',
+    "an empty file": "",
+    "blank lines": "\r\n\r\n",
+    "comments and commas": '// mine\n{\n  "mcpServers": {\n    "a": {}, // first\n    /* the\n       second */\n    "b": {}, // last\n    // "c": {},\n  }, // end\n}\n// bye',
+    "comments alone inside": '{\n  "mcpServers": {\n    // none yet\n  }\n}\n',
+    "a comment in a line": '{ "mcpServers": { "a": {} } // one\n}',
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's home, in which no client is yet."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(folder))
+    for name in ("XDG_CONFIG_HOME", "APPDATA", "LOCALAPPDATA", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def desktop(home: Path) -> Path:
+    """Claude Desktop's settings, with other servers in them."""
+    file = clients.places("claude-desktop", sys.platform, os.environ, home)[0].file
+    file.parent.mkdir(parents=True)
+    file.write_text(DESKTOP, "utf-8", newline="")
+    file.chmod(0o600)
+    return file
+
+
+def install(*args: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["install", *map(str, args)])
+    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
+    return result
+
+
+def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
+    return jsonc.get(file.read_bytes().decode(), (key,))
+
+
+# -- as a person does it
+
+
+def test_there_and_back(desktop: Path, vault: Path) -> None:
+    """Installed beside other servers, found by the client, uninstalled: the file is as before, byte for byte, mode included."""
+    before = desktop.read_bytes()
+    told = install("claude-desktop", "--vault", vault).stdout
+    assert str(desktop) in told
+    assert "Quit Claude Desktop" in told
+    found = json.loads(desktop.read_text("utf-8"))
+    ours = found["mcpServers"].pop("spellbook")
+    assert found == json.loads(before)
+    assert Path(ours["command"]).is_absolute()
+    assert str(vault.resolve()) in ours["args"]
+    install("claude-desktop", "--uninstall")
+    assert desktop.read_bytes() == before
+    assert stat.S_IMODE(desktop.stat().st_mode) == 0o600 or os.name == "nt"
+    copies = [file for file in desktop.parent.iterdir() if file != desktop]
+    assert [copy.read_bytes() for copy in copies] == [before]
+    assert os.name == "nt" or stat.S_IMODE(copies[0].stat().st_mode) == 0o600
+
+
+def test_what_the_client_starts_is_spellbook(desktop: Path, vault: Path, write_note: Callable[..., Path], tmp_path: Path) -> None:
+    """The command in the settings answers `initialize`, from whatever folder the client starts it in."""
+    write_note("a.md", "lantern")
+    install("claude-desktop", "--vault", vault)
+    ours = servers(desktop)["spellbook"]
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "click.py").write_text("raise SystemExit('the wrong click')")
+    asked = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    done = subprocess.run(
+        [ours["command"], *ours["args"]],
+        input=json.dumps(asked) + "\n",
+        capture_output=True,
+        text=True,
+        cwd=tmp_path / "elsewhere",
+        env={**os.environ, **ours["env"], "SPELLBOOK_EMBEDDER": "hash"},
+        timeout=60,
+    )
+    assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "spellbook", done.stderr
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("client", clients.CLIENTS)
+def test_every_shape_of_settings(tmp_path: Path, vault: Path, client: str, text: str) -> None:
+    """However the settings are written, others keep their every byte, and after uninstalling it is the same file."""
+    about = clients.CLIENTS[client]
+    file = tmp_path / "settings.json"
+    file.write_bytes(text.replace('"mcpServers"', json.dumps(about.key)).encode())
+    before = file.read_bytes()
+    if "//" in text and not about.comments:
+        assert ", line " in install(client, "--file", file, "--vault", vault, code=2).stderr
+        assert file.read_bytes() == before
+        assert not list(tmp_path.glob("settings.json.*"))
+        return
+    install(client, "--file", file, "--vault", vault)
+    assert clients.is_ours(servers(file, about.key)["spellbook"])
+    letters = iter(file.read_text("utf-8"))
+    assert all(letter in letters for letter in before.decode() if not letter.isspace())
+    install(client, "--file", file, "--uninstall")
+    assert file.read_bytes() == before
+
+
+def test_what_others_added_since_stays(desktop: Path, vault: Path) -> None:
+    """What the client or its owner wrote after the installation stays when ours is taken out."""
+    install("claude-desktop", "--vault", vault)
+    desktop.write_text(jsonc.put(desktop.read_text("utf-8"), ("mcpServers", "later"), {"command": "x"}), "utf-8")
+    desktop.write_text(jsonc.put(desktop.read_text("utf-8"), ("preferences", "theme"), "light"), "utf-8")
+    install("claude-desktop", "--uninstall")
+    expected = json.loads(DESKTOP)
+    expected["mcpServers"]["later"] = {"command": "x"}
+    expected["preferences"]["theme"] = "light"
+    assert json.loads(desktop.read_text("utf-8")) == expected
+
+
+def test_a_key_that_was_not_there_goes_again(desktop: Path, vault: Path) -> None:
+    """The object of servers that was made for us goes with us, even if the client wrote something else since."""
+    desktop.write_text('{"theme": "dark"}')
+    install("claude-desktop", "--vault", vault)
+    desktop.write_text(json.dumps({**json.loads(desktop.read_text()), "theme": "light"}, indent=2))
+    install("claude-desktop", "--uninstall")
+    assert json.loads(desktop.read_text()) == {"theme": "light"}
+
+
+def test_installed_twice(desktop: Path, vault: Path, tmp_path: Path) -> None:
+    """The same again writes nothing; another vault brings our entry up to date and leaves what its owner added to it."""
+    install("claude-desktop", "--vault", vault)
+    first = desktop.read_bytes()
+    assert "already" in install("claude-desktop", "--vault", vault).stdout
+    assert desktop.read_bytes() == first
+    assert len(list(desktop.parent.iterdir())) == 2
+    desktop.write_text(jsonc.put(first.decode(), (*AT, "disabled"), True), "utf-8")
+    (tmp_path / "other").mkdir()
+    install("claude-desktop", "--vault", tmp_path / "other")
+    ours = servers(desktop)["spellbook"]
+    assert str(tmp_path / "other") in ours["args"]
+    assert ours["disabled"] is True
+    install("claude-desktop", "--uninstall")
+    assert json.loads(desktop.read_text("utf-8")) == json.loads(DESKTOP)
+
+
+def test_two_vaults(desktop: Path, vault: Path, tmp_path: Path) -> None:
+    """A second vault goes under another name, and each is taken out by its own."""
+    before = desktop.read_bytes()
+    (tmp_path / "work").mkdir()
+    install("claude-desktop", "--vault", vault)
+    install("claude-desktop", "--vault", tmp_path / "work", "--name", "work")
+    assert servers(desktop).keys() >= {"spellbook", "work"}
+    install("claude-desktop", "--uninstall", "--name", "work")
+    assert servers(desktop).keys() >= {"spellbook"}
+    install("claude-desktop", "--uninstall")
+    assert desktop.read_bytes() == before
+
+
+def test_anothers_entry_of_our_name(desktop: Path, vault: Path) -> None:
+    """A server of our name that is no Spellbook is neither replaced nor removed, unless that is asked for."""
+    desktop.write_text('{"mcpServers": {"spellbook": {"command": "npx", "args": ["wizard"]}}}')
+    before = desktop.read_bytes()
+    assert "--name" in install("claude-desktop", "--vault", vault, code=2).stderr
+    assert "--name" in install("claude-desktop", "--uninstall", code=2).stderr
+    assert desktop.read_bytes() == before
+    install("claude-desktop", "--vault", vault, "--force")
+    assert clients.is_ours(servers(desktop)["spellbook"])
+
+
+def test_dry_run(desktop: Path, vault: Path) -> None:
+    """--dry-run shows a unified diff, and changes nothing."""
+    before = desktop.read_bytes()
+    shown = install("claude-desktop", "--vault", vault, "--dry-run").stdout
+    assert shown.startswith(f"--- {desktop}\n+++ {desktop}\n@@ ")
+    assert '+    "spellbook": {' in shown
+    assert desktop.read_bytes() == before
+    assert list(desktop.parent.iterdir()) == [desktop]
+
+
+def test_a_client_that_is_not_here(home: Path, vault: Path) -> None:
+    """For a client that was never started nothing is made, unless its file is named."""
+    for client in clients.CLIENTS:
+        assert "is not here" in install(client, "--vault", vault, code=2).stderr
+    assert list(home.iterdir()) == []
+    file = home / "new" / "settings.json"
+    install("cursor", "--vault", vault, "--file", file)
+    assert servers(file).keys() == {"spellbook"}
+    install("cursor", "--uninstall", "--file", file)
+    assert list(file.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(("client", "path", "key"), [("claude-code", ".mcp.json", "mcpServers"), ("vscode", ".vscode/mcp.json", "servers"), ("cursor", ".cursor/mcp.json", "mcpServers")])  # fmt: skip
+def test_for_a_project(home: Path, vault: Path, tmp_path: Path, client: str, path: str, key: str) -> None:
+    """--project writes where the client looks in a folder of work, with the scope that is wanted there."""
+    install(client, "--project", tmp_path, "--vault", vault, "--scope", "auto")
+    ours = servers(tmp_path / path, key)["spellbook"]
+    assert ours["type"] == "stdio"
+    assert ours["args"][-2:] == ["--scope", "auto"]
+    install(client, "--project", tmp_path, "--uninstall")
+    assert not (tmp_path / path).exists()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["claude-desktop", "--project", "."], ["cursor", "--project", ".", "--file", "x"], ["cursor", "--project", "nowhere"], ["emacs"]],
+)
+def test_wrong_usage(home: Path, vault: Path, args: list[str]) -> None:
+    """What makes no sense is said, with exit code 2."""
+    assert len(install(*args, "--vault", vault, code=2).stderr) > 20
+
+
+def test_without_a_vault(desktop: Path, tmp_path: Path) -> None:
+    """A vault that does not exist is not installed; to uninstall needs none."""
+    assert "spellbook init" in install("claude-desktop", "--vault", tmp_path / "nowhere", code=1).stderr
+    assert desktop.read_text("utf-8") == DESKTOP
+    assert "has no 'spellbook'" in install("claude-desktop", "--uninstall", "--vault", tmp_path / "nowhere").stdout
+
+
+def test_settings_of_this_shell_go_along(desktop: Path, vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What decides which index is used is told to the client, with absolute paths; keys never are, and that is said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPELLBOOK_STATE", "state")
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "openai:m@http://127.0.0.1:1")
+    monkeypatch.setenv("SPELLBOOK_API_KEY", "sk-secret")
+    result = install("claude-desktop", "--vault", vault)
+    env = servers(desktop)["spellbook"]["env"]
+    assert env["SPELLBOOK_STATE"] == str(tmp_path / "state")
+    assert env["SPELLBOOK_EMBEDDER"] == "openai:m@http://127.0.0.1:1"
+    assert "sk-secret" not in desktop.read_text("utf-8")
+    assert "SPELLBOOK_API_KEY" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_link_stays_one(home: Path, vault: Path, tmp_path: Path, leads: bool) -> None:
+    """Settings that are a link into a folder of dotfiles are changed there, and the link stays, even one whose end is to be made."""
+    (home / ".cursor").mkdir()
+    (tmp_path / "dotfiles").mkdir()
+    real = tmp_path / "dotfiles" / "mcp.json"
+    if leads:
+        real.write_text(DESKTOP)
+    link = home / ".cursor" / "mcp.json"
+    link.symlink_to(real)
+    install("cursor", "--vault", vault)
+    assert link.is_symlink()
+    assert "spellbook" in servers(real)
+    install("cursor", "--uninstall")
+    assert link.is_symlink()
+    assert real.read_text() == DESKTOP if leads else not real.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        pytest.param('{\n  "a": 1\n  "b": 2\n}', 3, "a comma or } should stand here", id="no comma"),
+        pytest.param('{\n  "a": 1,\n}', 2, "a comma before }", id="a comma too many"),
+        pytest.param("{\n\n'a': 1}", 3, "double quotes", id="single quotes"),
+        pytest.param('{"a": NaN}', 1, "a value should stand here", id="no value"),
+        pytest.param('{"a": 01}', 1, "no number", id="no number"),
+        pytest.param('{"a": "\n"}', 1, "does not end on its line", id="an open text"),
+        pytest.param('{"a": {\n', 2, "the end of the file", id="cut short"),
+        pytest.param("{}\n{}", 2, "nothing should follow", id="two"),
+        pytest.param("[]", 1, "an object in braces", id="a list"),
+        pytest.param('{\n"mcpServers": null}', 2, "an object in braces", id="null for servers"),
+        pytest.param('{"a":' + "[" * 5000, 1, "too deeply nested", id="deep"),
+    ],
+)
+def test_broken_settings(desktop: Path, vault: Path, text: str, line: int, reason: str) -> None:
+    """Settings that the client cannot read are named by file and line, and not touched."""
+    desktop.write_text(text)
+    said = install("claude-desktop", "--vault", vault, code=2).stderr
+    assert f"{desktop}, line {line}: " in said
+    assert reason in said
+    assert desktop.read_text() == text
+    assert list(desktop.parent.iterdir()) == [desktop]
+
+
+def test_settings_that_are_not_utf8(desktop: Path, vault: Path) -> None:
+    """A file that PowerShell wrote as UTF-16 is not guessed at."""
+    desktop.write_bytes(DESKTOP.encode("utf-16"))
+    assert "UTF-8" in install("claude-desktop", "--vault", vault, code=2).stderr
+    assert desktop.read_bytes() == DESKTOP.encode("utf-16")
+
+
+def test_changed_meanwhile(desktop: Path) -> None:
+    """A file that its program writes between the look and the change is left to it."""
+    change = Change(desktop, b"what it was", b"what it would be")
+    with pytest.raises(Conflict):
+        change.make()
+    assert desktop.read_text("utf-8") == DESKTOP
+    assert list(desktop.parent.iterdir()) == [desktop]
+
+
+# -- places
+
+
+@pytest.mark.parametrize(
+    ("client", "system", "environ", "expected"),
+    [
+        ("claude-desktop", "darwin", {}, "Library/Application Support/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "linux", {}, ".config/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "linux", {"XDG_CONFIG_HOME": "{home}/xdg"}, "xdg/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "win32", {"APPDATA": "{home}/Roaming"}, "Roaming/Claude/claude_desktop_config.json"),
+        ("claude-code", "linux", {}, ".claude.json"),
+        ("claude-code", "darwin", {"CLAUDE_CONFIG_DIR": "{home}/alt"}, "alt/.claude.json"),
+        ("vscode", "darwin", {}, "Library/Application Support/Code/User/mcp.json"),
+        ("vscode", "linux", {}, ".config/Code/User/mcp.json"),
+        ("vscode", "win32", {"APPDATA": "{home}/Roaming"}, "Roaming/Code/User/mcp.json"),
+        ("cursor", "win32", {}, ".cursor/mcp.json"),
+    ],
+)
+def test_places(tmp_path: Path, client: str, system: str, environ: dict[str, str], expected: str) -> None:
+    """Each client's settings are looked for where that system keeps them."""
+    told = {name: value.format(home=tmp_path) for name, value in environ.items()}
+    assert clients.places(client, system, told, tmp_path)[0].file == tmp_path / expected
+
+
+def test_claude_as_a_package_of_windows(tmp_path: Path) -> None:
+    """Where Claude Desktop is a package, its own folder goes before the usual one, which it does not see, with settings or without."""
+    package = tmp_path / "Local" / "Packages" / "Claude_pzs8sxrjxfjjc"
+    (tmp_path / "Roaming" / "Claude").mkdir(parents=True)
+    (tmp_path / "Roaming" / "Claude" / "claude_desktop_config.json").write_text("{}")
+    package.mkdir(parents=True)
+    found = clients.places(
+        "claude-desktop", "win32", {"APPDATA": str(tmp_path / "Roaming"), "LOCALAPPDATA": str(tmp_path / "Local")}, tmp_path
+    )
+    assert clients.choose("claude-desktop", found) == package / "LocalCache" / "Roaming" / "Claude" / "claude_desktop_config.json"
+
+
+def test_a_variant_of_vscode(home: Path) -> None:
+    """Where only a variant of VS Code is installed, its settings are meant."""
+    (home / ".config" / "VSCodium" / "User").mkdir(parents=True)
+    found = clients.places("vscode", "linux", {}, home)
+    assert clients.choose("vscode", found) == home / ".config" / "VSCodium" / "User" / "mcp.json"
+
+
+# -- the text
+
+
+NAMES = st.sampled_from(["a", "b", "mcpServers", "servers", 'say "hi"', "메모"])
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+SKIPPED = st.sampled_from(["", "", " ", "\n", "\r\n\t", " // c\n", "/* c\n*/", " /**/ "])
+
+
+@st.composite
+def texts(draw: st.DrawFn, data: Any) -> str:
+    """Some way to write `data` as JSON with comments."""
+
+    def between() -> str:
+        return draw(SKIPPED)
+
+    def written(value: Any) -> str:
+        if not isinstance(value, dict | list):
+            return json.dumps(value, ensure_ascii=draw(st.booleans()))
+        if isinstance(value, dict):
+            items = [f"{json.dumps(name)}{between()}:{between()}{written(item)}" for name, item in value.items()]
+        else:
+            items = [written(item) for item in value]
+        trailing = "," + between() if items and draw(st.booleans()) else ""
+        opening, closing = "{}" if isinstance(value, dict) else "[]"
+        return opening + between() + (between() + "," + between()).join(items) + between() + trailing + closing
+
+    return draw(st.sampled_from(["", "\ufeff"])) + between() + written(data) + between()
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_any_text_is_edited_and_nothing_else(data: st.DataObject) -> None:
+    """In any JSON with comments, what is put in is there, everything else says what it said and keeps its comments, and goes again."""
+    before = data.draw(st.dictionaries(NAMES, DATA, max_size=4))
+    if not isinstance(before.get("mcpServers", {}), dict):
+        del before["mcpServers"]
+    text = data.draw(texts(before))
+    after = jsonc.put(text, AT, OURS)
+    said = jsonc.parse(after).data
+    assert said.get("mcpServers", {}).get("spellbook") == OURS
+    removed = jsonc.remove(after, AT)
+    assert after.count("c") - json.dumps(OURS).count("c") >= text.count("c")
+    assert removed.count("/*") + removed.count("//") == text.count("/*") + text.count("//")
+    left = jsonc.parse(removed).data
+    if "mcpServers" not in before:
+        assert left.pop("mcpServers") == {}
+    assert left == before == jsonc.parse(text).data
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_beside_other_servers_taking_out_undoes_putting_in(data: st.DataObject) -> None:
+    """Where other servers are, the text alone tells how it was: every blank and every comment is where it stood."""
+    others = data.draw(st.dictionaries(NAMES, DATA, min_size=1, max_size=3))
+    text = data.draw(texts({**data.draw(st.dictionaries(NAMES, DATA, max_size=3)), "mcpServers": others}))
+    assert jsonc.remove(jsonc.put(text, AT, OURS), AT) == text
+
+
+@given(st.text(alphabet='{}[]",:/*\\ \n1-aetrufls.', max_size=40))
+def test_no_text_ends_the_reader(text: str) -> None:
+    """What Python reads as JSON is read as the same, and anything else is Malformed, on a line of it."""
+    try:
+        expected: Any = json.loads(text)
+    except ValueError:
+        with pytest.raises(jsonc.Malformed) as error:
+            jsonc.parse(text, comments=False)
+        assert 1 <= error.value.line <= text.count("\n") + 1
+    else:
+        assert jsonc.parse(text, comments=False).data == expected

@@ -1,0 +1,257 @@
+"""What ends a command from outside: closed streams, full disks, a reader that goes, too little memory; and text that is no Unicode."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from spellbook.book import Spellbook
+from spellbook.errors import InvalidInput
+from spellbook.server.app import build
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="streams are closed by a shell of POSIX")
+
+COMMANDS = ["find lantern --json", "--help", "topics", "export -", "reindex"]
+MCP = '{"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {}}'
+
+
+def run(vault: Path, shell: str, **given: Any) -> subprocess.CompletedProcess[str]:
+    """Run `shell`, in which $S is Spellbook, on the vault."""
+    script = f'S() {{ "{sys.executable}" -m spellbook "$@"; }}; {shell}'
+    environment = {**os.environ, "SPELLBOOK_VAULT": str(vault), "SPELLBOOK_EMBEDDER": "hash"}
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, timeout=60, **given)
+
+
+@pytest.fixture
+def notes(vault: Path, book: Spellbook, write_note: Callable[..., Path]) -> Path:
+    """A vault with an index in which there is nothing to do."""
+    write_note("a.md", "# A\n\nThe lantern hangs by the quay.\n" * 200, age=100)
+    book.reindex()
+    book.reindex()
+    return vault
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_output_that_cannot_be_written(notes: Path, command: str) -> None:
+    """A closed stdout and a full disk are told in one line, with exit code 1; a reader that has gone is no fault."""
+    done = run(
+        notes,
+        f"""
+        S {command} >&- 2>"$0.closed"; echo $?
+        if test -e /dev/full; then S {command} >/dev/full 2>"$0.full"; echo $?; else echo 1; cp "$0.closed" "$0.full"; fi
+        S {command} >&- 2>&-; echo $?
+        (S {command} 2>"$0.pipe"; echo $? >"$0.code") | true; cat "$0.code"
+        """.replace("$0", str(notes.parent / "told")),
+    )
+    assert done.stdout.split() == ["1", "1", "1", "0"]
+    for name in ("closed", "full"):
+        told = (notes.parent / f"told.{name}").read_text()
+        assert told.startswith("spellbook: ")
+        assert told.count("\n") == 1
+    assert (notes.parent / "told.pipe").read_text() == ""
+
+
+@posix
+@pytest.mark.slow
+def test_closed_streams_that_nobody_needs(notes: Path) -> None:
+    """A command that prints nothing, as hooks run it, needs no stream at all; one that reads a closed stdin says so."""
+    assert run(notes, "S reindex --quiet <&- >&- 2>&-; echo $?").stdout == "0\n"
+    assert run(notes, "S find lantern <&- | grep -c quay").stdout != "0\n"
+    for command in ("S scribe - --topic t -k a <&-", "S mcp <&-", f"echo '{MCP}' | S mcp >&-", f"echo '{MCP}' | S mcp >/dev/full"):
+        done = run(notes, command)
+        assert (done.returncode, done.stderr.count("\n"), done.stderr[:11]) == (1, 1, "spellbook: "), (command, done.stderr)
+
+
+@posix
+@pytest.mark.slow
+def test_a_client_that_has_gone_is_no_fault(notes: Path) -> None:
+    """A server whose client closed its end while an answer was under way ends as it does at the end of stdin."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer) as gone:
+        child = subprocess.run(
+            [sys.executable, "-m", "spellbook", "--vault", str(notes), "mcp"],
+            input=f"{MCP}\n",
+            stdout=gone,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
+        )
+    assert (child.returncode, child.stderr) == (0, "")
+
+
+@posix
+@pytest.mark.slow
+def test_too_little_memory_is_told(notes: Path) -> None:
+    """Without the memory that it takes, a command says so in one line."""
+    done = run(notes, "ulimit -v 30000; S status")
+    if "Fatal Python error" in done.stderr or done.returncode == 127:
+        pytest.skip("not even Python starts")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "too little memory" in done.stderr
+
+
+@posix
+@pytest.mark.slow
+def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Callable[..., Path]) -> None:
+    """A command that is interrupted, its helpers with it, leaves no traceback."""
+    for number in range(3_000):
+        write_note(f"{number % 50}/{number}.md", f"# N{number}\n\nword{number} and a few more.\n" * 5)
+    command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--full"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as child:
+        end = time.monotonic() + 30
+        while not book.index.catalog.counts().notes and time.monotonic() < end:
+            time.sleep(0.02)
+        os.killpg(child.pid, signal.SIGINT)
+        _, told = child.communicate(timeout=30)
+    assert (child.returncode, told.strip()) == (1, "Aborted!")
+
+
+@posix
+def test_conformance_is_skipped_with_a_reason(tmp_path: Path) -> None:
+    """Without npm the script that judges the server says so, and nothing fails."""
+    script = Path(__file__).parents[2] / "scripts" / "conformance.py"
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(script), "--tools", str(tmp_path)], capture_output=True, text=True, env=environment, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "skipped: npm and node are not there\n")
+
+
+# -- text that is no Unicode
+
+HALF = "x\ud800y"
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "named"),
+    [
+        ("search", (HALF,), "query"),
+        ("find", (["a", HALF],), "keywords[1]"),
+        ("find", ("a", "any", {"filter": {"category": HALF}}), "filter.category"),
+        ("memorize", ("a", {"filter": {HALF: 1}}), "A key of filter"),
+        ("show", (HALF,), "id"),
+        ("topics_of", (HALF,), "scope"),
+        ("scribe", ({"text": "t", "metadata": {"topic": "t", "keywords": ["a", HALF]}},), "chunk.metadata.keywords[1]"),
+        ("revise", ("a", HALF), "content"),
+        ("revise", ("a", {"replace": ("x", HALF)}), "replace[1]"),
+        ("erase", (HALF,), "id"),
+        ("move", ("a.md", HALF), "new"),
+        ("import_", ("a.md", {"into": HALF}), "into"),
+        ("require_session", (HALF,), "session_id"),
+    ],
+)
+def test_python_names_the_argument(book: Spellbook, verb: str, arguments: tuple[Any, ...], named: str) -> None:
+    """Half a character, wherever in an argument, is refused before anything is done, by the argument's name."""
+    keywords = arguments[-1] if len(arguments) > 1 and isinstance(arguments[-1], dict) else {}
+    with pytest.raises(InvalidInput) as refusal:
+        getattr(book, verb)(*arguments[: len(arguments) - bool(keywords)], **keywords)
+    assert refusal.value.message == f"{named} is not valid Unicode: half a character, \\ud800, is at position 1."
+
+
+def test_every_verb_has_the_door(book: Spellbook) -> None:
+    """No public method of a book was forgotten."""
+    verbs = [name for name, verb in vars(Spellbook).items() if name[0] != "_" and callable(verb)]
+    assert len(verbs) > 30
+    assert [name for name in verbs if not hasattr(vars(Spellbook)[name], "__wrapped__")] == []
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("find", "WORDS[0]"),
+        ("search", "QUERY"),
+        ("show", "ID"),
+        ("revise a --set k=", "--set[0]"),
+        ("find a --filter category=", "--filter[0]"),
+        ("find a --scope ", "--scope"),
+        ("snapshot restore", "NAME"),
+        ("model pull", "NAME"),
+    ],
+)
+def test_a_command_names_the_argument(notes: Path, command: str, named: str) -> None:
+    """An argument with a byte that is not UTF-8 is wrong usage, and nothing is done."""
+    space = "" if command[-1] in "= " else " "
+    done = run(notes, f"S {command}{space}$'x\\xffy'")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"spellbook: {named} is not valid Unicode: the byte 0xff is at position")
+
+
+@posix
+@pytest.mark.skipif(sys.platform == "darwin", reason="no such names")
+def test_paths_may_be_any_bytes(notes: Path) -> None:
+    """Only text must be Unicode: a file outside of the vault is found whatever its name."""
+    file = notes.parent / os.fsdecode(b"export-\xff.json")
+    done = run(notes, f"cd '{notes.parent}'; S export $'export-\\xff.json'; S import $'export-\\xff.json'")
+    assert (done.returncode, file.exists()) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_every_tool_names_the_argument(book: Spellbook, mode: str) -> None:
+    """Half a character in any text argument of any tool is refused by its name."""
+
+    async def ask() -> dict[tuple[str, str], str]:
+        said = {}
+        async with Client(build(book, ["core", "desk", "backup"], live=False), mode=mode) as client:
+            for tool in (await client.list_tools()).tools:
+                for name in tool.input_schema.get("properties", {}):
+                    answer = await client.call_tool(tool.name, {name: HALF})
+                    assert answer.is_error
+                    said[tool.name, name] = answer.content[0].text  # type: ignore[union-attr]
+        return said
+
+    said = asyncio.run(ask())
+    assert len(said) > 40
+    for (_, name), text in said.items():
+        assert f"INVALID_INPUT: {name} is not valid Unicode: half a character, \\ud800," in text
+
+
+@pytest.mark.slow
+def test_a_call_that_the_sdk_cannot_read_is_answered(notes: Path) -> None:
+    """JSON that spells half a character gets an answer to its id, as the tool's error where it is in an argument; and serving goes on."""
+    head = {"jsonrpc": "2.0", "method": "tools/call"}
+    calls = [
+        {**head, "id": 2, "params": {"name": "find", "arguments": {"keywords": ["a", HALF]}}},
+        {**head, "id": 3, "params": {"name": "find", "arguments": {HALF: 1}}},
+        {**head, "id": "four", "params": {"name": HALF, "arguments": {}}},
+        {"jsonrpc": "2.0", "id": 5, "method": "resources/read", "params": {"uri": f"note://{HALF}"}},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"reason": HALF}},
+        {**head, "id": 6, "params": {"name": "find", "arguments": {"keywords": ["lantern"]}}},
+    ]
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    first = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    ]
+    command = [sys.executable, "-m", "spellbook", "--vault", str(notes), "mcp"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
+    ) as child:
+        assert child.stdin
+        assert child.stdout
+        child.stdin.write("".join(f"{json.dumps(each)}\n" for each in [*first, *calls]))
+        child.stdin.flush()
+        answers = {answer["id"]: answer for answer in (json.loads(child.stdout.readline()) for _ in range(6))}
+        child.stdin.close()
+    assert "INVALID_INPUT: keywords[1] is not valid Unicode" in answers[2]["result"]["content"][0]["text"]
+    assert answers[2]["result"]["isError"]
+    assert "A key of params.arguments is not" in answers[3]["error"]["message"]
+    assert "params.name is not" in answers["four"]["error"]["message"]
+    assert "params.uri is not" in answers[5]["error"]["message"]
+    assert "lantern" in answers[6]["result"]["content"][0]["text"]

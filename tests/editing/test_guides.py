@@ -1,0 +1,70 @@
+"""guides: what `rest` hands out is the vault's own word, and the packaged one where it has none."""
+
+from __future__ import annotations
+
+import pytest
+
+from spellbook.editing import guides
+
+PARTS = {"principles", "ideal_chunk_size", "examples"}
+
+
+@pytest.mark.parametrize("language", guides.LANGUAGES)
+def test_the_packaged_guides_say_everything(language):
+    """Each language has three guides, and every list that is read from them has items of one line."""
+    notes = guides.packaged(language)
+    assert set(notes) == {"chunking", "metadata", "examples"}
+    chunking, rules = guides.chunking(notes), guides.metadata_rules(notes)
+    assert set(chunking) == PARTS
+    assert 0 < chunking["ideal_chunk_size"]["min_tokens"] < chunking["ideal_chunk_size"]["max_tokens"]
+    assert 0 < rules["keyword_count"]["min"] < rules["keyword_count"]["max"]
+    lists = [
+        chunking["principles"],
+        *(value for key, value in rules.items() if key.endswith(("guidelines", "extraction", "category", "importance"))),
+    ]
+    assert len(lists) == 6
+    for items in lists:
+        assert items
+        assert all(item and "\n" not in item and not item.startswith(("-", "*")) for item in items)
+    assert all(example.startswith("## ") for example in chunking["examples"])
+
+
+def test_rest_hands_out_the_vaults_own_guide(book, write_note):
+    """A guide that a person wrote stands in for the packaged one; what it leaves out, the packaged one says."""
+    _, packaged, rules = book.rest()
+    write_note(
+        "my/guide.md",
+        "# Mine\n\n## Principles\n\n- One thought\n  a chunk.\n",
+        category="system",
+        guide="chunking",
+        language="en",
+        max_tokens=77,
+    )
+    book.reindex()
+    _, own, own_rules = book.rest()
+    assert own["principles"][0] == "One thought a chunk."
+    assert set(own["principles"]) - {"One thought a chunk."} < set(packaged["principles"])
+    assert len(own["principles"]) > 1
+    assert own["ideal_chunk_size"] == {**packaged["ideal_chunk_size"], "max_tokens": 77}
+    assert (own["examples"], own_rules) == (packaged["examples"], rules)
+    assert book.rest("ko")[1]["principles"] != own["principles"]
+
+
+@pytest.mark.parametrize("value", ["many", "-3", "0", "true", "[1]"])
+def test_a_number_that_makes_no_sense_is_passed_over(book, write_note, value):
+    """A guide's bad number is not handed out."""
+    packaged = book.rest()[1]["ideal_chunk_size"]
+    write_note("guide.md", "text", category="system", guide="chunking", language="en", max_tokens=value)
+    book.reindex()
+    assert book.rest()[1]["ideal_chunk_size"] == packaged
+
+
+def test_a_guide_that_cannot_be_read_or_is_gone_is_passed_over(book, vault, write_note):
+    """Between two looks at the vault a guide may vanish or break; `rest` still answers."""
+    packaged = book.rest()[1:]
+    file = write_note("guide.md", "## Principles\n\n- x\n", category="system", guide="chunking", language="en")
+    book.reindex()
+    file.write_bytes(b"\xff\xfa" * 50)
+    assert book.rest()[1:] == packaged
+    file.unlink()
+    assert book.rest()[1:] == packaged

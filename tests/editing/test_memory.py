@@ -1,0 +1,201 @@
+"""memory.check: what can be kept is kept as given, what cannot is said."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spellbook.editing.memory import Findings, check, metadata
+from spellbook.notes.note import parse
+
+META = {"topic": "infra", "keywords": ["Docker", "Compose", "YAML"], "questions": ["How?"]}
+NOW = dt.datetime(2026, 11, 21, 20, 15, 0, 123, tzinfo=dt.timezone(dt.timedelta(hours=9)))
+TEXT = "## Ports\n\n" + "The proxy listens on a port of its own. " * 12
+
+
+def checked(text=TEXT, **meta):
+    return check({"text": text, "metadata": {**META, **meta}})
+
+
+def test_a_good_memory_has_nothing_to_say():
+    """A chunk of the right size with topic, keywords and questions has no error and no warning."""
+    found = checked()
+    assert (found.errors, found.warnings) == ([], [])
+    assert found.memory is not None
+    assert found.memory.folder == "knowledge/infra"
+    assert found.memory.name == "ports"
+
+
+def test_note():
+    """The note of a memory begins with its keys in the documented order and reads back as it was given."""
+    found = checked(importance="high", mood="calm", entities=["Docker", {"name": "Ann", "type": "person"}])
+    assert found.memory is not None
+    note = parse("a.md", found.memory.note("01KAJ3", NOW).encode())
+    keys = ["id", "topic", "category", "keywords", "questions", "entities", "importance", "created", "updated", "mood"]
+    assert list(note.meta) == keys
+    assert note.faults == ()
+    assert (note.declared_id, note.topic, note.entities, note.importance) == ("01KAJ3", "infra", ("Docker", "Ann"), 0.8)
+    assert note.created == note.updated == "2026-11-21T20:15:00+09:00"
+    assert note.body.strip() == TEXT.strip()
+
+
+@pytest.mark.parametrize(
+    ("given_chunk", "says"),
+    [
+        pytest.param("text", "must be an object", id="no object"),
+        pytest.param({"metadata": META}, "text is missing", id="no text"),
+        pytest.param({"text": " ", "metadata": META}, "text is missing", id="blank"),
+        pytest.param({"text": "x" * 200_001, "metadata": META}, "200,000 are the most", id="too long"),
+        pytest.param({"text": "a\0b", "metadata": META}, "NUL", id="NUL"),
+        pytest.param({"text": "a\ud800", "metadata": META}, "half letters", id="surrogate"),
+        pytest.param({"text": "x"}, "metadata.topic is missing", id="no metadata"),
+        pytest.param({"text": "x", "metadata": []}, "metadata must be an object", id="metadata no object"),
+        pytest.param({"text": "x", "metadata": {"topic": "a"}}, "metadata.keywords is missing", id="no keywords"),
+        pytest.param({"text": "x", "metadata": {**META, "topic": None}}, "metadata.topic is missing", id="topic null"),
+    ],
+)
+def test_no_memory(given_chunk, says):
+    """What is no memory is said, and there is none."""
+    found = check(given_chunk)
+    assert found.memory is None
+    assert any(says in error for error in found.errors), found.errors
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("topic", "", "one line"),
+        ("topic", "a\nb", "one line"),
+        ("topic", 5, "one line"),
+        ("category", "a\ud800", "YAML cannot keep"),
+        ("source", "x" * 301, "300 letters"),
+        ("title", "a\0", "YAML cannot keep"),
+        ("keywords", [1], "list of texts"),
+        ("keywords", [None], "list of texts"),
+        ("keywords", ["a\ud800"], "YAML cannot keep"),
+        ("tags", {"a": 1}, "list of texts"),
+        ("entities", [{"type": "person"}], "has no name"),
+        ("entities", [{"name": "a\0"}], "YAML cannot keep"),
+        ("importance", "often", "importance must be"),
+        ("importance", 2, "importance must be"),
+        ("importance", True, "importance must be"),
+        ("other", object(), "YAML cannot keep"),
+        ("other", {"a": {1: 2}}, "YAML cannot keep"),
+        pytest.param("other", 10**5000, "YAML cannot keep", id="huge number"),
+        ("a: b", 1, "cannot be a frontmatter key"),
+        ("a#b", 1, "cannot be a frontmatter key"),
+        ("", 1, "cannot be a frontmatter key"),
+        ("a\nb", 1, "cannot be a frontmatter key"),
+        ("a\ud800", 1, "cannot be a frontmatter key"),
+    ],
+)
+def test_bad_metadata(key, value, says):
+    """Metadata that a frontmatter cannot hold is an error that names the key."""
+    found = checked(**{key: value})
+    assert found.memory is None
+    assert any(says in error for error in found.errors), found.errors
+
+
+@pytest.mark.parametrize(
+    ("meta", "says"),
+    [
+        ({"id": "x"}, "metadata.id is set by Spellbook"),
+        ({"created_at": "x"}, "metadata.created_at is set by Spellbook"),
+        ({"keywords": ["one"]}, "1 keywords"),
+        ({"questions": []}, "no questions"),
+        ({"entities": [{"name": "x", "type": "planet"}]}, "unknown type 'planet'"),
+    ],
+)
+def test_warnings(meta, says):
+    """What makes a memory hard to find is warned of and does not stop it."""
+    found = checked(**meta)
+    assert found.memory is not None
+    assert any(says in warning for warning in found.warnings), found.warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("short", "about 1 tokens"), ("word " * 1000, "divide it"), (TEXT + "\n\n## Two\n\nx", "more than one ## heading")],
+)
+def test_warnings_of_the_text(text, says):
+    """A text too short, too long or of several sections is warned of."""
+    assert any(says in warning for warning in checked(text).warnings)
+
+
+@pytest.mark.parametrize(
+    ("meta", "category", "source"),
+    [
+        ({}, "article", "https://x"),
+        ({"category": None, "source": None}, "article", "https://x"),
+        ({"category": "own", "source": "me"}, "own", "me"),
+    ],
+)
+def test_defaults(meta, category, source):
+    """What the caller stands in for is used only where the metadata says nothing."""
+    found = check({"text": TEXT, "metadata": {**META, **meta}}, category="article", source="https://x")
+    assert found.memory is not None
+    assert (found.memory.meta["category"], found.memory.meta["source"]) == (category, source)
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "name"),
+    [
+        ("# 도커 설치\n\nx", None, "도커-설치"),
+        ("x\n\n## [Link](y) `code`", None, "link-code"),
+        ("```sh\n# no heading\n```\n\n## Yes", None, "yes"),
+        ("x", "Given: this", "given-this"),
+        ("just some words, and more of them than eight words", None, "just-some-words-and-more-of-them-than"),
+        ("---", None, "memory"),
+        ("!!!", None, "section"),
+        ("# " + "long " * 50, None, ("long-" * 12).strip("-")),
+    ],
+)
+def test_name(text, title, name):
+    """A file is named by title, first heading or first words, and always has a name."""
+    found = checked(text, **({"title": title} if title else {}))
+    assert found.memory is not None
+    assert found.memory.name == name
+
+
+def test_old_names_and_single_texts():
+    """`question_this_answers` and `topic_id` are the old names; one text is a list of one; repeats are dropped."""
+    found = Findings()
+    meta = metadata({"topic_id": "t", "question_this_answers": "Why?", "keywords": [" a  b ", "a b"]}, found)
+    assert meta == {"topic": "t", "questions": ["Why?"], "keywords": ["a b"]}
+    assert found.errors == []
+
+
+def test_none_stays_none():
+    """For a revision None means removed."""
+    assert metadata({"importance": None}, Findings()) == {"importance": None}
+
+
+def test_line_ends_become_one():
+    """A text from Windows is kept with the note's own line ends."""
+    found = checked("## A\r\n\r\nb\r\n")
+    assert found.memory is not None
+    assert "\r" not in found.memory.note("x", NOW)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    st.dictionaries(st.text(max_size=10) | st.sampled_from(["yes", "- a", "? b", "<<", "=", "~", "---", "1"]), values, max_size=4),
+    st.text(min_size=1),
+)
+def test_whatever_is_accepted_is_read_back(extra, text):
+    """A memory that passes makes a note without a fault that holds every key it was given."""
+    found = check({"text": text, "metadata": {**META, **extra}})
+    if found.memory:
+        note = parse("a.md", found.memory.note("x", NOW).encode())
+        assert note.faults == ()
+        assert {key: note.meta.get(key) for key in found.memory.meta} == found.memory.meta
+        assert note.body.strip("\n") == found.memory.text

@@ -1,0 +1,448 @@
+"""union and merge: two notes become one, no sentence is lost, and what contradicts is decided by who asks."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from spellbook.editing.combine import join, metadata
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.notes.note import parse
+from tests.editing.test_undo import spellbook, tree
+from tests.helpers import leads
+from tests.server.test_mcp import talk
+
+OLD = "2024-01-01T00:00:00+00:00"
+NEW = "2025-01-01T00:00:00+00:00"
+
+
+def note(text, path="a.md"):
+    return parse(path, text.encode())
+
+
+def joined(first, other, take=""):
+    return join(note(first), note(other, "b.md"), take).text
+
+
+# -- texts
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "expected"),
+    [
+        pytest.param("One. Three.\n", "One. Two. Three.\n", "One. Two. Three.\n", id="a sentence goes behind the one it follows"),
+        pytest.param("One.\n\nTwo.\n", "One.\n\nNew.\n\nTwo.\n", "One.\n\nNew.\n\nTwo.\n", id="a paragraph too"),
+        pytest.param("One.\nTwo.\n", "one  two.\n\nONE.\n", "One.\nTwo.\n\none  two.\n", id="case, blanks and marks say nothing"),
+        pytest.param("- a\n- c\n", "* a\n* b\n* c\n", "- a\n* b\n- c\n", id="an item"),
+        pytest.param("1. a\n2. c\n", "1. a\n2. b\n   more\n3. c\n", "1. a\n2. b\n   more\n2. c\n", id="an item of two lines"),
+        pytest.param(
+            "## A\nx.\n\n## B\ny.\n", "## A\n\nz.\n\n## B\n\nw.\n", "## A\nx.\n\nz.\n\n## B\ny.\n\nw.\n", id="each section has its own"
+        ),
+        pytest.param("## A\n\nx.\n", "## B\n\ny.\n", "## A\n\nx.\n\n## B\n\ny.\n", id="a section is added"),
+        pytest.param(
+            "## A\n\nx.\n\n## C\n\nz.\n", "## A\n\n### B\n\ny.\n", "## A\n\nx.\n\n### B\n\ny.\n\n## C\n\nz.\n", id="below its own"
+        ),
+        pytest.param("## A\n\nx.\n", "before.\n", "before.\n\n## A\n\nx.\n", id="what stands above every heading"),
+        pytest.param("x.\n", "## B\n\nx.\n", "x.\n", id="a heading over what is said already is none of it"),
+        pytest.param("x.\n", "x.\n\n## Decided\n", "x.\n\n## Decided\n", id="a heading alone says something"),
+        pytest.param("", "x.\n\n## B\n\ny.\n", "x.\n\n## B\n\ny.\n", id="nothing and something"),
+        pytest.param("x.", "y.", "x.\n\ny.", id="no newline at the end"),
+        pytest.param(
+            "x.\r\n\r\n## A\r\n", "x. y.\n\n## A\n\n- 1\n- 2\n", "x. y.\r\n\r\n## A\r\n\r\n- 1\r\n- 2\r\n", id="line ends of the first"
+        ),
+        pytest.param(
+            "x.\n\n```\nls -a\n```\n", "x.\n\n```\nls -A\n```\n", "x.\n\n```\nls -A\n```\n\n```\nls -a\n```\n", id="code to the letter"
+        ),
+        pytest.param("# T\n\nx.\n", "# U\n\nx. y.\n", "# T\n\nx. y.\n", id="the other title is no text"),
+        pytest.param("한글이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", id="Korean"),
+        pytest.param("no mark\n", "no mark\nsecond line.\n", "no mark\n\nno mark\nsecond line.\n", id="a sentence that was continued"),
+        pytest.param(
+            "See [x].\n", "See [x].\n\n[x]: https://example.org\n", "See [x].\n\n[x]: https://example.org\n", id="what links refer to"
+        ),
+    ],
+)
+def test_what_only_the_other_says_goes_where_it_belongs(first, other, expected):
+    """The first text stays as it stands, the rest is put where the other has it."""
+    assert joined(first, other) == expected
+
+
+SAID = st.sampled_from([f"{word}, says {i}" for i, word in enumerate(["oak", "ash", "elm", "fir", "yew", "소나무", "밤나무", "beech"])])
+ENDS = st.sampled_from([".", ".", "!", "?", "", " — 끝."])
+SENTENCE = st.tuples(SAID, ENDS, st.integers(0, 99)).map(
+    lambda each: f"{each[0]} {'abcdefghij'[each[2] % 10]}{'klmnopqrst'[each[2] // 10]}{each[1]}"
+)
+BLOCK = st.one_of(
+    st.lists(SENTENCE, min_size=1, max_size=4).map(" ".join),
+    st.lists(SENTENCE, min_size=1, max_size=3).map("\n".join),
+    st.lists(SENTENCE, min_size=1, max_size=4).map(lambda items: "\n".join(f"- {item}" for item in items)),
+    st.lists(SENTENCE, min_size=1, max_size=3).map(lambda items: "\n".join(f"{i}. {item}" for i, item in enumerate(items, 1))),
+    SENTENCE.map(lambda text: f"```\n{text}\n\n  indented\n```"),
+    SENTENCE.map(lambda text: f"> {text}"),
+    SENTENCE.map(lambda text: f"| a | b |\n| --- | --- |\n| {text} | x |"),
+    st.sampled_from(["## Oak", "## Ash", "### Elm", "## 나무", "# Title", "---", "<!-- comment -->", "[x]: https://example.org"]),
+)
+BODY = st.lists(BLOCK, max_size=7).map(lambda blocks: "\n\n".join(blocks) + "\n")
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+@settings(max_examples=400)
+@given(BODY, BODY, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "both"]))
+def test_no_sentence_is_lost(first, other, end_of_line, take):
+    """Every line of both, in whatever block it stood, is in the union, and not a letter is taken out of the first."""
+    try:
+        text = joined(first.replace("\n", end_of_line), other, take)
+    except Conflict:
+        assume(False)
+    said = flat(text).casefold()
+    for line in [*first.splitlines(), *other.splitlines()]:
+        if line.startswith("#") or not re.search(r"\w", line):
+            continue
+        for sentence in re.split(r"(?<=[.!?]) ", re.sub(r"^\s*(?:[-*>|]|\d+\.)\s", "", line)):
+            assert flat(sentence).casefold().strip(" .!?|") in said, (line, text)
+    rest = iter(text)
+    assert all(letter in rest for letter in first.replace("\n", end_of_line)), text
+    assert "\r\n" not in text if end_of_line == "\n" else text.count("\n") == text.count("\r\n")
+
+
+@settings(max_examples=100)
+@given(BODY)
+def test_a_union_with_itself_is_itself(body):
+    """What says the same adds nothing."""
+    assert joined(body, body) == body
+
+
+# -- what contradicts
+
+
+@pytest.mark.parametrize(
+    ("take", "expected"),
+    [
+        ("", "Up. It takes 3 ms. It takes 5 ms. Down.\n"),
+        ("both", "Up. It takes 3 ms. It takes 5 ms. Down.\n"),
+        ("first", "Up. It takes 3 ms. Down.\n"),
+        ("other", "Up. It takes 5 ms. Down.\n"),
+    ],
+)
+def test_who_asks_decides_between_numbers(take, expected):
+    """Both are shown side by side, and stand as is said: the one, the other, or both."""
+    done = join(note("Up. It takes 3 ms. Down.\n"), note("Up. It takes 5 ms. Down."), take)
+    assert done.text == expected
+    assert [(each.first, each.other, each.parts) for each in done.changed] == [
+        ("It takes 3 ms.", "It takes 5 ms.", (("It takes 3 ms", "It takes 5 ms"),))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "both"),
+    [
+        ("- We deploy on Friday.", "We do not deploy on Friday.", "- We do not deploy on Friday."),
+        ("포트는 5432를 쓴다.", "포트는 5433을 쓴다.", None),
+        ("Redis를 쓴다.", "Redis를 쓰지 않는다.", "Redis를 쓰지 않는다."),
+        ("Keys: 3\nLocks: 4", "Keys: 3\nLocks: 5", "Keys: 3\nLocks: 5"),
+        ("The tide rises.", "The crane lifts 3 tons.", None),
+    ],
+)
+def test_negations_contradict_too(first, other, both):
+    """In Korean and English, across items and paragraphs; other sentences do not."""
+    done = join(note(first), note(other), "other")
+    assert (done.text == both) if both else not done.changed
+
+
+# -- frontmatter
+
+
+def test_labels_are_united():
+    """Lists without repetition, importance the higher, the older date, and what only the other has; what differs is named."""
+    first = note(f"---\nid: A\ntopic: sea\nkeywords: [Keys, tide]\nquestions: 'When?'\nentities: [Anna, {{name: Docker, type: technology}}]\nimportance: 0.4\ncreated: {NEW}\n---\n# Keys\n")  # fmt: skip
+    other = note(f"---\nid: B\ntopic: port\nkeywords: keys, 도커\nquestions: [When?, Who?]\nentities: [docker, Bob]\nimportance: high\ntags: [ops]\npinned: true\ncreated: {OLD}\nupdated: {NEW}\nmerged: [C]\n---\n# Locks\n", "deep/b.md")  # fmt: skip
+    wanted, differs = metadata(first, other)
+    assert wanted == {
+        "keywords": ["Keys", "tide", "도커"],
+        "questions": ["When?", "Who?"],
+        "entities": ["Anna", {"name": "Docker", "type": "technology"}, "Bob"],
+        "tags": ["ops"],
+        "aliases": ["Locks"],
+        "importance": "high",
+        "created": other.meta["created"],
+        "pinned": True,
+        "merged": ["B", "deep/b", "C"],
+    }
+    assert differs == {"topic": ("sea", "port")}
+    assert "importance" not in metadata(other, first)[0]
+    assert "created" not in metadata(other, first)[0]
+
+
+# -- merge
+
+
+@pytest.fixture
+def pair(book, write_note):
+    """Two notes of which `new.md` says more; `old.md` is older."""
+    write_note("old.md", "# Keys\n\nKeys are rotated every Monday. Anna has them.\n", id="A1", keywords="[keys]", created=OLD, updated=OLD)
+    write_note("ops/new.md", "Keys are rotated every Monday. Bob has a copy.\n", id="B1", keywords="[copy]", created=NEW, updated=NEW)
+    book.reindex()
+
+
+@pytest.mark.parametrize(("a", "b"), [("A1", "B1"), ("ops/new.md", "old.md")])
+def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b):
+    """The union is under the older id, found at once; the other lies in the trash and says where it went; undo restores every byte."""
+    before = tree(vault)
+    shown = book.merge(a, b)
+    assert (tree(vault), shown.trash, shown.added) == (before, "", ("Bob has a copy.",))
+    done = book.merge(a, b, apply=True)
+    assert (done.id, done.path, done.gone, done.trash) == ("A1", "old.md", "ops/new.md", ".trash/ops/new.md")
+    text = (vault / "old.md").read_text()
+    assert text.endswith("# Keys\n\nKeys are rotated every Monday. Bob has a copy. Anna has them.\n")
+    meta = parse("old.md", text.encode()).meta
+    assert (meta["id"], meta["keywords"], meta["merged"], str(meta["created"])[:4]) == ("A1", ["keys", "copy"], ["B1", "ops/new"], "2024")
+    assert str(meta["updated"])[:4] > "2025"
+    assert (vault / ".trash/ops/new.md").read_text() == before["ops/new.md"][0].decode().replace("\n---\n", "\nmerged_into: A1\n---\n")
+    assert [hit.id for hit in book.find("copy").hits] == ["A1#"]
+    for name in ("B1", "B1#part", "ops/new.md", "ops/new"):
+        with pytest.raises(MemoryNotFound, match=r"merged into old\.md"):
+            book.show(name)
+    book.undo()
+    assert tree(vault) == before
+    assert [hit.id for hit in book.find("copy").hits] == ["B1#"]
+
+
+def test_contradictions_are_never_merged_silently(book, vault, write_note):
+    """Nothing is written until somebody says who is right, by the order in which the notes were named."""
+    write_note("old.md", "It takes 3 ms.\n", created=OLD)
+    write_note("new.md", "It takes 5 ms.\n", created=NEW)
+    book.reindex()
+    before = tree(vault)
+    [changed] = book.merge("new", "old").changed
+    assert (changed.first, changed.other, changed.parts) == ("It takes 5 ms.", "It takes 3 ms.", (("It takes 5 ms", "It takes 3 ms"),))
+    with pytest.raises(Conflict, match="contradict") as caught:
+        book.merge("new", "old", apply=True)
+    assert caught.value.difference == "a: It takes 5 ms.\nb: It takes 3 ms."
+    assert tree(vault) == before
+    for keep, said in (("a", "It takes 5 ms."), ("b", "It takes 3 ms."), ("both", "It takes 3 ms. It takes 5 ms.")):
+        book.merge("new", "old", keep=keep, apply=True)
+        assert parse("old.md", (vault / "old.md").read_bytes()).body.strip() == said
+        book.undo()
+        assert tree(vault) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "error"),
+    [
+        pytest.param("---\nid: [never closed\n---\ntext\n", InvalidInput, id="faulty frontmatter"),
+        pytest.param("text\n\n```\nnever closed\n", Conflict, id="an open fence"),
+    ],
+)
+def test_what_cannot_be_merged_stays(book, vault, write_note, old, error):
+    """Neither note is touched, and the error says why."""
+    write_note("old.md", old)
+    write_note("new.md", "other text\n\n## More\n\nand more\n", created="2999-01-01")
+    book.reindex()
+    before = tree(vault)
+    with pytest.raises(error):
+        book.merge("old.md", "new.md", apply=True)
+    with pytest.raises(InvalidInput, match="one note"):
+        book.merge("new.md", "new#more", apply=True)
+    assert tree(vault) == before
+
+
+def test_the_command(vault, book, pair):
+    """Without --yes it shows, with it it writes."""
+    before = tree(vault)
+    shown = spellbook(vault, "merge", "A1", "B1")
+    assert "+Keys are rotated every Monday. Bob has a copy. Anna has them." in shown.stdout
+    assert "--yes merges ops/new.md into old.md." in shown.stderr
+    assert tree(vault) == before
+    done = json.loads(spellbook(vault, "merge", "A1", "B1", "--yes", "--json").stdout)
+    assert (done["id"], done["trash"], done["added"]) == ("A1", ".trash/ops/new.md", ["Bob has a copy."])
+    spellbook(vault, "undo")
+    assert tree(vault) == before
+    (vault / "ops/new.md").write_text((vault / "ops/new.md").read_text().replace("copy.", "copy. It weighs 3 kg.").replace("topic", "x"))
+    (vault / "old.md").write_text((vault / "old.md").read_text() + "\nIt weighs 5 kg.\n")
+    asked = spellbook(vault, "merge", "A1", "B1")
+    assert "a  It weighs 5 kg.\nb  It weighs 3 kg." in asked.stderr
+    assert "say --keep a, b or both" in asked.stderr
+    assert "b: It weighs 3 kg." in spellbook(vault, "merge", "A1", "B1", "--yes", code=1).stderr
+    assert "is merged into old.md" in spellbook(vault, "merge", "A1", "B1", "--keep", "b", "--yes").stderr
+    assert "It weighs 3 kg." in (vault / "old.md").read_text()
+
+
+def test_the_tool(vault, book, pair):
+    """An agent is shown the union first, then writes it, and can take it back."""
+
+    async def conversation(agent):
+        assert "Would merge ops/new.md into old.md." in await agent.call("merge", a="A1", b="B1", keep=None)
+        assert (vault / "ops/new.md").exists()
+        assert "Merged ops/new.md into old.md, id: A1." in await agent.call("merge", a="A1", b="B1", apply=True)
+        assert not (vault / "ops/new.md").exists()
+        assert "merged into old.md" in await agent.refused("revise", chunk_id="B1", append="x")
+        await agent.call("undo")
+        (vault / "old.md").write_text((vault / "old.md").read_text() + "\nBob has no copy.\n")
+        assert "a:\n> Bob has no copy.\nb:\n> Bob has a copy." in await agent.call("merge", a="A1", b="B1")
+        assert "CONFLICT" in await agent.refused("merge", a="A1", b="B1", apply=True)
+
+    talk(book, conversation, toolsets=["core", "desk"])
+
+
+# -- scribe says what it repeats
+
+WORDS = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "omicron",
+    "pi",
+    "rho",
+    "sigma",
+    "tau",
+    "upsilon",
+]
+LABELS = {"topic": "letters", "keywords": ["greek", "order"], "entities": ["Homer"]}
+
+
+def chunk(text, **labels):
+    return {"text": text, "metadata": {**LABELS, **labels}}
+
+
+def test_a_repetition_in_other_numbers_names_them(book, vault):
+    """What is refused shows by what it was found, the difference, and the numbers that changed."""
+    book.scribe(
+        chunk(
+            "The crane on the northern quay of the old harbour lifts as much as 3 tons in a minute, whatever wind and weather say of it to those who wait below with their carts."
+        )
+    )
+    done = book.scribe(
+        chunk(
+            "The crane on the northern quay of the old harbour lifts as much as 5 tons in a minute, whatever wind and weather say of it to those who wait below with their carts."
+        )
+    )
+    [repeat] = done.duplicates[0]
+    assert (done.written, repeat.how, repeat.changed) == ((), "meaning", (("… much as 3 tons …", "… much as 5 tons …"),))
+    assert "as much as 5 tons" in repeat.difference
+    [same] = book.validate(
+        chunk(
+            "THE CRANE on the northern quay of the old harbour lifts as much as 3 tons in a minute, whatever wind and weather say of it to those who wait below with their carts!"
+        )
+    )[1]
+    assert (same.how, same.score, same.changed) == ("words", 1.0, ())
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_told"),
+    [
+        pytest.param({}, True, id="the same labels"),
+        pytest.param({"keywords": ["GREEK", "alphabet"]}, True, id="half of them"),
+        pytest.param({"keywords": ["alphabet", "list"]}, False, id="one of three"),
+        pytest.param({"topic": "words"}, False, id="another topic"),
+    ],
+)
+def test_what_may_be_a_repetition_is_written_and_told(book, labels, is_told):
+    """Near by meaning, of one topic and with the same labels: written, with the one that it may repeat, for a merge."""
+    [first] = book.scribe(chunk(" ".join(WORDS) + ".")).written
+    done = book.scribe(chunk(" ".join(WORDS[:-2]) + " phi chi.", **labels))
+    assert len(done.written) == 1
+    assert [(each.id, each.how) for each in done.duplicates[0]] == ([(f"{first.chunk_id}#", "labels")] if is_told else [])
+
+
+def test_the_doors_tell_what_is_repeated(vault, book, tmp_path):
+    """The command shows the difference on stderr; the tool answers with it, and says that a merge makes one of two."""
+    file = tmp_path / "memory.md"
+    labels = "---\ntopic: letters\nkeywords: [greek, order]\n---\n"
+    for text in (" ".join(WORDS), " ".join([*WORDS[:-2], "phi", "chi"])):
+        file.write_text(f"{labels}{text}.\n")
+        shown = spellbook(vault, "scribe", file).stderr
+    assert "may say the same: `spellbook merge` makes one of two." in shown
+    file.write_text(f"{labels}{' '.join(WORDS).upper()}!\n")
+    refused = spellbook(vault, "scribe", file, code=1).stderr
+    assert "says so already (1.00)." in refused
+    assert "+ALPHA BETA" in refused
+
+    async def conversation(agent):
+        session = (await agent.json("rest"))["session_id"]
+        told = await agent.json("scribe", chunk=chunk(" ".join([*WORDS[:-2], "psi", "omega"])), session_id=session)
+        assert (told["status"], told["duplicates"][0]["how"], "merge the two" in told["message"]) == ("success", "labels", True)
+        asked = await agent.call("merge", a=told["duplicates"][0]["id"], b=told["chunk_id"])
+        assert "psi omega" in asked
+
+    talk(book, conversation, toolsets=["core", "desk"])
+
+
+def test_links_to_what_was_merged_lead_on(book, write_note, pair):
+    """A link to the note that is gone is mended to lead to the one that stays, and one that is written later leads there too."""
+    linking = write_note("linking.md", "See [[new|it]] and [[old]].\n")
+    book.reindex()
+    assert book.merge("A1", "B1").linking == ("linking.md",)
+    assert book.merge("A1", "B1", apply=True).linking == ("linking.md",)
+    assert linking.read_text() == "See [[old|it]] and [[old]].\n"
+    linking.write_text("See [[new]].\n")
+    assert [each.path for each in book.around("linking.md").links] == ["old.md"]
+    assert [each.path for each in book.around("old.md").backlinks] == ["linking.md"]
+
+
+def test_what_is_merged_keeps_its_own_links(book, vault, write_note):
+    """Links relative to the folder of the note that is gone lead where they led; those to itself are text."""
+    write_note("ops/tide.md", "The tide.\n")
+    write_note("old.md", "Anna has them.\n", created=OLD)
+    write_note("ops/new.md", "See [the tide](tide.md) and [[ops/new]].\n", created=NEW)
+    book.reindex()
+    before = tree(vault)
+    book.merge("old", "ops/new", apply=True)
+    assert parse("old.md", (vault / "old.md").read_bytes()).body == "Anna has them.\n\nSee [the tide](ops/tide.md) and ops/new.\n"
+    book.undo()
+    assert tree(vault) == before
+
+
+def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
+    """What the two said of each other stays as text, or as a link to the heading alone; every other link leads where it led."""
+    write_note(
+        "old.md",
+        "Old says [[new]], ![[n/new|the new]], [[new#One|one]], [[new#Two]] and [a `x` [b]](n/new.md 'T').\n\n[![p](n/new.md)](<n/new.md>)\n",
+        created=OLD,
+        up='"[[new]]"',
+    )
+    write_note(
+        "n/new.md",
+        "# New one\n\nNew says [o](../old.md#x), [o](../old.md), [[NEW]], [[c]] and [k].\n\n| a |\n|---|\n| [[old\\|x]] |\n\n[k]: ../old.md 'K'\n",
+        created=NEW,
+        down='["[[old]]", "[[c]]"]',
+    )
+    write_note("c.md", "[[old]] [[n/new|it]]\n")
+    book.reindex()
+    before = tree(vault)
+    book.merge("old", "n/new", apply=True)
+    text = (vault / "old.md").read_text()
+    assert parse("old.md", text.encode()).meta["up"] == "new"
+    assert parse("old.md", text.encode()).meta["down"] == ["old", "[[c]]"]
+    assert parse("old.md", text.encode()).body == (
+        "Old says new, the new, [[#One|one]], [[#Two]] and a `x` [b].\n\np\n\n"
+        "New says [o](#x), o, NEW, [[c]] and [k].\n\n| a |\n|---|\n| x |\n\n[k]: # 'K'\n"
+    )
+    assert {to for (path, _), to in leads(vault).items() if path == "old.md"} == {"c.md"}
+    assert (vault / "c.md").read_text() == "[[old]] [[old|it]]\n"
+    book.undo()
+    assert tree(vault) == before
+
+
+def test_a_merged_note_comes_back_by_its_place_in_the_trash(book, vault, pair):
+    """Restoring it undoes the merge."""
+    before = tree(vault)
+    done = book.merge("A1", "B1", apply=True)
+    book.restore(done.trash)
+    assert tree(vault) == before

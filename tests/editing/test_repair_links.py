@@ -1,0 +1,122 @@
+"""broken: links that lead nowhere, what they meant, and how they are mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from spellbook.book import Spellbook
+from spellbook.cli import main
+from spellbook.editing.repair_links import guesses
+from tests.helpers import held, leads
+from tests.server.test_mcp import Agent, talk
+
+Write = Callable[..., Path]
+
+
+def doctor(vault: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, ["--vault", str(vault), "doctor", *words], catch_exceptions=False)
+
+
+def test_a_rename_outside_is_mended(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Links to notes that were renamed, moved or edited on the way by others, and links in them, are shown and then mended."""
+    write_note("ops/keys.md", "# Keys\n\nRotate them.\n")
+    write_note("ops/plan.md", "# Plan\n\n[k](keys.md) [home](../home.md)\n", id="PLAN")
+    write_note("home.md", "[[keys]] [[ops/keys#Rotate|k]] [p](ops/plan.md) `[[keys]]` [[never]]\n")
+    led = leads(vault)
+    book.reindex()
+    (vault / "archive/2026").mkdir(parents=True)
+    (vault / "ops/keys.md").rename(vault / "archive/2026/Key rotation.md")
+    (vault / "ops/plan.md").rename(vault / "archive/2026/old plan.md")
+    with (vault / "archive/2026/old plan.md").open("a") as file:
+        file.write("\nEdited.\n")
+    before = held(vault)
+    shown = doctor(vault, "--fix", "links")
+    assert shown.exit_code == 1
+    assert "home.md:1  keys → archive/2026/Key rotation.md (it was moved)\n" in shown.stdout
+    assert "home.md:1  never → ?\n" in shown.stdout
+    assert "+[[Key rotation]] [[archive/2026/Key rotation#Rotate|k]] [p](archive/2026/old%20plan.md) `[[keys]]` [[never]]" in shown.stdout
+    assert "5 links in 2 notes can be mended: repeat with --yes. Of 1 link it is not known.\n" in shown.stderr
+    assert held(vault) == before
+    assert "wrong  no link was broken by a rename" in doctor(vault).stdout
+    assert doctor(vault, "--fix", "links", "--yes").exit_code == 0
+    now = {"ops/keys.md": "archive/2026/Key rotation.md", "ops/plan.md": "archive/2026/old plan.md"}
+    assert leads(vault) == {(now.get(path, path), number): now.get(to, to) for (path, number), to in led.items()}
+    assert "well   no link was broken by a rename" in doctor(vault).stdout
+    (vault / "never.md").write_text("now")
+    assert doctor(vault, "--fix", "links").stderr == "Every link leads somewhere.\n"
+    (vault / "never.md").unlink()
+    book.undo()
+    assert held(vault) == before
+
+
+def test_names_aliases_and_titles_tell(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Where nobody saw the rename, the same name elsewhere, an alias or a title is taken; what is only like it is named."""
+    write_note("a/keys.md", "# How we rotate keys\n", aliases="[rotation]")
+    write_note("img/map.png")
+    write_note(
+        "home.md",
+        "[[old/keys]] [[rotation]] ![](pics/map.png) [[How We Rotate-Keys]] [[How we rotate kays]]\n\n| x |\n|---|\n| [[rotation]] |\n",
+    )
+    book.refresh()
+    assert [(guess.target, guess.path, guess.perhaps) for guess in guesses(book.index)] == [
+        ("old/keys", "a/keys.md", ()),
+        ("rotation", "a/keys.md", ()),
+        ("pics/map.png", "img/map.png", ()),
+        ("How We Rotate-Keys", "a/keys.md", ()),
+        ("rotation", "a/keys.md", ()),
+        ("How we rotate kays", None, ("a/keys.md",)),
+    ]
+    book.mend_links()
+    assert (vault / "home.md").read_text() == (
+        "[[a/keys]] [[keys|rotation]] ![](img/map.png) [[keys|How We Rotate-Keys]] [[How we rotate kays]]\n\n| x |\n|---|\n| [[keys\\|rotation]] |\n"
+    )
+
+
+def test_doctor_counts_what_can_be_mended(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Doctor and `--fix links` give one number; what nobody knows the meaning of is listed with its line, and is no fault."""
+    write_note("a/keys.md", "# How we rotate keys\n", aliases="[rotation]")
+    write_note("two/plan.md")
+    write_note("three/plan.md")
+    write_note("home.md", "[[old/keys]] [[rotation]] [[rotation]] [[How We Rotate-Keys]]\n\n[[How we rotate kays]] [[old/plan]]\n")
+    assert "4 links in 1 note can be mended" in doctor(vault, "--fix", "links").stderr
+    said = doctor(vault)
+    assert said.exit_code == 1
+    assert "wrong  no link was broken by a rename\n       4 links can be mended: `spellbook doctor --fix links`" in said.stdout
+    unknown = [
+        "       home.md, line 3: How we rotate kays leads nowhere, and what it means is not known; did you mean a/keys.md?\n",
+        "       home.md, line 3: old/plan leads nowhere, and what it means is not known",
+    ]
+    assert all(line in said.stdout for line in unknown)
+    book.mend_links()
+    said = doctor(vault)
+    assert said.exit_code == 0
+    assert "well   no link was broken by a rename\n" + unknown[0] + unknown[1] in said.stdout
+
+
+def test_two_of_one_name_are_not_guessed(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Where two files may be meant, nothing is written."""
+    write_note("a/keys.md", "a")
+    write_note("b/keys.md", "b")
+    text = write_note("home.md", "[[old/keys]]").read_bytes()
+    assert book.mend_links().changed == ()
+    assert (vault / "home.md").read_bytes() == text
+
+
+def test_an_agent_mends(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """The tool mend_links shows what would change, and does it when it is told to."""
+    write_note("a.md", "alpha")
+    write_note("b.md", "[[a]] [[gone]]\n")
+    book.reindex()
+    (vault / "a.md").rename(vault / "z.md")
+
+    async def conversation(agent: Agent) -> None:
+        shown = await agent.call("mend_links")
+        assert shown.startswith("Would mend links: 1; leading nowhere: 1.\n- b.md:1 gone\n")
+        assert (vault / "b.md").read_text() == "[[a]] [[gone]]\n"
+        await agent.call("mend_links", preview=False)
+        assert (vault / "b.md").read_text() == "[[z]] [[gone]]\n"
+
+    talk(book, conversation, toolsets=("core", "desk"))

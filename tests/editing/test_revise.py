@@ -1,0 +1,271 @@
+"""revise: append, replace and set, and no byte that was not asked for; the hashes a caller needs; command and tool."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spellbook.editing.edits import appended, replaced
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.notes.note import parse
+from spellbook.vault.folder import digest
+from tests.editing.test_undo import NOTE, harbour, spellbook
+from tests.server.test_mcp import talk
+
+__all__ = ["harbour"]
+
+
+def text(file):
+    return file.read_bytes().decode()
+
+
+# -- append
+
+
+def test_appended_text_is_a_paragraph_of_its_own(book, harbour):
+    """It stands at the end of the section, blank lines and line ends as there, and is found."""
+    done = book.revise("harbour#two", append="Added later,\nin two lines.\n")
+    assert text(harbour) == NOTE.replace("second", "second\r\n\r\nAdded later,\r\nin two lines.")
+    assert "+Added later," in done.difference
+    assert [hit.id for hit in book.find("added later").hits] == ["harbour#two"]
+
+
+@pytest.mark.parametrize("id", ["harbour", "harbour.md", "harbour#three"])
+def test_appended_to_a_note_it_is_its_end(book, harbour, id):
+    """A note's id or path means the whole note, which still has no newline at its end."""
+    book.revise(id, append="The end.")
+    assert text(harbour) == NOTE + "\r\n\r\nThe end."
+
+
+@pytest.mark.parametrize(
+    ("before", "added", "after"),
+    [
+        pytest.param("- a\n- b\n", "- c", "- a\n- b\n- c\n", id="an item of a list"),
+        pytest.param("1. a\n\n\n", "2. b", "1. a\n2. b\n\n\n", id="a numbered item, blank lines behind"),
+        pytest.param("- a\n", "b", "- a\n\nb\n", id="a paragraph behind a list"),
+        pytest.param("a\n", "- b", "a\n\n- b\n", id="a list behind a paragraph"),
+        pytest.param("", "a", "a\n", id="an empty note"),
+        pytest.param("---\ntopic: x\n---\n", "a", "---\ntopic: x\n---\na\n", id="nothing but frontmatter"),
+        pytest.param("a  ", "b", "a  \n\nb", id="blanks at the end of a line"),
+        pytest.param("## H\n", "a", "## H\n\na\n", id="nothing but a heading"),
+    ],
+)
+def test_append_follows_what_is_there(before, added, after):
+    """A further item belongs to its list; everything else is a paragraph; the file ends as it did."""
+    note = parse("a.md", before.encode())
+    assert appended(note, note.body_at, len(note.text), added) == after
+
+
+def test_a_long_section_is_appended_to_at_its_end(book, vault, write_note):
+    """A section that is found in parts is one section to who appends to it; a part alone can be named as well."""
+    body = "\n\n".join(f"Paragraph {i} speaks of cranes, ships and the tide at length. " * 6 for i in range(12))
+    write_note("long.md", f"# Long\n\n## One\n\n{body}\n\n## Two\n\nlast\n")
+    book.reindex()
+    assert len([found for found in book.show("long") if found.id.startswith("long#one")]) > 1
+    book.revise("long#one", append="The very end.")
+    assert (vault / "long.md").read_text() == f"# Long\n\n## One\n\n{body}\n\nThe very end.\n\n## Two\n\nlast\n"
+
+
+# -- replace
+
+
+def test_a_phrase_is_replaced_where_it_stands(book, harbour):
+    """Once, in the section that is named or in the whole note, line breaks as the file has them; frontmatter is left alone."""
+    book.revise("harbour#two", replace=("second", "2nd\nsection"))
+    assert text(harbour) == NOTE.replace("second", "2nd\r\nsection")
+    book.revise("harbour", replace=("2nd\nsection", "second"))
+    assert text(harbour) == NOTE
+    with pytest.raises(InvalidInput, match="is not there"):
+        book.revise("harbour", replace=("Harbour", "Port"))
+
+
+def test_a_phrase_must_be_the_only_one(book, vault, write_note):
+    """Of several nothing is replaced, and the error counts them and names their lines; `every` replaces them all."""
+    file = write_note("a.md", "# A\n\ntea and tea\n\n## B\n\ntea\n")
+    book.reindex()
+    with pytest.raises(InvalidInput, match="there 3 times, in lines 3, 3, 7"):
+        book.revise("a.md", replace=("tea", "coffee"))
+    assert file.read_text() == "# A\n\ntea and tea\n\n## B\n\ntea\n"
+    book.revise("a#b", replace=("tea", "coffee"))
+    assert file.read_text() == "# A\n\ntea and tea\n\n## B\n\ncoffee\n"
+    book.revise("a.md", replace=("tea", ""), every=True)
+    assert file.read_text() == "# A\n\n and \n\n## B\n\ncoffee\n"
+
+
+BODIES = st.text(alphabet="ab가 \n\r#-`", max_size=60)
+
+
+@given(BODIES, st.text(alphabet="ab가", min_size=1, max_size=3), st.text(alphabet="xy나 ", max_size=4))
+def test_replace_changes_the_phrase_and_nothing_else(body, old, new):
+    """The file with the phrase put back is the file as it was, or nothing is changed."""
+    note = parse("a.md", f"---\ntopic: {old}\n---\n{body}".encode())
+    try:
+        after = replaced(note, note.body_at, len(note.text), (old, new))
+    except InvalidInput:
+        assert note.body.count(old) != 1
+        return
+    at = note.text.index(old, note.body_at)
+    assert after == note.text[:at] + new + note.text[at + len(old) :]
+
+
+@given(BODIES, st.text(alphabet="xy나", min_size=1, max_size=8))
+def test_append_adds_and_takes_nothing(body, added):
+    """What was there is there, in order, with the new text in one piece between."""
+    note = parse("a.md", f"---\ntopic: t\n---\n{body}".encode())
+    after = appended(note, note.body_at, len(note.text), added)
+    assert after.startswith(f"---\ntopic: t\n---\n{body.rstrip()}")
+    at = after.index(added, note.body_at)
+    assert "".join(after[:at].split()) + "".join(after[at + len(added) :].split()) == "".join(note.text.split())
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"append": " \n"},
+        {"append": "\ud800"},
+        {"append": "a", "content": "b"},
+        {"append": "a", "replace": ("a", "b")},
+        {"replace": ("", "b")},
+        {"replace": ("nowhere", "b")},
+        {"replace": ("first", "a\0b")},
+        {"replace": ("first", "```")},
+        {"append": "<!--"},
+    ],
+)
+def test_what_makes_no_sense_changes_nothing(book, harbour, asked):
+    """Two ways at once, an empty phrase, or what would swallow the sections behind is INVALID_INPUT."""
+    with pytest.raises(InvalidInput):
+        book.revise("harbour#one", **asked)
+    assert text(harbour) == NOTE
+    assert book.log() == []
+
+
+# -- hashes
+
+
+def test_every_answer_has_the_hash_that_revise_expects(book, harbour):
+    """Of a hit, of `show`, and of a revision for the next one; a hash from before is a conflict."""
+    [hit] = book.find("second").hits
+    shown = next(found for found in book.show("harbour") if found.id == hit.id)
+    assert hit.hash == shown.hash == hit.as_dict()["hash"]
+    done = book.revise(hit.id, append="more", expected_hash=hit.hash)
+    book.revise(hit.id, replace=("more", "less"), expected_hash=done.hash)
+    for asked in ({"append": "x"}, {"replace": ("less", "x")}, {"metadata": {"topic": "x"}}):
+        with pytest.raises(Conflict):
+            book.revise(hit.id, expected_hash=done.hash, **asked)
+    book.revise("harbour", append="x", expected_hash=digest(harbour.read_bytes()))
+    assert text(harbour) == NOTE.replace("second", "second\r\n\r\nless") + "\r\n\r\nx"
+
+
+def test_a_dry_run_shows_and_writes_nothing(book, harbour):
+    """The difference is what it would be."""
+    shown = book.revise("harbour#two", "new", {"topic": "port"}, dry_run=True)
+    assert (text(harbour), book.log()) == (NOTE, [])
+    assert book.revise("harbour#two", "new", {"topic": "port"}).difference == shown.difference
+
+
+# -- updated
+
+
+@pytest.mark.parametrize(
+    ("old", "form"),
+    [
+        ("2020-01-02", r"\d{4}-\d\d-\d\d"),
+        ("2020-01-02 03:04:05", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"),
+        ("2020-01-02T03:04:05+09:00", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d"),
+        ("2020-01-02T03:04", r"\d{4}-\d\d-\d\dT\d\d:\d\d"),
+        ("'2020-01-02 03:04:05'", r"'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d'"),
+        ('"2020-01-02"', r'"\d{4}-\d\d-\d\d"'),
+    ],
+)
+@pytest.mark.parametrize("key", ["updated", "modified"])
+def test_updated_keeps_its_form(book, write_note, key, old, form):
+    """A date stays a date, a text a text in its quotes, minutes minutes; no other line changes."""
+    file = write_note("a.md", f"---\nx: 1  # one\n{key}: {old}\n---\ntext\n")
+    book.reindex()
+    book.revise("a", "new text")
+    found = re.fullmatch(rf"---\nx: 1  # one\n{key}: ({form})\n---\nnew text\n", file.read_text())
+    assert found, file.read_text()
+    assert str(dt.date.today().year) in found[1]
+
+
+@pytest.mark.parametrize("value", ["yesterday", "[2020, 1]", "12", ""])
+def test_what_is_no_time_is_left_alone(book, write_note, value):
+    """A key that is called so and holds something else is not touched."""
+    file = write_note("a.md", f"---\nupdated: {value}\n---\ntext\n")
+    book.reindex()
+    book.revise("a", "new text")
+    assert file.read_text() == f"---\nupdated: {value}\n---\nnew text\n"
+
+
+# -- doors
+
+
+def test_the_command(vault, book, harbour, tmp_path):
+    """Text from a file or from stdin, appended or instead; a phrase; keys; each with its difference."""
+    new = tmp_path / "new.md"
+    new.write_text("from a file\n")
+    shown = spellbook(vault, "revise", "harbour#two", new).stdout
+    assert "-second" in shown
+    assert "+from a file" in shown
+    assert text(harbour) == NOTE.replace("second", "from a file")
+    spellbook(vault, "revise", "harbour#two", "--replace", "from a file", "second")
+    spellbook(vault, "revise", "harbour#one", "-", "--append", stdin="파일에서\n")
+    assert text(harbour) == NOTE.replace("first", "first\r\n\r\n파일에서")
+    pairs = ["importance=high", "keywords=a, b", "topic=1.10", "pinned=true", "title=Why: because", "source="]
+    given = [part for pair in pairs[:-1] for part in ("--set", pair)]
+    spellbook(vault, "revise", "harbour.md", *given, "--unset", "nothing")
+    assert parse("x.md", harbour.read_bytes()).meta == {
+        "title": "Why: because", "topic": "1.10", "importance": "high", "keywords": ["a", "b"], "pinned": True,
+    }  # fmt: skip
+    before = text(harbour)
+    done = json.loads(spellbook(vault, "revise", "harbour", "--unset", "pinned", "--dry-run", "--json").stdout)
+    assert (set(done), "-pinned: true" in done["difference"], text(harbour)) == (
+        {"chunk_id", "path", "generation", "difference", "hash", "warnings"},
+        True,
+        before,
+    )
+    shown = spellbook(vault, "show", "harbour#two").stdout
+    told = json.loads(spellbook(vault, "show", "harbour#two", "--json").stdout)["chunks"][0]["hash"]
+    assert told in shown
+    spellbook(vault, "revise", "harbour#two", "--replace", "second", "x", "--expect", told)
+    assert "was changed meanwhile" in spellbook(vault, "revise", "harbour#two", new, "--expect", told, code=1).stderr
+    for wrong in (["--append"], ["--all"], ["--set", "importance"], ["--set", "source="], [], ["--replace", "zzz", "y"]):
+        spellbook(vault, "revise", "harbour#two", *wrong, code=2)
+    assert "It says so already." in spellbook(vault, "revise", "harbour#two", "--set", "importance=high").stderr
+
+
+def test_the_tool(vault, book, harbour):
+    """An agent corrects what it found by the hash of the hit, and goes on with the hash of the answer."""
+
+    async def conversation(agent):
+        hits = await agent.call("find", keywords=["second"])
+        seen = re.search(r"id: harbour#two hash: (\w{16})", hits)
+        assert seen
+        done = await agent.call("revise", chunk_id="harbour#two", append="more", expected_hash=seen[1])
+        after = re.search(r"hash: (\w{16})\.", done)
+        assert after
+        assert "CONFLICT" in await agent.refused("revise", chunk_id="harbour#two", append="x", expected_hash=seen[1])
+        await agent.call("revise", chunk_id="harbour#two", replace='{"old": "more", "new": "null"}', expected_hash=after[1])
+        assert text(harbour) == NOTE.replace("second", "second\r\n\r\nnull")
+        await agent.call("revise", chunk_id="harbour", replace={"old": "r", "new": "R", "all": True})
+        for wrong in ({"replace": {"old": "x"}}, {"replace": "x"}, {"replace": {"old": "", "new": "y"}}, {"append": "a", "content": "b"}):
+            assert "INVALID_INPUT" in await agent.refused("revise", chunk_id="harbour#two", **wrong)
+        assert (await agent.json("find", keywords=["null"], format="json"))["hits"][0]["hash"]
+
+    talk(book, conversation)
+    assert text(harbour) == NOTE.replace("first", "fiRst").replace("third", "thiRd").replace("Three", "ThRee").replace(
+        "second", "second\r\n\r\nnull"
+    )
+
+
+def test_an_unknown_id(book, harbour):
+    """Is MEMORY_NOT_FOUND, and nothing is written."""
+    with pytest.raises(MemoryNotFound):
+        book.revise("harbour#nine", append="x")
+    assert text(harbour) == NOTE

@@ -1,0 +1,404 @@
+"""write: a memory becomes a file a person could have written; a change touches what it was asked to and nothing else."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from spellbook.editing import write
+from spellbook.editing.write import Revision
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from spellbook.index import sync
+from spellbook.index.catalog.schema import hash_of
+from spellbook.notes.note import parse
+from spellbook.search.searcher import Question, Searcher
+from spellbook.vault.folder import digest
+from tests.helpers import Failing, finished, from_scratch, opened, python, told
+
+TEXT = "The lighthouse keeper rotates the keys every Monday, so that a lost key is of no use after a week."
+META = {
+    "topic": "infra",
+    "category": "project",
+    "keywords": ["keys", "도커"],
+    "questions": ["When are keys rotated?"],
+    "importance": "high",
+}
+CHUNK = {"text": TEXT, "metadata": META}
+
+NOTE = "\ufeff---\r\n# a comment\r\ntitle:   'Harbour'  # quoted\r\ntopic: sea\r\n---\r\n\r\nlead text\r\n\r\n## One\r\n\r\nfirst section\r\n\r\n## Two\r\n\r\nsecond section\r\n\r\n## Three\r\nthird"  # fmt: skip
+
+
+@pytest.fixture
+def harbour(book, vault):
+    """A note with BOM, CRLF, comments, odd blanks and no newline at its end; indexed."""
+    file = vault / "harbour.md"
+    file.write_bytes(NOTE.encode())
+    file.chmod(0o640)
+    book.reindex()
+    return file
+
+
+# -- scribe
+
+
+def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
+    """The file holds what was given under an id and dates of its own, and the next search finds it both ways, embedded."""
+    [written] = book.scribe(CHUNK).written
+    assert (written.path, written.pending) == ("project/infra/the-lighthouse-keeper-rotates-the-keys-every-monday.md", False)
+    text = (vault / written.path).read_text("utf-8")
+    note = parse(written.path, text.encode())
+    assert (note.declared_id, note.body.strip(), note.faults) == (written.chunk_id, TEXT, ())
+    assert re.fullmatch("[0-9A-Z]{26}", written.chunk_id)
+    assert {key: note.meta[key] for key in META} == META
+    assert isinstance(note.meta["created"], dt.datetime)
+    assert note.meta["created"].tzinfo
+    assert note.meta["created"] == note.meta["updated"]
+    assert text.endswith("week.\n")
+    for answer in (book.find("도커"), book.memorize(TEXT), book.search("lighthouse keeper")):
+        assert [hit.id for hit in answer.hits] == [f"{written.chunk_id}#"]
+        assert (answer.index.pending, answer.index.generation >= written.generation) == (0, True)
+
+
+def test_a_memory_repeated_is_told_and_not_written(book, vault):
+    """The same words, in whatever case and marks, are a duplicate that names the note; `force` writes all the same."""
+    [first] = book.scribe(CHUNK).written
+    before = list(vault.rglob("*.md"))
+    again = book.scribe({**CHUNK, "text": TEXT.upper().replace(",", " –")})
+    assert again.written == ()
+    assert [(each.id, each.path, each.score) for each in again.duplicates[0]] == [(f"{first.chunk_id}#", first.path, 1.0)]
+    assert "+" in again.duplicates[0][0].difference
+    assert list(vault.rglob("*.md")) == before
+    [second] = book.scribe(CHUNK, force=True).written
+    assert (second.path, second.chunk_id != first.chunk_id) == (first.path.replace(".md", "-2.md"), True)
+
+
+def test_one_duplicate_keeps_the_whole_batch_back(book, vault):
+    """Either all of a batch is written or none of it."""
+    book.scribe(CHUNK)
+    other = {**CHUNK, "text": "An entirely different thought about zebras and their stripes."}
+    result = book.scribe_all([other, CHUNK])
+    assert (result.written, [bool(each) for each in result.duplicates]) == ((), [False, True])
+    assert len(list(vault.rglob("*.md"))) == 1
+    assert len(book.scribe_all([other, {**CHUNK, "text": "A third thought."}], source="web", category="article").written) == 2
+
+
+def test_validate_writes_nothing(book, vault):
+    """It says what scribe would, errors, warnings and duplicates, and leaves no file."""
+    found, repeats = book.validate(CHUNK)
+    assert (found.errors, repeats, list(vault.iterdir())) == ([], [], [])
+    assert book.validate({"text": ""})[0].errors
+    book.scribe(CHUNK)
+    assert len(book.validate(CHUNK)[1]) == 1
+
+
+def test_a_memory_is_kept_while_the_embedder_is_down(vault):
+    """It is written and found by words, and its vector is pending."""
+    from spellbook.editing import memory
+
+    with opened(vault, Failing()) as index:
+        sync.words(index)
+        [written], _ = write.write(index, Searcher(index), [memory.check(CHUNK).memory])
+        assert (written.pending, index.catalog.counts().pending) == (True, 1)
+        assert [hit.path for hit in Searcher(index).ask(Question("lighthouse")).hits] == [written.path]
+    with opened(vault) as index:
+        assert sync.run(index).embedded == 1
+
+
+def test_writing_into_an_index_that_was_never_built(vault, tmp_path):
+    """The first thing that is ever done with a vault may be a write, and it is found."""
+    from spellbook.editing import memory
+
+    with opened(vault) as index:
+        [written], _ = write.write(index, Searcher(index), [memory.check(CHUNK).memory])
+        assert [found.path for found in index.catalog.note(written.chunk_id)] == [written.path]
+        assert told(index) == from_scratch(vault, tmp_path / "fresh")
+
+
+def test_a_session_counts_what_it_wrote(book):
+    """REST sessions know how many chunks they scribed."""
+    session = book.rest()[0].id
+    book.scribe(CHUNK, session=session)
+    book.scribe(CHUNK, session=session)
+    assert (book.require_session(f" {session} ").scribed, book.rest_end(session).scribed) == (1, 1)
+
+
+# -- revise
+
+
+def test_a_revised_section_leaves_every_other_byte(book, harbour):
+    """Only the section's own text changes: BOM, CRLF, comments, quotes, blanks, mode and the missing newline stay."""
+    done = book.revise("harbour#two", "new words\nin two lines")
+    assert harbour.read_bytes().decode() == NOTE.replace("second section", "new words\r\nin two lines")
+    assert harbour.stat().st_mode & 0o777 == 0o640
+    assert (done.chunk_id, done.path) == ("harbour#two", "harbour.md")
+    assert "-second section" in done.difference
+    assert "+new words" in done.difference
+    assert book.search("new words in two lines").hits[0].id == "harbour#two"
+    assert book.find("second section").hits == ()
+    assert book.index.catalog.counts().pending == 0
+
+
+def test_revised_metadata_leaves_every_other_byte(book, harbour):
+    """A key that is there is changed in place, one that is new is added, one set to None goes."""
+    book.revise("harbour", metadata={"topic": "port", "importance": "low"})
+    assert harbour.read_bytes().decode() == NOTE.replace("topic: sea\r\n", "topic: port\r\nimportance: low\r\n")
+    book.revise("harbour.md", metadata={"topic": None, "importance": None})
+    assert harbour.read_bytes().decode() == NOTE.replace("topic: sea\r\n", "")
+
+
+def test_both_are_revised_in_one_write(book, harbour):
+    """Content and metadata of one call are in the file together."""
+    book.revise("harbour#one", "changed", {"topic": "port"})
+    assert harbour.read_bytes().decode() == NOTE.replace("first section", "changed").replace("topic: sea", "topic: port")
+
+
+def test_a_memory_knows_when_it_was_revised(book, vault):
+    """`updated` of a note that has one moves on; `created` and the id stay."""
+    [written] = book.scribe(CHUNK).written
+    file = vault / written.path
+    old = re.sub(r"(created|updated): .*", r"\1: 2020-01-01T00:00:00+00:00", file.read_text())
+    file.write_text(old)
+    book.revise(written.chunk_id, TEXT + " Or sooner.")
+    note = parse("x.md", file.read_bytes())
+    assert (note.meta["created"].year, note.meta["updated"].year > 2020, note.declared_id) == (2020, True, written.chunk_id)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"content": " \n"}, {"metadata": {}}, {"metadata": {"id": "x"}}, {"metadata": {"topic": ["a"]}}, {"content": "```\nnever closed"},
+     {"content": "\ud800"}, {"metadata": {"bad: key": 1}}],
+)  # fmt: skip
+def test_a_revision_that_makes_no_sense_changes_nothing(book, harbour, asked):
+    """Nothing asked, empty content, what cannot be kept or would swallow the rest is INVALID_INPUT."""
+    with pytest.raises(InvalidInput):
+        book.revise("harbour#one", **asked)
+    assert harbour.read_bytes() == NOTE.encode()
+
+
+@pytest.mark.parametrize("seen", [hash_of("## Two\n\nsecond section"), digest(NOTE.encode())[:16], digest(NOTE.encode())])
+def test_the_expected_hash_is_of_the_section_or_the_file(book, harbour, seen):
+    """Either names what the caller saw, and the revision goes through."""
+    section = hash_of(next(found.text for found in book.show("harbour") if found.id == "harbour#two"))
+    book.revise("harbour#two", "new", expected_hash=section if seen == hash_of("## Two\n\nsecond section") else seen)
+    assert b"new" in harbour.read_bytes()
+
+
+@pytest.mark.parametrize("wrong", [hash_of("something else"), "0" * 64, "a", "zzz"])
+def test_another_hash_is_a_conflict(book, harbour, wrong):
+    """A hash of what is not there is CONFLICT; a single letter is not taken for the beginning of one."""
+    with pytest.raises(Conflict):
+        book.revise("harbour#two", "new", expected_hash=wrong)
+    assert harbour.read_bytes() == NOTE.encode()
+
+
+def test_a_change_in_another_section_is_kept(book, harbour):
+    """A file that an editor saved since the index saw it is revised as it is now, if the section is the same."""
+    theirs = NOTE.replace("third", "third, by an editor").replace("topic: sea", "topic: port")
+    harbour.write_bytes(theirs.encode())
+    write.revise(book.index, "harbour#two", Revision(content="mine"))
+    assert harbour.read_bytes().decode() == theirs.replace("second section", "mine")
+
+
+def test_a_change_in_the_same_section_is_a_conflict(book, harbour):
+    """What an editor saved in this very section is not written over; after a look it can be revised."""
+    theirs = NOTE.replace("second section", "second section, by an editor")
+    harbour.write_bytes(theirs.encode())
+    with pytest.raises(Conflict) as caught:
+        write.revise(book.index, "harbour#two", Revision(content="mine"))
+    assert ("Read it again" in caught.value.hint, harbour.read_bytes()) == (True, theirs.encode())
+    write.revise(book.index, "harbour#two", Revision(content="mine"))
+    assert harbour.read_bytes() == theirs.replace("second section, by an editor", "mine").encode()
+
+
+def test_a_note_of_many_sections_is_not_revised_by_its_name(book, vault, write_note):
+    """Content for a note's id that is no chunk is INVALID_INPUT and names a section; metadata is for the note."""
+    file = write_note("many.md", "## One\n\nfirst\n\n## Two\n\nsecond\n")
+    book.reindex()
+    with pytest.raises(InvalidInput, match="2 sections") as caught:
+        book.revise("many", "new")
+    assert ("many#one" in caught.value.hint, file.read_text()) == (True, "## One\n\nfirst\n\n## Two\n\nsecond\n")
+    book.revise("many", metadata={"topic": "x"})
+    assert "topic: x" in file.read_text()
+
+
+def test_threads_that_revise_different_sections_all_land(book, vault, write_note, tmp_path):
+    """Twelve at once: no change is lost, none is refused, and the index has them all when they return."""
+    write_note("many.md", "".join(f"## Part {i}\n\nold {i}\n\n" for i in range(12)))
+    book.reindex()
+
+    def revise(i):
+        book.revise(f"many#part-{i}", f"new {i}")
+        return next(found.text for found in book.show("many") if found.id == f"many#part-{i}")
+
+    with ThreadPoolExecutor(12) as pool:
+        texts = list(pool.map(revise, range(12)))
+    assert [f"new {i}" in text for i, text in enumerate(texts)] == [True] * 12
+    assert (vault / "many.md").read_text() == "".join(f"## Part {i}\n\nnew {i}\n\n" for i in range(12))
+    assert told(book.index) == from_scratch(vault, tmp_path / "fresh")
+
+
+def test_processes_that_revise_different_sections_all_land(book, vault, write_note, tmp_path):
+    """Three processes at once: the same."""
+    write_note("many.md", "".join(f"## Part {i}\n\nold {i}\n\n" for i in range(12)))
+    book.reindex()
+    code = """
+import sys, spellbook
+with spellbook.open(sys.argv[1], embedder="hash") as book:
+    for i in range(int(sys.argv[2]), 12, 3):
+        book.revise(f"many#part-{i}", f"new {i}")
+"""
+    finished(*(python(code, vault, i) for i in range(3)))
+    assert (vault / "many.md").read_text() == "".join(f"## Part {i}\n\nnew {i}\n\n" for i in range(12))
+    book.reindex()
+    assert told(book.index) == from_scratch(vault, tmp_path / "fresh")
+
+
+# -- erase
+
+
+def test_an_erased_section_is_cut_out_and_kept(book, harbour, vault):
+    """Every other byte of the note stays, and the section is a file in the trash."""
+    done = book.erase("harbour#two")
+    assert harbour.read_bytes().decode() == NOTE.replace("## Two\r\n\r\nsecond section\r\n\r\n", "")
+    assert (done.chunk_ids, done.trash) == (("harbour#two",), (".trash/harbour two.md",))
+    assert book.find("second").hits == ()
+    assert (vault / done.trash[0]).read_bytes() == b"## Two\r\n\r\nsecond section\r\n\r\n"
+
+
+@pytest.mark.parametrize("id", ["harbour.md", "single", "abc", "leadless"])
+def test_a_note_is_erased_by_its_path_or_by_an_id_that_is_no_section(book, harbour, vault, write_note, id):
+    """All of it goes to the trash, and comes back byte for byte."""
+    write_note("single.md", "one chunk alone\n")
+    write_note("declared.md", "## One\n\nx\n\n## Two\n\ny\n", id="abc")
+    write_note("leadless.md", "## One\n\nx one\n\n## Two\n\ny two\n")
+    book.reindex()
+    [first, *_] = book.show(id)
+    before = (vault / first.path).read_bytes()
+    done = book.erase(id)
+    assert (done.trash, (vault / first.path).exists()) == ((f".trash/{first.path}",), False)
+    with pytest.raises(MemoryNotFound):
+        book.show(id)
+    assert book.restore(done.trash[0]) == (first.path,)
+    assert (vault / first.path).read_bytes() == before
+    assert book.show(id)[0].id == first.id
+
+
+def test_the_note_that_is_named_is_erased_and_no_other(book, vault, write_note):
+    """An id in the form of a path is none, so that it brings no other note into danger."""
+    write_note("a.md", "first", id="b.md")
+    write_note("b.md", "second")
+    book.reindex()
+    assert [found.path for found in book.show("b.md")] == ["b.md"]
+    assert book.erase("b").trash == (".trash/b.md",)
+    assert (vault / "a.md").exists()
+
+
+@pytest.mark.parametrize("hard", [True, False])
+def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, hard):
+    """Neither a section added in an editor nor another note in the old one's place is erased unseen; the second try may."""
+    write_note("a.md", "first", id="X1")
+    book.reindex()
+    book.watching = True  # nobody looks at the vault in between
+    (vault / "a.md").rename(vault / "b.md")
+    write_note("a.md", "somebody else's")
+    with pytest.raises(Conflict):
+        book.erase("X1", hard=hard)
+    assert ((vault / "a.md").read_text(), (vault / "b.md").exists()) == ("somebody else's", True)
+
+
+def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
+    """A chunk that cannot be kept, for a link out of the vault or an ignored folder, keeps the whole call from writing."""
+    (tmp_path / "away").mkdir()
+    (vault / "linked").symlink_to(tmp_path / "away")
+    (vault / ".spellbookignore").write_text("private/\n")
+    for category, error in (("linked", PathOutsideVault), ("private", InvalidInput)):
+        with pytest.raises(error):
+            book.scribe_all([CHUNK, {"text": "Another text.", "metadata": {**META, "category": category}}])
+    assert (list(vault.rglob("*.md")), list((tmp_path / "away").iterdir())) == ([], [])
+
+
+def test_a_section_goes_to_the_trash_as_it_was(book, vault):
+    """What is cut out of a note keeps its encoding and the file's mode; where cutting fails, no copy is left behind."""
+    file = vault / "a.md"
+    file.write_bytes("\ufeff# A\n\nlead\n\n## 하나\n\ntext\n".encode("utf-16-le"))
+    file.chmod(0o600)
+    book.reindex()
+    [kept] = book.erase("a#하나").trash
+    assert (vault / kept).read_bytes() == "\ufeff## 하나\n\ntext\n".encode("utf-16-le")
+    assert stat.S_IMODE((vault / kept).stat().st_mode) == 0o600
+
+
+def test_metadata_is_set_whatever_became_of_the_text(book, harbour):
+    """Setting a key overlaps with no edit of a section, so it conflicts with none; `updated` keeps its form."""
+    harbour.write_bytes(harbour.read_bytes().replace(b"topic: sea", b"topic: sea\r\nupdated: 2026-01-02 03:04:05"))
+    book.reindex()
+    harbour.write_bytes(harbour.read_bytes().replace(b"first section", b"edited meanwhile"))
+    book.revise("harbour#one", metadata={"importance": "low"})
+    note = parse("harbour.md", harbour.read_bytes())
+    assert (note.meta["importance"], note.meta["updated"].tzinfo, b"edited meanwhile" in harbour.read_bytes()) == ("low", None, True)
+
+
+def test_erased_hard_is_gone(book, harbour, vault):
+    """Neither a section nor a note leaves anything behind."""
+    assert book.erase("harbour#two", hard=True).trash == ()
+    assert b"second" not in harbour.read_bytes()
+    assert book.erase("harbour.md", hard=True).trash == ()
+    assert list(vault.iterdir()) == []
+    assert book.index.catalog.counts().notes == 0
+
+
+def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
+    """All notes of the topic, one that vanished meanwhile aside, go to the trash; others stay."""
+    for i in range(3):
+        write_note(f"t/{i}.md", f"text {i}", topic="old", category="project")
+    write_note("other.md", "text", topic="new")
+    book.reindex()
+    (vault / "t/1.md").unlink()
+    done = write.erase_topic(book.index, "old", "project")
+    assert sorted(done.trash) == [".trash/t/0.md", ".trash/t/2.md"]
+    assert [topic.topic for topic in book.topics()] == ["new"]
+    with pytest.raises(MemoryNotFound):
+        book.erase_topic("project/old")
+
+
+def test_an_erased_memory_can_be_scribed_again(book):
+    """What is in the trash is no duplicate."""
+    [written] = book.scribe(CHUNK).written
+    book.erase(written.path)
+    assert len(book.scribe(CHUNK).written) == 1
+
+
+def test_a_batch_that_repeats_itself_is_not_written(book, vault):
+    """Of two chunks with the same words in one call the second is named as a duplicate of the first, and neither is written."""
+    done = book.scribe_all([CHUNK, {"text": TEXT.upper(), "metadata": META}])
+    assert (done.written, done.duplicates[0]) == ((), ())
+    assert [each.title for each in done.duplicates[1]] == ["chunk 1 of this call"]
+    assert not list(vault.rglob("*.md"))
+    assert len(book.scribe_all([CHUNK, {"text": TEXT.upper(), "metadata": META}], force=True).written) == 2
+
+
+def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book, vault):
+    """Revising and erasing look at the vault again when a file is not where the index has it."""
+    [written] = book.scribe(CHUNK).written
+    book.watching = True  # so that no search looks first
+    (vault / written.path).rename(vault / "moved.md")
+    book.watching = False
+    assert book.revise(written.chunk_id, TEXT + " And now daily.").path == "moved.md"
+    (vault / "moved.md").rename(vault / "moved again.md")
+    assert book.erase(written.chunk_id).trash == (".trash/moved again.md",)
+
+
+def test_of_a_topic_all_notes_are_erased_or_none(book, vault, write_note):
+    """If one note of a topic was changed since, the others stay as well."""
+    for i in range(3):
+        write_note(f"t/{i}.md", f"text {i}", topic="old")
+    book.reindex()
+    book.watching = True  # nobody looks at the vault in between
+    write_note("t/2.md", "changed meanwhile", topic="old")
+    with pytest.raises(Conflict):
+        book.erase_topic("old")
+    assert sorted(file.name for file in (vault / "t").iterdir()) == ["0.md", "1.md", "2.md"]

@@ -1,0 +1,84 @@
+"""The table of `make bench`: what a figure says, when its aim is met, and that a part which fails takes no other with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib import import_module
+from math import nan
+from pathlib import Path
+
+import pytest
+
+from spellbook.notes.note import parse
+from tests.benchmarks.__main__ import measured
+from tests.benchmarks.children import apart
+from tests.benchmarks.generated import Writer, write
+from tests.benchmarks.sizes import Sizes
+from tests.benchmarks.table import Failure, Figure, Ratio, told
+
+
+@pytest.mark.parametrize(
+    ("figure", "row"),
+    [
+        pytest.param(Figure("a", 0.0123), "| a |  | 12 ms |  |  |", id="no aim"),
+        pytest.param(Figure("a", 300, "MB", most=150), "| a | ≤ 150 MB | 300 MB |  | **no** |", id="too much"),
+        pytest.param(Figure("a", 4.0, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b | 4 s | 1.90 | yes |", id="compared"),
+        pytest.param(
+            Figure("a", 4.0, most=1, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b; ≤ 1 s | 4 s | 1.90 | **no** |", id="one of two"
+        ),
+        pytest.param(Figure("a", 90, "x/s", ratio=Ratio(0.8, "b", least=0.9)), "| a | ≥ 0.9 × b | 90 x/s | 0.80 | **no** |", id="too slow"),
+        pytest.param(Figure("a", 2.5, ratio=Ratio(3, "b"), also="c"), "| a |  | 2.5 s; c | 3.00 × b |  |", id="compared without an aim"),
+        pytest.param(Figure("a", nan, "%", most=0.5), "| a | ≤ 0.50 % | nan % |  | **no** |", id="not known here"),
+    ],
+)
+def test_a_row_tells_the_aim_and_whether_it_is_met(figure: Figure, row: str) -> None:
+    """A figure is met if its own bound and that of its ratio are; what could not be measured is not met."""
+    assert figure.row == row
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"), [(0.00005, "s", "0.05 ms"), (0.9996, "s", "1,000 ms"), (12.34, "s", "12 s"), (1234.5, "MB", "1,234 MB")]
+)
+def test_measures_are_told_as_people_read_them(value: float, unit: str, expected: str) -> None:
+    """Seconds come in the unit that suits them, and no figure pretends to more digits than a noisy machine gives."""
+    assert told(value, unit) == expected
+
+
+def two_then_die(number: int) -> Iterator[int]:
+    """What `apart` runs in a process that dies on its way."""
+    yield from (number, number + 1)
+    os._exit(3)
+
+
+@pytest.mark.slow
+def test_what_a_process_measured_before_it_died_is_kept() -> None:
+    """Everything that was told arrives, then it is said that the rest is missing."""
+    told = apart(two_then_die, 7)
+    assert [next(told), next(told)] == [7, 8]
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        next(told)
+
+
+def test_a_part_that_cannot_be_measured_is_a_row(tmp_path: Path) -> None:
+    """It is named with its reason, and the parts after it are measured all the same."""
+    rows = list(measured(["nowhere", "nobody"], Sizes(), tmp_path))
+    assert [(type(row), row.name) for row in rows] == [(Failure, "nowhere"), (Failure, "nobody")]
+    assert "nowhere" in rows[0].row
+
+
+def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
+    """Two writers agree in any order, no two notes share a path, and all of them are notes without a fault."""
+    forth, back = ({number: Writer().note(number) for number in order} for order in (range(40), reversed(range(40))))
+    assert forth == back
+    size = write(tmp_path, range(40), Writer())
+    files = list(tmp_path.rglob("*.md"))
+    assert len(files) == 40
+    assert sum(file.stat().st_size for file in files) == size
+    assert not any(parse(file.name, file.read_bytes()).faults for file in files)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (Path(__file__).parent / "benchmarks").glob("[!_]*.py")))
+def test_every_benchmark_fits_the_code(name: str) -> None:
+    """What it imports of the product is there still."""
+    import_module(f"tests.benchmarks.{name}")

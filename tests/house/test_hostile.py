@@ -1,0 +1,332 @@
+"""Whatever a vault holds that somebody hands over, nothing hangs, fills the machine or stops the rest of the vault."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spellbook import config
+from spellbook.cli import main
+from spellbook.cli.clients import changes
+from spellbook.errors import InvalidInput, StorageError
+from spellbook.index import sync
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.extract import read
+from spellbook.index.filters import path_glob
+from spellbook.models.hash import HashEmbedder
+from spellbook.notes.links import find
+from spellbook.notes.note import parse
+from spellbook.system import disk
+from spellbook.vault.ignored import compiled
+from tests.helpers import opened, rows
+
+unix = pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs")
+YEAR_NS = 365 * 86_400 * 10**9
+
+ODD = {
+    "a large number": f"importance: 1{'0' * 400}\nn: {'9' * 5000}",
+    "no number": "importance: .nan\nx: .inf\nsource: .inf\nsupersedes: [.nan]",
+    "sixtieths": "n: 1" + ":1" * 100_000,
+    "the ends of time": "created: 0001-01-01\nupdated: 9999-12-31T23:59:59-14:00",
+    "no date": "created: 2026-02-30\nupdated: 2026-01-01T00:00:00+99:99",
+    "half a letter": 'title: "\\ud800"',
+    "deep": "a: " + "[" * 5_000 + "]" * 5_000,
+    "itself": "a: &a [*a]",
+    "a long topic": "topic: " + "t" * 60_000,
+    "a long category": "category: " + "c" * 60_000,
+}
+
+
+def test_odd_values_stop_nothing(book, write_note, tmp_path):
+    """Whatever a note says of itself, and whenever its file is dated, all notes are found, and all that is told is JSON."""
+    write_note("plain.md", "# Plain\n\nThe lighthouse.\n")
+    for name, header in ODD.items():
+        write_note(f"odd/{name}.md", f"---\n{header}\n---\n\nThe lighthouse, {name}.\n")
+    for name, when in {"future": 330 * YEAR_NS, "past": -60 * YEAR_NS}.items():
+        os.utime(write_note(f"{name}.md", f"The lighthouse, {name}.\n"), ns=(when, when))
+
+    assert book.reindex().added == len(ODD) + 3
+    assert book.reindex().changed == 0
+    found = book.search("lighthouse", limit=50, max_tokens=100_000)
+    assert len(found.hits) == len(ODD) + 3
+    for category in book.contents():
+        for topic in category.topics:
+            book.about(topic)
+    assert dict(book.doctor())["the catalog is sound"] == []
+    assert book.status()["notes"] == len(ODD) + 3
+
+    for told in (found.as_dict(), dict(book.show("odd/no number")[0].meta), dict(book.show("odd/a large number")[0].meta)):
+        json.loads(json.dumps(told, default=str), parse_constant=pytest.fail)
+    for form in ("json", "markdown"):
+        target = tmp_path / form
+        assert book.export(target, form).notes == len(ODD) + 3
+    json.loads((tmp_path / "json").read_text(), parse_constant=pytest.fail)
+    snapshot = book.snapshots.create()
+    assert snapshot.files == len(ODD) + 3
+
+
+def test_a_note_that_the_catalog_cannot_keep_is_named_and_the_others_are_kept(vault, write_note):
+    """Of a batch in which one note cannot be stored, all others are; that one is forgotten and named until it changes."""
+    for number in range(5):
+        write_note(f"{number}.md", f"---\nid: note-{number}\n---\nThe note {number}.\n")
+    with opened(vault, HashEmbedder()) as index:
+        sync.run(index)
+        for number in range(5):
+            write_note(f"{number}.md", f"---\nid: note-{number}\n---\nThe note {number}, edited.\n")
+        entries = [read(index.vault, f"{number}.md", sync.rules(index)) for number in range(5)]
+        entries[1] = entries[1]._replace(note={**entries[1].note, "title": "\ud800"})
+        entries[3] = entries[3]._replace(note={**entries[3].note, "importance": 2**80})
+        taken, _ = index.catalog.notes.apply(entries, (), index.vault.stamp, index.embedder.fingerprint)
+        assert taken == [f"{number}.md" for number in range(5)]
+        assert [path for (path,) in rows(index.catalog, "SELECT path FROM notes ORDER BY path")] == ["0.md", "2.md", "4.md"]
+        assert index.catalog.at("4.md")[0].text.strip() == "The note 4, edited."
+        assert {fault.path: "cannot keep it" in fault.reason for fault in index.catalog.notes.faults()} == {"1.md": True, "3.md": True}
+        write_note("1.md", "Mended.\n")
+        assert sync.run(index).failed == tuple(fault for fault in index.catalog.notes.faults() if fault.path == "3.md")
+        assert index.catalog.verify() == []
+
+
+def test_a_full_disk_is_no_fault_of_a_note(vault, write_note):
+    """What is the whole file's fault is told as such, and no note is blamed for it."""
+    write_note("a.md", "text " * 50_000)
+    with opened(vault, HashEmbedder()) as index:
+        [[pages]] = rows(index.catalog, "PRAGMA page_count")
+        rows(index.catalog, f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(StorageError, match="full"):
+            sync.run(index)
+        assert index.catalog.notes.faults() == ()
+
+
+class Choking(HashEmbedder):
+    """An embedder whose library raises its own errors for some texts."""
+
+    def embed_passages(self, texts):
+        if any("poison" in text for text in texts):
+            raise ValueError("what is this?")
+        return HashEmbedder.embed_passages(self, texts)
+
+
+def test_a_text_that_cannot_be_embedded_waits_and_the_others_are_embedded(vault, write_note):
+    """Also where it is the first of its batch, and where the library says so in its own way."""
+    for name in ("a", "b", "c"):
+        write_note(f"{name}.md", f"The note {name}.\n")
+    write_note("newest.md", "poison\n", age=-100)
+    with opened(vault, Choking()) as index:
+        assert sync.run(index).embedded == 3
+        assert index.catalog.counts().pending == 1
+
+
+# -- files that are no regular files
+
+
+@unix
+@pytest.mark.parametrize("kind", ["device", "FIFO", "large"])
+@pytest.mark.parametrize("name", [".spellbookignore", ".spellbook/config.toml", ".spellbook/queries.yaml"])
+@pytest.mark.timeout(60)
+def test_settings_are_read_from_small_regular_files(vault, name, kind):
+    """A device, a FIFO or a megabyte in the place of settings is named, by the file; nobody waits for it, or reads it."""
+    file = vault / name
+    file.parent.mkdir(exist_ok=True)
+    {
+        "device": lambda: file.symlink_to("/dev/zero"),
+        "FIFO": lambda: os.mkfifo(file),
+        "large": lambda: file.write_bytes(b"#" * (disk.SMALL + 1)),
+    }[kind]()
+    command = "check" if name.endswith("queries.yaml") else "reindex"
+    result = CliRunner().invoke(main, ["--vault", str(vault), command], env={"SPELLBOOK_EMBEDDER": "hash"})
+    assert result.exit_code == 2
+    assert f"{file}: " in result.stderr
+    assert ("over 1 MB" if kind == "large" else "not a regular file") in result.stderr
+
+
+@unix
+@pytest.mark.timeout(60)
+def test_notes_that_are_no_regular_files_are_named_and_not_read(book, vault, write_note, tmp_path):
+    """FIFOs, and links to them and to devices, hang nothing that looks at the vault, or is told to look at them."""
+    write_note("plain.md", "The lighthouse.\n")
+    os.mkfifo(vault / "fifo.md")
+    (vault / "link.md").symlink_to("fifo.md")
+    (vault / "zero.md").symlink_to("/dev/zero")
+    os.mkfifo(vault / "attached.bin")
+    assert {fault.path for fault in book.reindex().failed} == {"fifo.md", "link.md", "zero.md"}
+    assert [hit.path for hit in book.search("lighthouse").hits] == ["plain.md"]
+    for name in ("fifo.md", "link.md", "attached.bin"):
+        for look in (book.index.vault.read, book.index.vault.hash, lambda path: list(book.index.vault.pieces(path))):
+            with pytest.raises(InvalidInput, match="not a regular file"):
+                look(name)
+    faults = {fault.path for fault in book.export(tmp_path / "all.json").faults}
+    assert faults == {"fifo.md", "link.md", "zero.md", "attached.bin"}
+
+
+@unix
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "command", [["scribe", "{}", "--topic", "t", "-k", "k"], ["revise", "plain", "{}"]], ids=lambda command: command[0]
+)
+def test_a_file_that_is_given_must_end(vault, write_note, tmp_path, command):
+    """FILE is a regular file, and stdin is read as far as a note may go."""
+    write_note("plain.md", "The lighthouse.\n")
+    os.mkfifo(tmp_path / "fifo")
+    for file in (tmp_path / "fifo", "/dev/zero", tmp_path):
+        result = CliRunner().invoke(main, ["--vault", str(vault), *(part.format(file) for part in command)])
+        assert (result.exit_code, "Give a regular file" in result.stderr) == (2, True), result.output
+    with open("/dev/zero", "rb") as zeros:
+        told = subprocess.run(
+            [sys.executable, "-m", "spellbook", "--vault", vault, *(part.format("-") for part in command)], stdin=zeros, capture_output=True
+        )
+    assert (told.returncode, b"over 10 MB" in told.stderr) == (2, True)
+    assert (vault / "plain.md").read_text() == "The lighthouse.\n"
+
+
+# -- patterns and settings that take for ever
+
+PATTERNS = ["*a*a*a*a*a*b", "**/a/**/a/**/a/**/a/**/b", "a/**/*a*a*a*a*b/**/c", "*?" * 400 + "b", "[ab]*" * 150 + "c"]
+LONG = ["a" * 255, "a/" * 2_000 + "a.md", "a" * 4_000]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern[:20])
+@pytest.mark.timeout(30)
+def test_no_pattern_takes_long(pattern):
+    """A path is compared with a pattern of `.spellbookignore`, or a glob of filters and scopes, in time that grows with its length."""
+    started = time.process_time()
+    for path in LONG:
+        assert not compiled([pattern]).match_file(path)
+        assert not path_glob(path, pattern)
+    assert time.process_time() - started < 2
+
+
+PIECE = st.sampled_from(["a", "b", "/", "*", "?", "**", "**/", "/**", "/**/", "[ab]", "."])
+NAME = st.text("ab.", min_size=1, max_size=4)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "!"]), st.lists(PIECE, min_size=1, max_size=9).map("".join)).map("".join), max_size=3),
+    st.lists(NAME, min_size=1, max_size=5).map("/".join),
+    st.sampled_from(["", "/"]),
+)
+def test_patterns_mean_what_they_mean_in_gitignore(lines, path, end):
+    """What is matched is what pathspec matches, by which the patterns are read."""
+    from pathspec import GitIgnoreSpec
+
+    try:
+        expected = GitIgnoreSpec.from_lines(lines)
+    except ValueError:
+        with pytest.raises(ValueError, match="line"):
+            compiled(lines)
+        return
+    assert compiled(lines).match_file(path + end) == expected.match_file(path + end)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("x\n" * 1_001, "1,001 lines", id="many"),
+        pytest.param("x\n" + "*" * 1_001, "line 2: it is over 1,000 letters", id="long"),
+        pytest.param("x\n[z-a]", "line 2: bad character range", id="no range"),
+    ],
+)
+def test_patterns_that_are_too_much_are_refused_by_line(book, vault, text, says):
+    """The file and the line are named, and nothing is indexed that may have been meant to be left out."""
+    (vault / ".spellbookignore").write_text(text)
+    with pytest.raises(InvalidInput, match=says):
+        book.reindex()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("cache_mb = " + "9" * 5_000, id="more digits than Python reads"),
+        pytest.param("journal_days = 1" + "0" * 400, id="no float"),
+        pytest.param("threads = 1000000", id="threads"),
+        pytest.param("x = " + "[" * 100_000, id="deep lists"),
+        pytest.param("embedder" + ".a" * 100_000 + " = 1", id="a deep key"),
+        pytest.param("[scopes" + ' . "a"' * 100_000 + "]\nx = 1", id="a deep table"),
+        pytest.param("[half_lives]\nx = 1" + "0" * 400, id="a long half-life"),
+        pytest.param("[scopes]\n" + "".join(f"'{n}' = 'x'\n" for n in range(201)), id="many scopes"),
+        pytest.param("[scopes]\n" + "a" * 1_001 + " = 'x'\n", id="a long glob"),
+    ],
+)
+def test_settings_that_overflow_are_refused(text):
+    """Whatever its numbers and depths, a config.toml is read at once or refused, in a message of a few lines."""
+    started = time.process_time()
+    with pytest.raises(InvalidInput) as caught:
+        config.settings_of("config.toml", text)
+    assert time.process_time() - started < 2
+    assert len(str(caught.value)) < 500
+
+
+def test_links_that_nobody_closed_are_passed_over():
+    """The time to find links grows with the text, however many begin and never end."""
+    for begun in ("[[a|", "[[a#", "![["):
+        started = time.process_time()
+        assert list(find(parse("a.md", (begun * 20_000 + "\n]]\n").encode()))) == []
+        assert time.process_time() - started < 3
+
+
+# -- a journal that is none
+
+
+def test_a_damaged_journal_is_set_aside_and_told(vault, write_note, tmp_path, caplog):
+    """Commands go on with a new one; log, undo and doctor say what is lost, and where the old one lies."""
+    write_note("a.md", "text\n")
+    note = ["revise", "a", "--set"]
+
+    def run(*command: str) -> str:
+        result = CliRunner().invoke(main, ["--vault", str(vault), *command], env={"SPELLBOOK_EMBEDDER": "hash"})
+        return result.stdout + result.stderr
+
+    run(*note, "x=1")
+    [state] = (tmp_path / "state").iterdir()
+    garbage = b"no database " * 4_000
+    (state / "journal.db").write_bytes(garbage)
+    run(*note, "x=2")
+    assert "The journal of changes was damaged" in caplog.text
+    assert [file.read_bytes() for file in state.glob("journal.db.damaged-*")] == [garbage]
+    told = "journal.db.damaged-"
+    assert told in run("log")
+    assert "revise" in run("log")
+    assert told in run("doctor")
+    assert "x: 1" in run("undo")
+    assert told in run("undo")
+    assert "x: 1" in (vault / "a.md").read_text()
+
+
+def test_a_damaged_text_of_the_journal_is_not_put_back(book, write_note):
+    """A text that is not what its hash says counts as one that is not kept."""
+    write_note("a.md", "text\n")
+    book.revise("a", "new\n")
+    journal = book.index.vault.journal
+    [entry] = book.log()
+    sha256 = entry.traces[0].before
+    assert journal.text(sha256) == b"text\n"
+    for damaged in (b"no zlib", zlib.compress(b"other\n")):
+        journal._database.rows("UPDATE blobs SET data = ? WHERE sha256 = ?", (damaged, sha256))
+        assert journal.text(sha256) is None
+
+
+def test_the_catalog_tells_of_its_own_damage(tmp_path: Path, caplog):
+    """A catalog that is set aside is told of as well, with what that costs: nothing."""
+    (tmp_path / "catalog.db").write_bytes(b"no database " * 4_000)
+    Catalog.open(tmp_path).close()
+    assert "it is rebuilt from the vault" in caplog.text
+
+
+@unix
+@pytest.mark.timeout(30)
+def test_settings_of_clients_and_hooks_are_read_from_regular_files(tmp_path):
+    """What `install` looks at is named and left alone if it is a FIFO or a device."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("fifo", "zero"):
+        with pytest.raises(StorageError, match="not a regular file"):
+            changes.read(tmp_path / name)

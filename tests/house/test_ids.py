@@ -1,0 +1,203 @@
+"""Ids: a note's id or path is the note, a section's id the section, to every verb; and older ids still reach what they meant."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.index import sync
+from spellbook.index.catalog.schema import MIGRATIONS
+from tests.cli.test_cli import spellbook
+from tests.helpers import Counting, opened, rows, told
+from tests.server.test_mcp import talk
+
+LONG = " ".join(f"word{i}" for i in range(400))
+TEXT = f"# Keys\n\nAnn has them. {LONG}\n\n## Rotation\n\nEvery Monday.\n\n## Spare\n\nIn the office.\n"
+IDS = ["#", "#~2", "#~3", "#~4", "#~5", "#rotation", "#spare"]
+
+
+@pytest.fixture
+def keys(write_note):
+    return write_note("ops/keys.md", TEXT)
+
+
+@pytest.fixture
+def hall(write_note):
+    """A note that declares its id, of one chunk."""
+    return write_note("ops/hall.md", "# Hall\n\nIt is dark.\n", id="01HALL")
+
+
+@pytest.mark.parametrize(
+    ("id", "expected"),
+    [
+        pytest.param("ops/keys", IDS, id="the note"),
+        pytest.param("ops/keys.md", IDS, id="the note, by its path"),
+        pytest.param("ops/keys#", ["#"], id="what it begins with"),
+        pytest.param("ops/keys#~2", ["#~2"], id="a later part of that"),
+        pytest.param("ops/keys~2", ["#~2"], id="that part, as it was called before"),
+        pytest.param("ops/keys#rotation", ["#rotation"], id="a section"),
+        pytest.param("ops/keys.md#rotation", ["#rotation"], id="a section, by the note's path"),
+    ],
+)
+def test_an_id_means_the_same_to_all_that_read(book, keys, id, expected):
+    """`show`, `why` and what is around it take an id for the same chunks."""
+    assert [found.id for found in book.show(id)] == [f"ops/keys{suffix}" for suffix in expected]
+    assert {row.id for row in book.why("word1 Monday", id).rows} == {f"ops/keys{suffix}" for suffix in expected}
+    assert book.around(id) == book.around("ops/keys.md")
+
+
+@pytest.mark.parametrize("id", ["ops/keys", "ops/keys.md"])
+def test_erasing_a_note_takes_all_of_it(book, keys, vault, id):
+    """A note's id or path erases the note, and every id that the answer names brings it back."""
+    for name in ("ops/keys", "ops/keys.md", "ops/keys#", "ops/keys#rotation"):
+        done = book.erase(id)
+        assert (done.erased, len(done.chunk_ids)) == ("the note Keys (3 sections)", len(IDS))
+        assert not keys.exists()
+        book.restore(name)
+        assert keys.read_text() == TEXT
+
+
+@pytest.mark.parametrize(
+    ("id", "said", "gone"),
+    [
+        pytest.param("ops/keys#rotation", "the section Rotation of Keys", "## Rotation\n\nEvery Monday.\n\n", id="a section"),
+        pytest.param("ops/keys#~2", "part 2 of 5 of the text above the first section of Keys", "", id="a part"),
+        pytest.param("ops/keys~2", "part 2 of 5 of the text above the first section of Keys", "", id="a part, as it was called"),
+        pytest.param("ops/keys#", "part 1 of 5 of the text above the first section of Keys", "", id="the first part"),
+    ],
+)
+def test_erasing_a_section_leaves_the_others(book, keys, id, said, gone):
+    """A section's id erases that and no more, and the answer says in words what it was; its id brings it back."""
+    text = book.show(id)[0].text
+    done = book.erase(id)
+    assert (done.erased, len(done.chunk_ids)) == (said, 1)
+    assert (gone or text) not in keys.read_text()
+    assert "In the office." in keys.read_text()
+    book.restore(id)
+    assert keys.read_text() == TEXT
+
+
+def test_the_only_chunk_of_a_note_is_the_note(book, hall, vault):
+    """A hit of a note with one section names all of it, to whatever is done with it."""
+    [hit] = book.find("dark").hits
+    assert hit.id == "01HALL#"
+    assert book.move(hit.id, "ops/hall2.md").new == "ops/hall2.md"
+    for name in (hit.id, "01HALL"):
+        assert book.erase(name).erased == "the note Hall"
+        assert book.restore(hit.id) == ("ops/hall2.md",)
+
+
+def test_a_memory_is_named_by_its_note(book, vault):
+    """What `scribe` answers is the id of all that was written."""
+    text = "Anna keeps the harbour keys.\n\n## Spare\n\nBob has a copy in the office of the harbour."
+    [written] = book.scribe({"text": text, "metadata": {"topic": "keys", "keywords": ["a", "b", "c"]}}).written
+    assert [found.id for found in book.show(written.chunk_id)] == [f"{written.chunk_id}#", f"{written.chunk_id}#spare"]
+    book.erase(written.chunk_id)
+    assert not (vault / written.path).exists()
+
+
+def test_what_is_added_to_a_note_comes_last(book, keys):
+    """The end of a note is the note's, the end of what it begins with stands above the first section; each answers with what it changed."""
+    assert book.revise("ops/keys", append="The end.").chunk_id == "ops/keys"
+    assert keys.read_text().endswith("In the office.\n\nThe end.\n")
+    assert book.revise("ops/keys#", append="The beginning's end.").chunk_id == "ops/keys#"
+    assert "The beginning's end.\n\n## Rotation" in keys.read_text()
+
+
+def test_a_new_content_is_for_a_section(book, keys, hall):
+    """Of a note with several sections it is refused, with the id to name; nothing is written."""
+    with pytest.raises(InvalidInput, match=r"note of 3 sections.* 'ops/keys#' is the first; nothing was changed"):
+        book.revise("ops/keys", content="All is new.")
+    assert keys.read_text() == TEXT
+    assert book.revise("01HALL", content="It is bright.").chunk_id == "01HALL"
+    assert book.revise("ops/keys#spare", content="In the tower.").chunk_id == "ops/keys#spare"
+    assert "## Spare\n\nIn the tower." in keys.read_text()
+
+
+def test_the_hash_of_a_note_guards_all_of_it(book, keys):
+    """What `revise` answers for a note is refused once any section of it has changed."""
+    hash = book.revise("ops/keys", append="One.").hash
+    hash = book.revise("ops/keys", append="Two.", expected_hash=hash).hash
+    book.revise("ops/keys#rotation", append="On Mondays.")
+    with pytest.raises(Conflict):
+        book.revise("ops/keys", append="Three.", expected_hash=hash)
+
+
+def test_a_section_cannot_be_moved_alone(book, keys):
+    """It is said what can be."""
+    with pytest.raises(InvalidInput, match=r"is one section of ops/keys\.md.*'ops/keys'"):
+        book.move("ops/keys#spare", "ops/spare.md")
+    with pytest.raises(MemoryNotFound):
+        book.move("ops/keys#nowhere", "ops/spare.md")
+
+
+def test_a_path_may_hold_what_divides_ids(book, write_note):
+    """A file called `C# notes.md` is one note to use counts and answers, and `a~2.md` no part of `a.md`."""
+    write_note("C# notes.md", "# C\n\nsharp\n\n## More\n\ntext\n")
+    write_note("a.md", "one")
+    write_note("a~2.md", "another")
+    assert [(found.id, found.note) for found in book.show("C# notes")] == [("C# notes#", "C# notes"), ("C# notes#more", "C# notes")]
+    assert list(book.stats()["opened"]) == ["C# notes"]
+    assert [found.path for found in book.show("a~2")] == ["a~2.md"]
+    assert [found.id for found in book.show("C# notes#more")] == ["C# notes#more"]
+
+
+def test_ids_in_notes_and_settings_reach_their_notes(book, vault, write_note, hall):
+    """An id as a hit shows it is understood in `supersedes`, in a filter, in a link and in golden queries, as is one from before."""
+    write_note("new.md", "# New\n\nIt is dark no more. See [[ops/hall#]].\n", supersedes="01HALL#")
+    write_note("ops/keys.md", TEXT)
+    (vault / ".spellbook").mkdir()
+    asked = ["{query: dark, expect: 01HALL, mode: find}", "{query: dark, expect: 01HALL#, mode: find}"]
+    asked += ["{query: word120, expect: ops/keys~2, mode: find}", "{query: word1, expect: ops/keys, mode: find}"]
+    (vault / ".spellbook/queries.yaml").write_text("".join(f"- {each}\n" for each in asked))
+    assert [hit.path for hit in book.find("dark").hits] == ["new.md", "ops/hall.md"]
+    assert "superseded by new.md" in str(book.find("dark").hits[1].why)
+    assert [hit.path for hit in book.find("dark", filter={"id": "01HALL#"}).hits] == ["ops/hall.md"]
+    assert [each.path for each in book.around("01HALL").backlinks] == ["new.md"]
+    assert book.check().golden_failed == ()
+
+
+def test_both_doors_say_what_was_erased(book, vault, keys, hall, monkeypatch):
+    """The tool and the command answer with the same fields."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    shown = json.loads(spellbook("--vault", vault, "erase", "ops/keys", "--json").stdout)
+    told = talk(book, lambda agent: agent.json("erase", chunk_id="01HALL"))
+    assert (shown["erased"], told["erased"]) == ("the note Keys (3 sections)", "the note Hall")
+    assert shown.keys() == told.keys()
+    assert spellbook("--vault", vault, "restore", "ops/keys").stdout == "ops/keys.md\n"
+    assert spellbook("--vault", vault, "erase", "ops/keys#spare").stdout.startswith("Erased the section Spare of Keys. It is in .trash/")
+
+
+def test_a_heading_of_any_length_has_an_id_that_can_be_given(book, write_note):
+    """Two headings that begin alike have two ids, and each can be shown."""
+    write_note("a.md", f"# A\n\n## {'long ' * 60}one\n\nx\n\n## {'long ' * 60}two\n\ny\n")
+    ids = [found.id for found in book.show("a")][1:]
+    assert (len(set(ids)), max(map(len, ids)) < 210) == (2, True)
+    assert [[found.text.strip()[-1] for found in book.show(id)] for id in ids] == [["x"], ["y"]]
+
+
+def test_a_catalog_from_before_is_renamed_in_place(vault, write_note):
+    """The ids of the version before become those of this one; nothing is read or embedded again, and uses stay with their notes."""
+    write_note("keys.md", TEXT)
+    write_note("hall.md", "# Hall\n\nIt is dark.\n", id="01HALL")
+    with opened(vault) as index:
+        sync.run(index)
+        now = told(index)
+        index.catalog.usage.opened(["keys"])
+    database = sqlite3.connect(index.catalog.file)
+    database.execute("UPDATE chunks SET suffix = substr(suffix, 2) WHERE suffix = '#' OR suffix LIKE '#~%'")
+    # Whoever opened a part opened the note, which was not known then.
+    database.execute("INSERT INTO uses VALUES ('keys~2', 3, 5e9), ('hall~2', 1, 1)")
+    [step] = [each for each in MIGRATIONS if "SET suffix" in each.sql]
+    database.executescript(step.sql)
+    assert database.execute("SELECT count(*) FROM chunks WHERE suffix NOT LIKE '#%'").fetchone() == (0,)
+    database.close()
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        assert told(index) == now
+        assert rows(index.catalog, "SELECT note, count, last FROM uses ORDER BY note") == [("hall~2", 1, 1), ("keys", 3, 5e9)]
+        report = sync.run(index)
+        assert (report.embedded, report.pending, report.changed, embedder.taken()) == (0, 0, 0, 0)

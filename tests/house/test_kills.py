@@ -1,0 +1,81 @@
+"""Killed between any two things that a verb does to a disk: what was there is in the vault, its trash or the journal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from spellbook import book as books
+from spellbook.vault import inplace
+from spellbook.vault.folder import digest
+from tests.house.test_nothing_is_lost import everything
+from tests.scratch import assert_equal_to_scratch
+from tests.trees import grow, is_killed, kept
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+TEXTS = {
+    "a.md": b"# A\n\n[[b]]\n\n## One\n\nthe granite tide\n\n## Two\n\nthe copper lamp\n",
+    "b.md": b"# B\n\n## Three\n\nthe silver orchard\n",
+    "c.md": b"[[b]] and [a](a.md)\n",
+}
+SENTENCES = [b"the granite tide", b"the copper lamp", b"the silver orchard"]
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "book.revise('a#one', content='## One\\n\\nthe newest')",
+        "book.erase('a')",
+        "book.erase('a#one')",
+        "book.merge('a', 'b', keep='both', apply=True)",
+        "book.erase('a'); book.undo()",
+        "book.erase('a#one'); book.restore('.trash/a one.md')",
+        "book.move('a', 'd/a'); book.undo()",
+        "book.merge('a', 'b', keep='both', apply=True); book.undo()",
+    ],
+)
+def test_a_kill_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """Wherever kill -9 comes every sentence is still somewhere, no note is empty, and the index follows."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    at, killed = 1, True
+    while killed:
+        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / f"state{at}"))
+        vault = grow(tmp_path / f"v{at}", TEXTS)
+        killed = is_killed(vault, vault, verb, at)
+        with books.open(vault) as book:
+            book.reindex()
+            book.log()  # the journal is there now, if it was not
+            held = b"\n".join(everything(vault, book.config.state, tmp_path / "none"))
+        assert not [sentence for sentence in SENTENCES if sentence not in held], at
+        assert all(kept(vault).values()), at
+        assert all(kept(vault / ".trash").values()), at
+        at += 3
+    assert at > 4
+    assert_equal_to_scratch(vault, tmp_path / "scratch")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="hard links of POSIX")
+def test_a_kill_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever kill -9 comes while a file with several names is written, it holds the old or the new text after the next start."""
+    old, new = (f"## One\n\n{word * 2_000}\n" for word in ("old ", "newer "))
+    verb = f"book.index.vault.write('a.md', {new.encode()!r}, {digest(old.encode())!r})"
+    at, killed, torn, texts = 6, True, 0, set()
+    while killed:
+        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / f"state{at}"))
+        vault = grow(tmp_path / f"v{at}", {"a.md": old.encode()})
+        (vault / "b.txt").hardlink_to(vault / "a.md")
+        killed = is_killed(vault, vault, verb, at)
+        torn += (vault / "a.md").read_text() not in {old, new}
+        with books.open(vault, embedder="hash") as book:
+            text = (vault / "a.md").read_text()
+            assert text in {old, new}, at
+            assert inplace.unfinished(book.config.state) == []
+        assert (vault / "b.txt").samefile(vault / "a.md")
+        assert set(kept(vault)) == {"a.md", "b.txt"}
+        texts.add(text)
+        at += 1
+    assert torn > 1
+    assert texts == {old, new}

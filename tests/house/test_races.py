@@ -1,0 +1,358 @@
+"""What is saved in the very moment in which Spellbook writes, and what lies in its way, is never lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spellbook import book as books
+from spellbook.archive.restore import Over
+from spellbook.book import Spellbook
+from spellbook.editing import moves
+from spellbook.errors import Conflict, MemoryNotFound, StorageError
+from spellbook.system import disk, renames
+from spellbook.system.sqlite import Database
+from spellbook.vault.folder import digest
+from spellbook.vault.journal import Change, Journal
+from spellbook.vault.trash import Trash
+from spellbook.vault.vault import Vault
+from tests.editor import MANNERS
+from tests.trees import contents, grow, is_killed
+
+Write = Callable[..., Path]
+CAN_EXCHANGE = renames._call() is not None
+
+
+@pytest.fixture
+def notes(vault: Path, tmp_path: Path) -> Vault:
+    """The vault as the code sees it."""
+    return Vault(vault, tmp_path / "locks")
+
+
+@pytest.fixture
+def just_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Have something happen after the last look at a file, right before another one takes its place."""
+
+    def have(happen: Callable[[], object], times: int = 1) -> None:
+        left = [times]
+        exchange = renames.exchange
+
+        def late(one: Path, other: Path) -> bool:
+            left[0] -= 1
+            if left[0] >= 0:
+                happen()
+            return exchange(one, other)
+
+        monkeypatch.setattr(renames, "exchange", late)
+
+    return have
+
+
+@pytest.mark.skipif(not CAN_EXCHANGE, reason="names cannot be exchanged here")
+@pytest.mark.parametrize("manner", MANNERS)
+def test_what_is_saved_in_the_last_moment_stays(notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]) -> None:
+    """However an editor saves between the last look and the rename, its text stays, and the write is a conflict."""
+    file = write_note("a.md", "old")
+    just_before(lambda: manner(file, b"saved just now"))
+    with pytest.raises(Conflict):
+        notes.write("a.md", b"new", digest(b"old"))
+    assert contents(notes.root) == {"a.md": b"saved just now"}
+    assert not any(entry.traces for entry in notes.journal.entries())
+    notes.place("a.md", [b"new"], expected=digest(b"saved just now"))
+    assert file.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(not CAN_EXCHANGE, reason="names cannot be exchanged here")
+@pytest.mark.parametrize("manner", MANNERS[1:])
+def test_the_newest_of_what_is_saved_stays(notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]) -> None:
+    """An editor that saves again while its first text is being put back has its last one."""
+    file = write_note("a.md", "old")
+    texts = iter((b"first", b"second", b"third"))
+    just_before(lambda: manner(file, next(texts)), 3)
+    with pytest.raises(Conflict):
+        notes.write("a.md", b"new", digest(b"old"))
+    assert contents(notes.root) == {"a.md": b"third"}
+
+
+@pytest.mark.skipif(not CAN_EXCHANGE, reason="names cannot be exchanged here")
+def test_a_folder_in_the_place_of_a_note_stays(notes: Vault, vault: Path, write_note: Write, just_before: Any) -> None:
+    """A folder that was put where the note was stays where it is, with what is in it; a note that is gone stays gone."""
+    file = write_note("a.md", "old")
+
+    def replace() -> None:
+        file.unlink()
+        grow(vault, {"a.md/b.md": b"inside"})
+
+    just_before(replace)
+    with pytest.raises(StorageError):
+        notes.write("a.md", b"new", digest(b"old"))
+    assert contents(vault) == {"a.md/b.md": b"inside"}
+    other = write_note("c.md", "old")
+    just_before(other.unlink)
+    with pytest.raises(MemoryNotFound):
+        notes.write("c.md", b"new", digest(b"old"))
+    assert contents(vault) == {"a.md/b.md": b"inside"}
+
+
+def test_disks_that_cannot_exchange_names(notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no such rename, notes are written, moved, erased and restored as everywhere."""
+    monkeypatch.setattr(renames, "_call", lambda: None)
+    write_note("a.md", "old")
+    notes.write("a.md", b"new", digest(b"old"))
+    with pytest.raises(Conflict):
+        notes.write("a.md", b"newer", digest(b"old"))
+    notes.move("a.md", "b.md", digest(b"new"))
+    trash = notes.remove("b.md", digest(b"new"))
+    write_note("b.md", "other")
+    assert notes.trash.restore(str(trash)) == "b-2.md"
+    assert contents(vault) == {"b.md": b"other", "b-2.md": b"new"}
+
+
+def test_a_name_that_is_taken_in_the_last_moment_stays(
+    notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an editor makes where a note is about to go is not written over, and a kill there leaves no empty file."""
+    write_note("a.md", "a")
+    rename = renames.rename
+
+    def late(source: Path, target: Path) -> bool:
+        if target.name == "b.md":
+            target.write_bytes(b"theirs")
+        return rename(source, target)
+
+    monkeypatch.setattr(renames, "rename", late)
+    with pytest.raises(Conflict):
+        notes.move("a.md", "b.md", digest(b"a"))
+    assert contents(vault) == {"a.md": b"a", "b.md": b"theirs"}
+
+
+# -- links
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
+def test_a_move_between_two_names_of_one_file(book: Spellbook, vault: Path, write_note: Write, link: Any) -> None:
+    """A note is not moved onto another name of itself: the file would be gone, or both names stay."""
+    write_note("b.md", "the only text")
+    link(vault / "b.md", vault / "a.md")
+    book.reindex()
+    for old, new in (("a.md", "b.md"), ("b.md", "a.md")):
+        with pytest.raises(Conflict):
+            book.move(old, new)
+        assert (vault / "b.md").read_text() == (vault / "a.md").read_text() == "the only text"
+        with pytest.raises(Conflict):
+            book.index.vault.relocate(old, new)
+    assert (vault / "b.md").read_text() == (vault / "a.md").read_text() == "the only text"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_cut_move_of_a_link_is_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative link leads nowhere when it is moved; wherever that move is cut short, the next call goes on all the same."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    at, killed, halves = 1, True, 0
+    while killed:
+        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / f"state{at}"))
+        vault = grow(tmp_path / f"v{at}", {"d/b.md": b"text", "c.md": b"[[a]]"})
+        os.symlink("d/b.md", vault / "a.md")
+        killed = is_killed(vault, vault, "book.move('a.md', 'e/f/a.md')", at)
+        with books.open(vault) as book:
+            halves += (book.config.state / "moving.json").exists() and os.path.lexists(vault / "e/f/a.md")
+            assert "d/b.md" in [hit.path for hit in book.find("text").hits], at
+            assert not (book.config.state / "moving.json").exists(), at
+        assert os.path.lexists(vault / "a.md") is not os.path.lexists(vault / "e/f/a.md"), at
+        assert (vault / "d/b.md").read_bytes() == b"text", at
+        at += 1
+    assert halves, "no kill came between the move and its end"
+
+
+# -- files on their way
+
+
+def test_a_file_on_its_way_is_not_swept(notes: Vault, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import or a restore gives files their old times; whoever looks at the vault in that moment does not take them for litter."""
+    claim = disk.claim
+
+    def swept(source: Path, target: Path) -> None:
+        notes.sweep(notes.walk().litter)
+        claim(source, target)
+
+    monkeypatch.setattr(disk, "claim", swept)
+    notes.place("a.md", [b"old"], mtime_ns=1_500_000_000_000_000_000)
+    assert contents(vault) == {"a.md": b"old"}
+    assert time.time() - (vault / "a.md").stat().st_mtime > 3600
+
+
+def test_what_cannot_be_deleted_is_back(notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note that is to be deleted for good, and cannot be, is where it was."""
+    write_note("a.md", "text")
+    unlink = Path.unlink
+
+    def busy(self: Path, missing_ok: bool = False) -> None:
+        if disk.TEMPORARY.fullmatch(self.name):
+            raise PermissionError(13, "in use")
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", busy)
+    with pytest.raises(StorageError):
+        notes.remove("a.md", digest(b"text"), hard=True)
+    assert contents(vault) == {"a.md": b"text"}
+
+
+def test_an_interrupted_change_stays_in_the_journal(notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C right after a file was deleted: the whole change is taken back, and the file is there again."""
+    write_note("a.md", "text")
+    sync_folder = disk.sync_folder
+
+    def interrupt(folder: Path) -> None:
+        sync_folder(folder)
+        monkeypatch.setattr(disk, "sync_folder", sync_folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(disk, "sync_folder", interrupt)
+    with pytest.raises(KeyboardInterrupt), notes.change("merge"):
+        notes.remove("a.md", digest(b"text"), hard=True)
+    assert contents(vault) == {"a.md": b"text"}
+
+
+def test_a_note_to_the_journal_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the journal could not keep is in none of its entries, and the next one is its own."""
+    journal = Journal(tmp_path)
+    transaction = Database.transaction
+
+    @contextlib.contextmanager
+    def full(self: Database) -> Iterator[Any]:
+        with transaction(self) as connection:
+            yield connection
+            raise StorageError("the disk is full")
+
+    with journal.entry("first"):
+        monkeypatch.setattr(Database, "transaction", full)
+        with pytest.raises(StorageError):
+            journal.note([Change("a.md", None, b"lost")])
+        monkeypatch.undo()
+        journal.note([Change("b.md", None, b"kept")])
+    with journal.entry("second"):
+        journal.note([Change("c.md", None, b"other")])
+    assert [(entry.verb, [each.path for each in entry.traces]) for entry in journal.entries()] == [
+        ("second", ["c.md"]),
+        ("first", ["b.md"]),
+    ]
+
+
+# -- notes that vanish meanwhile
+
+
+def test_a_move_of_what_vanishes(book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note that somebody deletes while its move is planned is told to be gone; nothing is left half done."""
+    file = write_note("a.md", "a")
+    book.reindex()
+    planned = moves._planned
+
+    def meanwhile(*asked: Any) -> Any:
+        plan = planned(*asked)
+        file.unlink()
+        return plan
+
+    monkeypatch.setattr(moves, "_planned", meanwhile)
+    with pytest.raises(MemoryNotFound):
+        book.move("a", "b")
+    assert not (book.config.state / "moving.json").exists()
+
+
+def test_going_back_while_notes_vanish(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore goes on when a note vanishes that it was about to move away, or to replace."""
+    grow(vault, {"a.md": b"one", "b.md": b"b"})
+    name = book.snapshots.create().name
+    grow(vault, {"a.md": b"two", "new.md": b"new"})
+    take_over = Over.run
+
+    def meanwhile(self: Over, progress: Any = None) -> None:
+        hash_of = Vault.hash
+
+        def late(notes: Vault, path: str) -> str:
+            found = hash_of(notes, path)
+            (vault / path).unlink()
+            vanish.remove(path)
+            return found
+
+        vanish = {"new.md", "a.md"}
+        monkeypatch.setattr(Vault, "hash", lambda notes, path: late(notes, path) if path in vanish else hash_of(notes, path))
+        take_over(self, progress)
+
+    monkeypatch.setattr(Over, "run", meanwhile)
+    book.restore_snapshot(name)
+    assert contents(vault) == {"a.md": b"one", "b.md": b"b"}
+
+
+def test_an_import_over_a_note_that_vanishes(book: Spellbook, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note that is deleted when it is about to be replaced is not missed: the new one is there."""
+    mine = grow(vault, {"a.md": b"mine"}) / "a.md"
+    copy = Trash.copy
+
+    def meanwhile(self: Trash, path: str, expected: str) -> str:
+        mine.unlink(missing_ok=True)
+        return copy(self, path, expected)
+
+    monkeypatch.setattr(Trash, "copy", meanwhile)
+    book.import_(grow(tmp_path / "source", {"a.md": b"theirs"}), on_conflict="overwrite")
+    assert contents(vault) == {"a.md": b"theirs"}
+
+
+# -- a state folder that suffers
+
+
+def test_a_damaged_note_of_a_move_is_no_end(book: Spellbook, write_note: Write) -> None:
+    """A disk that lost what was written of a move under way does not end all that comes after."""
+    write_note("a.md", "text")
+    (book.config.state / "moving.json").write_bytes(b"")
+    assert [hit.path for hit in book.find("text").hits] == ["a.md"]
+    book.move("a", "b")
+
+
+def test_a_journal_that_is_deleted_meanwhile(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """What a change still does after the journal was deleted is not taken for a part of the next one."""
+    write_note("a.md", "text")
+    book.reindex()
+    with book.index.vault.change("first"):
+        book.index.vault.create("", "one", b"one")
+        for file in book.config.state.glob("journal.db*"):
+            file.unlink()
+        book.index.vault.create("", "two", b"two")
+    book.erase("a")
+    assert [entry.verb for entry in book.log()] == ["erase", "first"]
+    book.undo()
+    assert contents(vault) == {"a.md": b"text", "one.md": b"one", "two.md": b"two"}
+
+
+# -- folders that come and go
+
+
+def test_a_folder_that_was_to_take_a_note_in_is_made_again(
+    notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who clears away an empty folder in the moment before a move into it does not stop the move."""
+    write_note("a.md", "text")
+    rename, left = renames.rename, [2]
+
+    def late(source: Path, target: Path) -> bool:
+        if left[0]:
+            left[0] -= 1
+            target.parent.rmdir()
+        return rename(source, target)
+
+    monkeypatch.setattr(renames, "rename", late)
+    notes.relocate("a.md", "b/a.md")
+    assert contents(vault) == {"b/a.md": b"text"}
+
+
+def test_a_folder_that_is_gone_in_the_last_moment_is_not_found(notes: Vault, vault: Path) -> None:
+    """What nobody finds any more is not called a fault of the disk."""
+    with pytest.raises(MemoryNotFound, match="it is gone"):
+        notes.relocate("folder", "other/folder")
+    assert contents(vault) == {}

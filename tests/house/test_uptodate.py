@@ -1,0 +1,345 @@
+"""The seal: a reindex with nothing to do says so without opening the index, and only then."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from platformdirs import user_state_path
+
+from spellbook import config, paths, uptodate
+from spellbook.cli import main
+from tests.helpers import finished, python
+
+SENTENCE = "2 notes: nothing new. 2 chunks, 0.0 s."
+
+
+def reindex(vault, *options):
+    """Run the command as click does, without the shortcut, and return what it prints."""
+    result = CliRunner().invoke(main, ["--vault", str(vault), "reindex", *options])
+    assert result.exit_code == 0, result.output
+    return result.stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def _embedder(monkeypatch):
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+
+
+@pytest.fixture
+def sealed(vault, write_note):
+    """A vault of two notes that was indexed, and looked at again."""
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "config.toml").write_text("exact_most = 1\n")
+    write_note("a.md", "# A\n\nfirst", age=100)
+    write_note("deep/er/b.md", "# B\n\nsecond", age=100)
+    reindex(vault)
+    assert uptodate.said(str(vault)) is None, "a run that took in notes seals nothing"
+    reindex(vault)
+    assert uptodate.said(str(vault)) == SENTENCE
+    return vault
+
+
+def state(vault):
+    return config.load(vault).state
+
+
+CHANGES = {
+    "edited": lambda vault: (vault / "a.md").write_text("# A\n\nother"),
+    "added": lambda vault: (vault / "deep" / "c.md").write_text("c"),
+    "added, in capitals": lambda vault: (vault / "C.MD").write_text("c"),
+    "removed": lambda vault: (vault / "a.md").unlink(),
+    "renamed": lambda vault: (vault / "a.md").rename(vault / "z.md"),
+    "moved": lambda vault: (vault / "a.md").rename(vault / "deep" / "a.md"),
+    "replaced by one of the same size and time": lambda vault: replace_alike(vault / "a.md"),
+    "a folder renamed": lambda vault: (vault / "deep").rename(vault / "deeper"),
+    "a folder gone": lambda vault: shutil.rmtree(vault / "deep"),
+    "a note ignored": lambda vault: (vault / ".spellbookignore").write_text("a.md\n"),
+    "another setting": lambda vault: (vault / ".spellbook" / "config.toml").write_text("chunk_tokens = 128\n"),
+    "the settings gone": lambda vault: (vault / ".spellbook" / "config.toml").unlink(),
+    "the index gone": lambda vault: shutil.rmtree(state(vault)),
+    "the catalog gone": lambda vault: (state(vault) / "catalog.db").unlink(),
+    "the catalog damaged": lambda vault: (state(vault) / "catalog.db").write_bytes(b"no database"),
+    "Chroma gone": lambda vault: shutil.rmtree(state(vault) / "chroma-1"),
+    "the seal torn": lambda vault: os.truncate(state(vault) / uptodate.FILE, 100),
+    "the seal empty": lambda vault: os.truncate(state(vault) / uptodate.FILE, 0),
+}
+
+
+def replace_alike(file):
+    """What a tool that keeps times and sizes does, a restored backup say."""
+    status = file.stat()
+    new = file.with_suffix(".new")
+    new.write_bytes(file.read_bytes().upper())
+    os.utime(new, ns=(status.st_mtime_ns, status.st_mtime_ns))
+    new.replace(file)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_whatever_there_is_to_do_breaks_the_seal(sealed, change):
+    """After any change of notes, settings or index, the seal says nothing."""
+    change(sealed)
+    assert uptodate.said(str(sealed)) is None
+
+
+@pytest.mark.parametrize("name", ["SPELLBOOK_EMBEDDER", "SPELLBOOK_CHROMA_URL", "OLLAMA_HOST"])
+def test_another_embedder_breaks_the_seal(sealed, monkeypatch, name):
+    """What the environment says of the embedder and of Chroma belongs to what was looked at."""
+    monkeypatch.setenv(name, "http://localhost:1")
+    assert uptodate.said(str(sealed)) is None
+
+
+def test_a_change_of_the_index_by_another_process_breaks_the_seal(sealed):
+    """Whatever another process writes into the index is looked at once, by the next run."""
+    code = "import sys, spellbook; book = spellbook.open(sys.argv[1]); book.erase('a'); book.restore('.trash/a.md'); book.close()"
+    finished(python(code, sealed))
+    assert uptodate.said(str(sealed)) is None
+    reindex(sealed)
+
+
+def test_other_files_do_not_matter(sealed):
+    """What is no note leaves the seal whole: git's own files, pictures, a touched folder."""
+    (sealed / ".git").mkdir()
+    (sealed / ".git" / "note.md").write_text("x")
+    (sealed / "picture.png").write_bytes(b"x")
+    (sealed / "empty").mkdir()
+    assert uptodate.said(str(sealed)) is None, "a new folder may hold notes"
+    reindex(sealed)
+    (sealed / "picture.png").write_bytes(b"xyz")
+    (sealed / ".git" / "note.md").write_text("xyz")
+    assert uptodate.said(str(sealed)) == SENTENCE
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [("young.md", "text"), ("broken.md", "---\na: [\n---\ntext")], ids=["young", "not as it is written"]
+)
+def test_what_is_to_be_looked_at_again_is_never_sealed(sealed, write_note, path, text):
+    """A note that has just been saved may change again unseen; one with a fault is told each time."""
+    write_note(path, text, age=-3600 if path == "young.md" else 100)
+    for _ in range(3):
+        CliRunner().invoke(main, ["--vault", str(sealed), "reindex"])
+        assert uptodate.said(str(sealed)) is None
+
+
+def test_texts_that_wait_for_their_vectors_are_not_sealed(sealed, write_note):
+    """With words only, something is left to do."""
+    write_note("c.md", "third", age=100)
+    for _ in range(2):
+        reindex(sealed, "--words-only")
+        assert uptodate.said(str(sealed)) is None
+
+
+def run(*arguments, **environment):
+    """Run the program as a person does; return what it prints and the modules that it imports from its first line to its last."""
+    code = "import sys; sys.argv[0] = 'spellbook'; from spellbook.__main__ import main; main()"
+    environment = {**os.environ, **environment, "PYTHONPROFILEIMPORTTIME": "1"}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=True)
+    return done.stdout.splitlines(), set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    "arguments", [["reindex", "--vault", "{}"], ["--vault", "{}", "reindex"], ["reindex", "--quiet", "--vault", "{}"], ["reindex"]]
+)
+def test_the_program_says_it_without_importing_anything(sealed, arguments):
+    """A sealed vault is answered for by a handful of small modules, in the words of the long way."""
+    printed, modules = run(*(each.format(sealed) for each in arguments), SPELLBOOK_VAULT=str(sealed))
+    assert printed == ([] if "--quiet" in arguments else [SENTENCE])
+    assert {name for name in modules if name.startswith("spellbook")} == {
+        "spellbook",
+        "spellbook.__main__",
+        "spellbook.uptodate",
+        "spellbook.paths",
+        "spellbook._version",
+    }
+    assert not modules & {"click", "sqlite3", "typing", "dataclasses", "pathlib", "re", "json", "hashlib", "platformdirs"}
+
+
+def test_json_is_what_the_long_way_prints(sealed):
+    """But for the seconds that it took."""
+    printed, modules = run("--vault", sealed, "reindex", "--json")
+    assert "click" not in modules
+    longer = reindex(sealed, "--json")
+    assert printed[0].partition('"seconds"')[0] == longer.partition('"seconds"')[0]
+    assert printed[0].partition('"generation"')[2] == longer.partition('"generation"')[2]
+
+
+@pytest.mark.parametrize("options", [["--full"], ["--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]])
+def test_what_else_is_asked_goes_the_long_way(sealed, options):
+    """The shortcut reads three plain forms; click reads all others."""
+    from spellbook.__main__ import _nothing_to_do
+
+    assert _nothing_to_do(["--vault", str(sealed), "reindex"])
+    assert not _nothing_to_do(["--vault", str(sealed), "reindex", *options])
+    assert not _nothing_to_do([str(sealed), "--vault"])
+
+
+def test_whoever_reads_may_have_gone(sealed):
+    """With nobody at the other end of the pipe the program ends as the long way does: that is no fault, and no word is said of it."""
+    program = [sys.executable, "-c", "import sys; sys.argv[0] = 'spellbook'; from spellbook.__main__ import main; main()"]
+    for asked in (["reindex"], ["reindex", "--words-only"]):
+        ours, theirs = os.pipe()
+        os.close(ours)
+        done = subprocess.run([*program, "--vault", str(sealed), *asked], stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=60)
+        os.close(theirs)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reindex_with_nothing_to_do_writes_nothing(sealed):
+    """Neither way changes a byte of the index, nor even touches the catalog."""
+    catalog = state(sealed) / "catalog.db"
+    before = catalog.stat().st_mtime_ns, catalog.read_bytes()
+    seen = uptodate.look(str(sealed), str(state(sealed)))
+    run("--vault", sealed, "reindex")
+    for options in ([], ["--json"], ["--quiet"]):
+        reindex(sealed, *options)
+    assert (catalog.stat().st_mtime_ns, catalog.read_bytes()) == before
+    assert uptodate.look(str(sealed), str(state(sealed))) == seen
+
+
+def test_every_folder_is_listed_once(sealed, monkeypatch):
+    """One pass over the vault, whichever way it goes: no folder is listed twice, and no note is opened."""
+    from spellbook.vault.vault import Vault
+
+    listed, scandir = [], os.scandir
+
+    def noted(place):
+        listed.append(os.readlink(f"/proc/self/fd/{place}") if isinstance(place, int) else str(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    monkeypatch.setattr(uptodate, "_BY_HANDLE", False)
+    expected = sorted(str(sealed / folder) for folder in ("", "deep", "deep/er"))
+    assert uptodate.said(str(sealed)) == SENTENCE
+    assert sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed))) == expected
+    listed.clear()
+    Vault(sealed, state(sealed)).walk()
+    assert sorted(place.rstrip("/") for place in listed) == expected
+
+
+def test_what_looks_alike_is_alike_byte_for_byte():
+    """Text that Python keeps once and text that was put together a moment ago, short and long numbers: equal lists are equal bytes."""
+    kept, made = sys.intern("note.md"), "".join(["note", ".md"])
+    first, second = [kept, kept, 2**62, 7, "\udc80.md"], [made, "".join([*made]), 2**31 * 2**31, 14 // 2, "\udc80.md"[:]]
+    assert kept is not made
+    assert uptodate.dumps(first, uptodate._PLAIN) == uptodate.dumps(second, uptodate._PLAIN)
+    assert uptodate.dumps(first, uptodate._PLAIN) != uptodate.dumps([*second[:3], 8, *second[4:]], uptodate._PLAIN)
+
+
+def test_half_a_seal_is_none(sealed):
+    """Wherever writing it ended, between two folders too."""
+    file = state(sealed) / uptodate.FILE
+    whole = file.read_bytes()
+    for size in range(len(whole)):
+        file.write_bytes(whole[:size])
+        assert uptodate.said(str(sealed)) is None, size
+    file.write_bytes(whole[:-50] + bytes(50))
+    assert uptodate.said(str(sealed)) is None, "zeros"
+    file.write_bytes(whole)
+    assert uptodate.said(str(sealed)) == SENTENCE
+
+
+def test_another_spellbook_looks_for_itself(sealed, tmp_path):
+    """What one program found to be done is not what another one would, even if its files are the same."""
+    code = "import sys; sys.path.insert(0, sys.argv[2]); from spellbook import uptodate; print(uptodate.said(sys.argv[1]))"
+    package = Path(uptodate.__file__).parent
+    (tmp_path / "elsewhere").symlink_to(package.parent)
+    assert finished(python(code, sealed, package.parent)) == [SENTENCE]
+    assert finished(python(code, sealed, tmp_path / "elsewhere")) == ["None"]
+
+
+@pytest.mark.parametrize("line", [b"moats 5 7\n", b"notes 5\n", b"notes -5 7\n", b"notes 5 x\n", b"notes 5 -99\n"], ids=str)
+def test_a_seal_of_another_making_is_none(sealed, line):
+    """What another version wrote, or a damaged disk, is no reason to stop, let alone to go on for ever."""
+    file = state(sealed) / uptodate.FILE
+    sentence, text, _, seen = file.read_bytes().split(b"\n", 3)
+    at = seen.index(b"notes ")
+    seen = seen[:at] + line + seen[seen.index(b"\n", at) + 1 :]
+    file.write_bytes(b"%b\n%b\n%d\n%b" % (sentence, text, len(seen), seen))
+    assert uptodate.said(str(sealed)) is None
+
+
+@pytest.mark.parametrize(
+    ("load", "is_idle"),
+    [
+        ("0.42 0.38 0.30 0/234 5678", True),
+        ("0.00 0.00 0.00 9999/9999 5678", False),
+        ("0.42 0.38", False),
+        ("a b c d", False),
+        (None, False),
+    ],
+)
+def test_a_second_process_is_begun_only_where_a_processor_is_idle(tmp_path, load, is_idle):
+    """Who cannot say how busy the machine is looks alone."""
+    if load is not None:
+        (tmp_path / "load").write_text(load)
+    assert uptodate._has_help(str(tmp_path / "load")) == (is_idle and sys.platform == "linux")
+
+
+TWO = """
+import os, sys
+from spellbook import uptodate
+uptodate._MUCH, uptodate._has_help = 0, lambda: True
+forks, fork = [], os.fork
+os.fork = lambda: forks.append(fork()) or forks[-1]
+print(uptodate.said(sys.argv[1]), len(forks))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process looks")
+def test_two_processes_see_what_one_sees(sealed, write_note):
+    """Whichever of them looks into the folder where something changed, is gone or cannot be listed, the seal is broken."""
+    notes = [write_note(f"{name}/note.md", "text", age=100) for name in "abcde"]
+    for _ in range(2):
+        reindex(sealed)
+
+    def said():
+        return finished(python(TWO, sealed))[0]
+
+    sentence = uptodate.said(str(sealed))
+    assert sentence
+    assert said() == f"{sentence} 1"
+    for note in notes:
+        before, text = note.stat(), note.read_bytes()
+        note.write_bytes(b"more of it")
+        assert said() == "None 1"
+        note.write_bytes(text)
+        os.utime(note, ns=(before.st_atime_ns, before.st_mtime_ns))
+        note.parent.rename(note.parent.with_name("elsewhere"))
+        assert said() == "None 1"
+        note.parent.with_name("elsewhere").rename(note.parent)
+        assert said() == f"{sentence} 1"
+    sealed.joinpath("new").mkdir()
+    assert said() == "None 1"
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=30))
+def test_the_folder_of_an_index_is_named_after_its_vault(name):
+    """Letters and digits of the name, and a hash of the whole path; the same ever since."""
+    import hashlib
+    import re
+
+    root = f"/home/somebody/{name}"
+    expected = re.sub(r"[^0-9A-Za-z_-]+", "-", os.path.basename(root)).strip("-") or "vault"
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:10]
+    assert paths.state(root, "/base") == f"/base/{expected}-{digest}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs is asked")
+@pytest.mark.parametrize("variables", [{}, {"XDG_STATE_HOME": "/elsewhere"}, {"XDG_STATE_HOME": ""}], ids=str)
+def test_without_a_setting_the_state_is_where_the_system_has_it(monkeypatch, variables):
+    """The same place as platformdirs says, asked or not."""
+    monkeypatch.delenv("SPELLBOOK_STATE")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert Path(paths.state("/home/x")).parent == user_state_path("spellbook", appauthor=False)

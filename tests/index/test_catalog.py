@@ -1,0 +1,496 @@
+"""catalog: one SQLite file that any number of processes share, and that may be damaged or deleted at any time."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spellbook import config
+from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
+from spellbook.index import sync
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.schema import MIGRATIONS
+from spellbook.index.extract import read
+from spellbook.index.filters import conditions
+from spellbook.search.searcher import Question, Searcher
+from spellbook.system import sqlite
+from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
+
+
+@pytest.fixture
+def state(tmp_path):
+    folder = tmp_path / "state"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def catalog(state):
+    opened = Catalog.open(state)
+    yield opened
+    opened.close()
+
+
+# -- schema
+
+
+def test_an_empty_folder_becomes_a_catalog_and_stays_one(state):
+    """All migrations run once; opening again changes nothing."""
+    for _ in range(2):
+        catalog = Catalog.open(state)
+        assert rows(catalog, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+        assert rows(catalog, "PRAGMA journal_mode") == [("wal",)]
+        assert (catalog.generation, catalog.verify()) == (0, [])
+        catalog.close()
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(state):
+    """All steps are one transaction: a broken one is a StorageError, and the steps before it did not happen either."""
+    broken = [sqlite.Migration("CREATE TABLE one (x)"), sqlite.Migration("CREATE TABLE one (x)")]
+    with pytest.raises(StorageError):
+        sqlite.Database(state / "x.db", broken, {}).connection()
+    mended = sqlite.Database(state / "x.db", broken[:1], {})
+    assert mended.rows("SELECT count(*) FROM sqlite_master") == [(1,)]
+    mended.close()
+
+
+def test_a_later_step_is_taken_alone(state):
+    """A catalog of an older version takes the steps it lacks, and what follows from them."""
+    steps = [sqlite.Migration("CREATE TABLE one (x); INSERT INTO one VALUES (1)")]
+    first = sqlite.Database(state / "x.db", steps, {})
+    assert first.rows("SELECT x FROM one") == [(1,)]
+    first.close()
+    steps.append(sqlite.Migration("ALTER TABLE one ADD COLUMN y", then="UPDATE one SET y = 2"))
+    second = sqlite.Database(state / "x.db", steps, {})
+    assert second.rows("SELECT x, y FROM one") == [(1, 2)]
+    second.close()
+
+
+def first_schema(file):
+    """Make of a catalog what the first Spellbook would have left of it."""
+    old = sqlite3.connect(file.with_suffix(".old"), isolation_level=None)
+    old.executescript(MIGRATIONS[0].sql)
+    old.execute("ATTACH ? AS new", (str(file),))
+    for table in ("meta", "files", "notes", "fields", "chunks", "words", "vectors"):
+        columns = ", ".join(["rowid"] * (table == "words") + [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")])
+        old.execute(f"INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
+    old.executescript("DETACH new; PRAGMA user_version = 1")
+    old.close()
+    for side in ("-wal", "-shm"):
+        file.with_name(file.name + side).unlink(missing_ok=True)
+    file.with_suffix(".old").replace(file)
+
+
+def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, write_note):
+    """What an older Spellbook indexed is found by the new rules after one run, and not a vector is made anew."""
+    write_note("a.md", "# Hooks\n\nthe useState hook")
+    write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है")
+    with opened(vault) as index:
+        sync.run(index)
+        now = told(index)
+    first_schema(index.catalog.file)
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        assert rows(index.catalog, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+        report = sync.run(index)
+        assert (report.embedded, report.reused, report.pending, embedder.taken()) == (0, 2, 0, 0)
+        assert told(index) == now
+        searcher = Searcher(index)
+        for word, path in (("use state", "a.md"), ("हिन्दी", "hi.md")):
+            assert [hit.path for hit in searcher.ask(Question(word, "keyword")).hits] == [path]
+
+
+def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_anew(vault, write_note):
+    """What was there is found as before, counted for each answer; a note that is edited is counted with its vectors."""
+    write_note("a.md", "# Hooks\n\nthe useState hook")
+    write_note("b.md", "# Doors\n\nthe other door")
+    with opened(vault) as index:
+        sync.run(index)
+        hits = Searcher(index).ask(Question("hook")).hits
+    first_schema(index.catalog.file)
+    with opened(vault, Counting(tokeniser="exact")) as index:
+        sync.run(index)
+        assert rows(index.catalog, "SELECT * FROM counted") == []
+        assert Searcher(index).ask(Question("hook")).hits == hits
+        write_note("b.md", "# Doors\n\nno door at all")
+        sync.run(index)
+        [counted] = rows(index.catalog, "SELECT path, tokeniser, tokens FROM counted JOIN chunks USING (chunk) JOIN notes USING (note)")
+        assert counted == ("b.md", "exact", index.embedder.count_tokens("# Doors\n\nno door at all"))
+
+
+def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vault, write_note):
+    """After writing, embedding, editing, repeating, moving, removing and a new embedder, the counts are those of the tables."""
+
+    def assert_counted(index):
+        counts = index.catalog.counts()
+        looked = rows(
+            index.catalog,
+            """
+            SELECT (SELECT count(*) FROM notes), (SELECT count(*) FROM chunks),
+                   (SELECT count(DISTINCT key) FROM chunks WHERE key NOT IN (SELECT key FROM vectors))
+            """,
+        )[0]
+        assert (counts.notes, counts.chunks, counts.pending) == looked
+        assert len(index.catalog.waiting.in_order()) == counts.pending
+
+    def one(name, text):
+        write_note(f"{name}.md", text)
+        sync.words(index)
+        assert_counted(index)
+
+    with opened(vault) as index:
+        one("a", "## One\n\nsame\n\n## Two\n\nother")
+        one("b", "## One\n\nsame")
+        sync.embed(index)
+        assert_counted(index)
+        one("c", "## One\n\nsame\n\n## Three\n\nnew")
+        one("a", "## Two\n\nchanged")
+        (vault / "b.md").rename(vault / "d.md")
+        (vault / "c.md").unlink()
+        sync.words(index)
+        assert_counted(index)
+        assert index.catalog.counts().pending == 1
+        sync.embed(index)
+        index.catalog.vectors.evict(0)
+        assert_counted(index)
+    with opened(vault, Counting(fingerprint="another")) as index:
+        sync.words(index)
+        assert_counted(index)
+        assert index.catalog.counts().pending == index.catalog.counts().chunks == 2
+
+
+def test_a_newer_catalog_is_refused_and_not_touched(state):
+    """It is a StorageError that tells of the upgrade, and every byte stays."""
+    Catalog.open(state).close()
+    raw = sqlite3.connect(state / "catalog.db")
+    raw.execute("PRAGMA user_version = 99")
+    raw.close()
+    before = (state / "catalog.db").read_bytes()
+    with pytest.raises(StorageError, match="newer Spellbook") as caught:
+        Catalog.open(state)
+    assert "Upgrade" in caught.value.hint
+    assert (state / "catalog.db").read_bytes() == before
+
+
+def test_a_state_folder_that_cannot_be_made_is_told(tmp_path):
+    """A file where the folder should be is a StorageError that names SPELLBOOK_STATE."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError) as caught:
+        Catalog.open(tmp_path / "file" / "state")
+    assert "SPELLBOOK_STATE" in caught.value.hint
+
+
+# -- damage
+
+
+def spoil(file):
+    """Overwrite the page that every table and index begins with by noise; what tables there are can still be read."""
+    raw = sqlite3.connect(file)
+    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = raw.execute("PRAGMA page_size").fetchone()[0]
+    pages = [page for (page,) in raw.execute("SELECT rootpage FROM sqlite_master WHERE rootpage > 0")]
+    raw.close()
+    data = bytearray(file.read_bytes())
+    for page in pages:
+        data[(page - 1) * size : page * size] = np.random.default_rng(1).bytes(size)
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("garbage", [b"this is no database" * 500, b"SQLite format 3\0" + b"\xff" * 5000], ids=["text", "a broken head"])
+def test_garbage_is_set_aside_and_the_catalog_rebuilt(vault, write_note, garbage):
+    """What is no database is kept under another name, and the next run builds what one from scratch would."""
+    write_note("a.md", "# A\n\nlighthouse")
+    state = config.load(vault).state
+    state.mkdir(parents=True)
+    (state / "catalog.db").write_bytes(garbage)
+    with opened(vault) as index:
+        assert sync.run(index).added == 1
+        now = told(index)
+    assert [path.read_bytes() for path in state.glob("catalog.db.damaged-*")] == [garbage]
+    assert now == from_scratch(vault, state.parent / "fresh")
+
+
+def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(vault, write_note, tmp_path):
+    """The run that meets it raises StorageError; the next one, in the same process or another, begins anew."""
+    for i in range(50):
+        write_note(f"{i}.md", f"# Note {i}\n\n" + "words " * 100)
+    with opened(vault) as index:
+        sync.run(index)
+    spoil(index.catalog.file)
+    index.catalog.close()
+    with pytest.raises(StorageError, match="damaged") as caught:
+        told(index)
+    assert "again" in caught.value.hint
+    sync.run(index)
+    assert told(index) == from_scratch(vault, tmp_path / "fresh")
+    index.close()
+
+
+def test_a_book_heals_by_itself(book, write_note):
+    """A search over a damaged catalog rebuilds it and answers."""
+    for i in range(50):
+        write_note(f"{i}.md", f"# Note {i}\n\n" + "words " * 100)
+    book.reindex()
+    book.index.catalog.close()
+    spoil(book.index.catalog.file)
+    assert len(book.find("words", limit=60).hits) == 50
+    assert book.index.catalog.verify() == []
+
+
+def test_a_state_folder_deleted_under_a_running_process_is_rebuilt(book, write_note, tmp_path):
+    """Whoever has the old files open notices, and the next search finds everything again."""
+    write_note("a.md", "lighthouse keeper")
+    book.reindex()
+    assert book.search("lighthouse").index.notes == 1
+    shutil.rmtree(book.config.state)
+    answer = book.search("lighthouse")
+    assert ([hit.path for hit in answer.hits], answer.hits[0].why.keys() >= {"semantic", "keyword"}) == (["a.md"], True)
+    assert told(book.index) == from_scratch(book.config.vault, tmp_path / "fresh")
+
+
+def test_a_healthy_catalog_is_not_set_aside_for_an_old_complaint(state, catalog):
+    """A mark left for a file that somebody replaced meanwhile is dropped."""
+    rows(catalog, "INSERT INTO meta VALUES ('kept', 1)")
+    (state / "catalog.broken").write_text("12345")
+    again = Catalog.open(state)
+    assert rows(again, "SELECT value FROM meta WHERE key = 'kept'") == [(1,)]
+    again.close()
+    assert not (state / "catalog.broken").exists()
+
+
+@pytest.mark.parametrize("garbage", [b"", b"no database at all" * 300], ids=["fresh", "garbage"])
+def test_processes_that_open_at_once_share_one_catalog(vault, state, garbage):
+    """Four processes open a fresh or broken catalog together, and each sees what all have written."""
+    (state / "catalog.db").write_bytes(garbage)
+    code = """
+import sys, pathlib, sqlite3
+from spellbook.index.catalog.catalog import Catalog
+catalog = Catalog.open(pathlib.Path(sys.argv[1]))
+for i in range(25):
+    catalog.sessions.begin(f"{sys.argv[2]}-{i}", 60)
+catalog.close()
+"""
+    finished(*(python(code, state, i) for i in range(4)))
+    catalog = Catalog.open(state)
+    assert rows(catalog, "SELECT count(*) FROM sessions") == [(100,)]
+    assert len(list(state.glob("catalog.db.damaged-*"))) == bool(garbage)
+    catalog.close()
+
+
+def test_threads_each_have_a_connection(catalog):
+    """Eight threads that read and write at once lose nothing, and `close` closes for all of them."""
+    gate = threading.Barrier(8)
+
+    def work(i):
+        gate.wait()
+        for j in range(20):
+            catalog.sessions.begin(f"{i}-{j}", 60)
+            assert catalog.sessions.live(f"{i}-{j}").scribed == 0
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+    assert rows(catalog, "SELECT count(*) FROM sessions") == [(160,)]
+
+
+# -- transactions
+
+
+def test_of_two_readers_of_one_file_the_one_with_older_bytes_yields(vault, write_note):
+    """What was read before the file changed is not committed over what was read after."""
+    file = write_note("a.md", "old words")
+    with opened(vault) as index:
+        sync.words(index)
+        file.write_text("stale words, read by the slower of two")
+        stale = read(index.vault, "a.md", sync.rules(index))
+        file.write_text("fresh words")
+        sync.words(index)
+        fingerprint = index.embedder.fingerprint
+        assert index.catalog.notes.apply([stale], (), index.vault.stamp, fingerprint) == ([], [])
+        assert [found.text for found in index.catalog.note("a")] == ["fresh words"]
+
+
+def test_a_file_that_came_back_is_not_forgotten(vault, write_note):
+    """`gone` is believed only if the file is gone at the commit."""
+    write_note("a.md", "words")
+    with opened(vault) as index:
+        sync.words(index)
+        assert index.catalog.notes.apply((), ["a.md"], index.vault.stamp, index.embedder.fingerprint) == ([], [])
+        assert index.catalog.counts().notes == 1
+
+
+def test_what_was_cut_for_another_embedding_is_refused(vault, write_note):
+    """An entry whose keys are not the catalog's kind is left for the next run."""
+    write_note("a.md", "words")
+    with opened(vault) as index:
+        sync.words(index)
+        entry = read(index.vault, "a.md", sync.rules(index))
+        assert index.catalog.notes.apply([entry], (), index.vault.stamp, "another embedding") == ([], [])
+
+
+def test_a_failed_transaction_leaves_no_trace(catalog):
+    """An exception inside takes back all of it, and the next one works."""
+
+    def fails():
+        with catalog._transaction("IMMEDIATE") as connection:
+            connection.execute("INSERT INTO meta VALUES ('x', 1)")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fails()
+    assert rows(catalog, "SELECT * FROM meta WHERE key = 'x'") == []
+    catalog.sessions.begin("s", 60)
+
+
+# -- sessions
+
+
+def test_sessions(state, catalog, monkeypatch):
+    """A session is valid until it is ended or past its time, and outlives the process that began it."""
+    catalog.sessions.begin("good", 60)
+    catalog.sessions.begin("short", -1)
+    catalog.sessions.begin("ended", 60)
+    catalog.sessions.count("good", 2)
+    assert catalog.sessions.end("ended").id == "ended"
+    again = Catalog.open(state)
+    assert (again.sessions.live("good").scribed, again.sessions.live("good").expires > again.sessions.live("good").created) == (2, True)
+    for verb in (again.sessions.live, again.sessions.end):
+        with pytest.raises(RestExpired, match="past"):
+            verb("short")
+        with pytest.raises(RestExpired, match="ended"):
+            verb("ended")
+        for unknown in ("nobody", "", "' OR 1=1 --", "x" * 10_000):
+            with pytest.raises(RestInvalid):
+                verb(unknown)
+    again.close()
+
+
+# -- filters
+
+NOTES = {
+    "infra/docker.md": {"category": "project", "topic": "infra", "tags": "[ops/deploy/k8s, Linux]", "keywords": "[Docker]", "importance": "high",
+                        "entities": "[{name: Docker, type: technology}]", "created": "2026-01-10", "updated": "2026-03-01", "status": "open"},
+    "infra/keys.md": {"category": "decision", "topic": "infra", "tags": "[ops]", "keywords": "[keys, Rotation]", "importance": "0.9",
+                      "created": "2026-02-10", "updated": "2026-02-20", "owner": "{name: Kim, team: [a, b]}"},
+    "개인/일기.md": {"category": "project", "topic": "diary", "tags": "[개인]", "kind": "journal", "importance": "low",
+                    "created": "2025-12-31T23:30:00", "rating": "5.0", "done": "true"},
+    "plain.md": {},
+}  # fmt: skip
+
+
+@pytest.fixture
+def filtered(vault, write_note):
+    """The paths that a filter leaves of NOTES."""
+    for path, meta in NOTES.items():
+        write_note(path, "text", **meta)
+    with opened(vault) as index:
+        sync.words(index)
+        yield lambda filter: index.catalog.paths(conditions(filter))
+
+
+DOCKER, KEYS, DIARY, PLAIN = NOTES
+
+
+@pytest.mark.parametrize(
+    ("filter", "expected"),
+    [
+        pytest.param(None, {DOCKER, KEYS, DIARY, PLAIN}, id="none"),
+        pytest.param({"category": "project"}, {DOCKER, DIARY}, id="category"),
+        pytest.param({"category": ["decision", "nothing"]}, {KEYS}, id="any of a list"),
+        pytest.param({"category!": "project"}, {KEYS, PLAIN}, id="negation"),
+        pytest.param({"topic": "INFRA"}, {DOCKER, KEYS}, id="topic, without case"),
+        pytest.param({"tags": "ops"}, {DOCKER, KEYS}, id="a nested tag by its parent"),
+        pytest.param({"tags": "#ops/deploy"}, {DOCKER}, id="a nested tag by part of it"),
+        pytest.param({"tags": "op"}, set(), id="no part of a word"),
+        pytest.param({"tags": "개인"}, {DIARY}, id="Korean"),
+        pytest.param({"keywords": "rotation"}, {KEYS}, id="keywords"),
+        pytest.param({"entities": "docker"}, {DOCKER}, id="entities by name"),
+        pytest.param({"kind": "journal"}, {DIARY}, id="kind given"),
+        pytest.param({"kind": "note"}, {DOCKER, KEYS, PLAIN}, id="kind by default"),
+        pytest.param({"importance": "high"}, {DOCKER, KEYS}, id="importance at least"),
+        pytest.param({"importance": 0.85}, {KEYS}, id="importance as a number"),
+        pytest.param({"importance!": "medium"}, {DIARY}, id="importance below"),
+        pytest.param({"path": "infra/*"}, {DOCKER, KEYS}, id="path glob"),
+        pytest.param({"path": "infra"}, {DOCKER, KEYS}, id="path of a folder"),
+        pytest.param({"path": "infra/"}, {DOCKER, KEYS}, id="path folder"),
+        pytest.param({"path": ["*/keys.md", "개인/*"]}, {KEYS, DIARY}, id="path list"),
+        pytest.param({"created": "2026"}, {DOCKER, KEYS}, id="created in a year"),
+        pytest.param({"created": "2026-01"}, {DOCKER}, id="created in a month"),
+        pytest.param({"created": "2025-12-31"}, {DIARY}, id="created on a day"),
+        pytest.param({"created": "..2026-01-10"}, {DOCKER, DIARY}, id="created until"),
+        pytest.param({"created!": "2026"}, {DIARY, PLAIN}, id="not created in a year"),
+        pytest.param({"updated": {"from": "2026-02-21", "to": "2026-03-01"}}, {DOCKER}, id="updated range"),
+        pytest.param({"status": "open"}, {DOCKER}, id="any other key"),
+        pytest.param({"owner.team": "b"}, {KEYS}, id="a key within a key"),
+        pytest.param({"rating": 5}, {DIARY}, id="a number"),
+        pytest.param({"done": True}, {DIARY}, id="a truth"),
+        pytest.param({"category": "project", "tags": "linux"}, {DOCKER}, id="all of several keys"),
+        pytest.param({"scope": "nobody has one"}, set(), id="a usual key that no note has"),
+        pytest.param({"topic": "x' OR '1'='1"}, set(), id="a value like SQL"),
+        pytest.param({"path": "*' OR 1=1 --"}, set(), id="a glob like SQL"),
+        pytest.param({"tags": [f"t{i}" for i in range(40_000)] + ["linux"]}, {DOCKER}, id="a long list"),
+        pytest.param({"path": [f"t{i}" for i in range(1_500)] + ["plain.md"]}, {PLAIN}, id="many globs"),
+        pytest.param({"tags": "\ud800\0"}, set(), id="half a letter"),
+    ],
+)  # fmt: skip
+def test_filters(filtered, filter, expected):
+    """A filter leaves the notes that meet all of its keys."""
+    assert set(filtered(filter)) == expected
+
+
+@pytest.mark.parametrize("key", ["colour", "1=1; DROP TABLE notes; --", 'ca"tegory', "\ud800"])
+def test_an_unknown_key_names_those_there_are(filtered, key):
+    """A key that no note has is INVALID_INPUT and lists the keys in use, whatever it spells."""
+    with pytest.raises(InvalidInput) as caught:
+        filtered({key: "x"})
+    assert key == "\ud800" or {"status", "owner.team", "category"} <= set(caught.value.hint.rstrip(".").replace(",", "").split())
+    assert len(filtered(None)) == 4
+
+
+def test_a_filter_of_too_many_keys_is_refused(filtered):
+    """Hundreds of keys are INVALID_INPUT, not an error of SQLite."""
+    with pytest.raises(InvalidInput, match="150 keys"):
+        filtered({f"k{i}": "x" for i in range(150)})
+
+
+# -- what waits, and what is wrong
+
+
+def test_counts_follow_a_catalog_that_was_begun_anew(vault, write_note):
+    """Counts are kept for a generation of one file, and not for the same number in another."""
+    write_note("a.md", "text")
+    with opened(vault) as index:
+        sync.words(index)
+        before = index.catalog.counts()
+        shutil.rmtree(index.config.state)
+        assert index.catalog.counts().notes == 0
+        sync.words(index)
+        assert replace(index.catalog.counts(), generation=before.generation) == before
+
+
+def test_a_claim_spares_work_and_runs_out(vault, write_note):
+    """A text that one process is at is not given to another, until its time is over."""
+    write_note("a.md", "text")
+    with opened(vault) as index:
+        sync.words(index)
+        keys = index.catalog.waiting.in_order()
+        assert len(index.catalog.waiting.claim(keys, "one")) == 1
+        assert index.catalog.waiting.claim(keys, "two") == []
+        assert len(index.catalog.waiting.claim(keys, "one", seconds=-1)) == 1
+        assert len(index.catalog.waiting.claim(keys, "two")) == 1
+
+
+def test_verify_finds_words_that_do_not_fit(vault, write_note):
+    """`verify` names a full-text index that is not that of the chunks."""
+    write_note("a.md", "text")
+    with opened(vault) as index:
+        sync.words(index)
+        assert index.catalog.verify() == []
+        rows(index.catalog, "UPDATE words_content SET c4 = 'forged'")
+        assert "full-text" in index.catalog.verify()[0]

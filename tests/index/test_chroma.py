@@ -1,0 +1,413 @@
+"""vectors: whatever becomes of Chroma, answers are right."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from spellbook.index import sync
+from spellbook.index.vectors import vectors
+from spellbook.index.vectors.vectors import Chroma, Unavailable
+from spellbook.models.hash import HashEmbedder
+from spellbook.search.searcher import Question, Searcher
+from tests.blocks import as_rows, units
+from tests.helpers import finished, opened, python
+
+
+class Store:
+    """What Chroma follows: vectors by key with a seq, as the catalog keeps them."""
+
+    def __init__(self, block):
+        self.rows = as_rows(block)
+
+    def changes(self, seq):
+        return [(key, at) for key, _, at in self.rows if at > seq]
+
+    def blobs(self, keys):
+        wanted = set(keys)
+        return {key: vector for key, vector, _ in self.rows if key in wanted}
+
+
+def test_chroma_catches_up_and_finds(tmp_path):
+    """After `catch_up` the nearest are the exact ones; a second one has nothing to do; later rows are added alone."""
+    block = units(40)
+    store = Store(block[:30])
+    chroma = Chroma(tmp_path, "f")
+    assert chroma.seq == 0
+    with pytest.raises(Unavailable):
+        chroma.nearest(block[0], 1)
+    assert (chroma.catch_up(store.changes, store.blobs, 100), chroma.seq) == (30, 30)
+    assert chroma.catch_up(store.changes, store.blobs, 100) == 0
+    assert chroma.nearest(block[3], 1)[0][0] == "k3"
+    store.rows += as_rows(block[30:], 30)
+    assert (chroma.catch_up(store.changes, store.blobs, 100), chroma.seq) == (10, 40)
+    near = dict(chroma.nearest(block[35], 40))
+    np.testing.assert_allclose([near[f"k{i}"] for i in range(40)], block @ block[35], atol=1e-4)
+    assert chroma._collection.configuration_json["hnsw"]["ef_search"] == vectors._LOOKED_AT
+    chroma.close()
+
+
+def test_chroma_catches_up_a_little_at_a_time(tmp_path, monkeypatch):
+    """What time was left for counts and is found; `seq` never says that a row was seen which was not, however many came at once."""
+    monkeypatch.setattr(vectors, "_BATCH", 10)
+    block = units(45)
+    store = Store(block)
+    store.rows = [(key, vector, max(15, number)) for key, vector, number in store.rows]  # the first fifteen at once
+    chroma, seen = Chroma(tmp_path, "f"), []
+    while chroma.catch_up(store.changes, store.blobs, 100, seconds=0):
+        seen.append(chroma.seq)
+        assert {key for key, _ in chroma.nearest(block[0], 45)} == {f"k{i}" for i in range(min(45, 10 * len(seen)))}
+    assert seen == [14, 20, 30, 40, 45]
+    chroma.close()
+
+
+def test_what_another_process_wrote_is_seen(tmp_path):
+    """A process that has the index open reopens it when another one wrote since, and may write itself."""
+    block = units(20)
+    store = Store(block[:10])
+    chroma = Chroma(tmp_path, "f")
+    chroma.catch_up(store.changes, store.blobs, 100)
+    assert chroma.nearest(block[1], 1)[0][0] == "k1"
+    np.save(tmp_path / "block.npy", block)
+    code = """
+import sys, pathlib, numpy
+sys.path.insert(0, sys.argv[2])
+from tests.index.test_chroma import Chroma, Store
+folder = pathlib.Path(sys.argv[1])
+store = Store(numpy.load(folder / "block.npy")[:15])
+print(Chroma(folder, "f").catch_up(store.changes, store.blobs, 100))
+"""
+    root = str(__import__("pathlib").Path(__file__).parents[2])
+    assert finished(python(code, tmp_path, root)) == ["5"]
+    assert (chroma.nearest(block[12], 1)[0][0], chroma.seq) == ("k12", 15)
+    store.rows = as_rows(block)
+    assert chroma.catch_up(store.changes, store.blobs, 100) == 5
+    assert chroma.nearest(block[18], 1)[0][0] == "k18"
+    chroma.close()
+
+
+def test_an_index_of_another_embedding_is_not_asked(tmp_path):
+    """Its seq is 0, a query is Unavailable and leaves it as it is; catching up begins a folder of its own."""
+    block = units(5)
+    store = Store(block)
+    ours, theirs = Chroma(tmp_path, "ours"), Chroma(tmp_path, "theirs")
+    ours.catch_up(store.changes, store.blobs, 100)
+    with pytest.raises(Unavailable):
+        theirs.nearest(units(1, 8)[0], 1)
+    assert (theirs.seq, ours.seq, ours.nearest(block[2], 1)[0][0]) == (0, 5, "k2")
+    other = Store(units(3, 8))
+    assert theirs.catch_up(other.changes, other.blobs, 100) == 3
+    assert (theirs.seq, ours.seq, [path.name for path in tmp_path.glob("chroma-*")]) == (3, 0, ["chroma-2"])
+    ours.close()
+    theirs.close()
+
+
+def garble(folder):
+    for file in folder.rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"garbage" * 100)
+
+
+@pytest.mark.parametrize("break_it", [garble, shutil.rmtree], ids=["garbage", "missing"])
+def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
+    """Neither a query nor a catch-up raises anything but Unavailable, and the next catch-up has all rows in a new folder."""
+    block = units(20)
+    store = Store(block)
+    first = Chroma(tmp_path, "f")
+    first.catch_up(store.changes, store.blobs, 100)
+    first.close()
+    break_it(tmp_path / "chroma-1")
+    chroma = Chroma(tmp_path, "f")
+    with pytest.raises(Unavailable):
+        chroma.nearest(block[0], 1)
+    assert chroma.seq == 0
+    assert chroma.catch_up(store.changes, store.blobs, 100) == 20
+    assert chroma.nearest(block[7], 1)[0][0] == "k7"
+    folder = json.loads((tmp_path / "chroma.json").read_text())["folder"]
+    assert [path.name for path in tmp_path.glob("chroma-*")] == [folder]
+    assert break_it is shutil.rmtree or folder == "chroma-2"
+    chroma.close()
+
+
+def test_a_collection_made_otherwise_is_made_again(tmp_path):
+    """What an older Spellbook made is not asked, and goes as the new one comes."""
+    block = units(20)
+    store, chroma = Store(block), Chroma(tmp_path, "f")
+    chroma.catch_up(store.changes, store.blobs, 100)
+    chroma.close()
+    current = json.loads((tmp_path / "chroma.json").read_text())
+    (tmp_path / "chroma.json").write_text(json.dumps({name: value for name, value in current.items() if name != "form"}))
+    assert chroma.seq == 0
+    assert chroma.catch_up(store.changes, store.blobs, 100) == 20
+    assert [path.name for path in tmp_path.glob("chroma-*")] == ["chroma-2"]
+    chroma.close()
+
+
+@pytest.mark.parametrize("readers", [vectors._TRIES - 1, vectors._TRIES])
+def test_who_reads_at_that_moment_is_waited_for(tmp_path, monkeypatch, readers):
+    """Windows replaces no file that is open; for ever nobody waits."""
+    store, chroma, left = Store(units(5)), Chroma(tmp_path, "f"), [PermissionError(13, "in use")] * readers
+
+    def replaced(source, target, replace=os.replace):
+        if left:
+            raise left.pop()
+        replace(source, target)
+
+    monkeypatch.setattr(vectors.os, "replace", replaced)
+    with contextlib.nullcontext() if readers < vectors._TRIES else pytest.raises(Unavailable):
+        assert chroma.catch_up(store.changes, store.blobs, 100) == 5
+    assert not left
+    chroma.close()
+
+
+def test_a_busy_lock_is_not_waited_for(tmp_path):
+    """A query that another process keeps out is Unavailable after about 100 ms."""
+    block = units(5)
+    store = Store(block)
+    chroma = Chroma(tmp_path, "f")
+    chroma.catch_up(store.changes, store.blobs, 100)
+    for busy in (FileLock(tmp_path / "chroma.lock"), chroma._guard):
+        with busy if not hasattr(busy, "is_locked") else busy.acquire():
+            import threading
+
+            outcome = []
+
+            def ask(outcome=outcome):
+                started = time.monotonic()
+                try:
+                    chroma.nearest(block[0], 1)
+                except Unavailable:
+                    outcome.append(time.monotonic() - started)
+
+            thread = threading.Thread(target=ask)
+            thread.start()
+            thread.join()
+        assert 0.05 < outcome[0] < 1.0
+    assert chroma.nearest(block[0], 1)[0][0] == "k0"
+    chroma.close()
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_middle_loses_nothing(tmp_path):
+    """After a SIGKILL while it was written, the next catch-up brings every row, and each is found."""
+    block = units(6000)
+    np.save(tmp_path / "block.npy", block)
+    code = """
+import sys, pathlib, numpy
+sys.path.insert(0, sys.argv[2])
+from tests.index.test_chroma import Chroma, Store
+folder = pathlib.Path(sys.argv[1])
+store = Store(numpy.load(folder / "block.npy"))
+def blobs(keys):
+    print("batch", flush=True)
+    return store.blobs(keys)
+Chroma(folder, "f").catch_up(store.changes, blobs, 10_000)
+"""
+    child = python(code, tmp_path, __import__("pathlib").Path(__file__).parents[2])
+    for _ in range(3):
+        assert child.stdout.readline() == "batch\n"
+    time.sleep(0.05)  # into the write, not for its outcome
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    store = Store(block)
+    chroma = Chroma(tmp_path, "f")
+    assert chroma.seq == 2_000  # two batches were whole
+    assert chroma.catch_up(store.changes, store.blobs, 10_000) <= 4_000
+    current = json.loads((tmp_path / "chroma.json").read_text())
+    assert (current["seq"], current["rows"]) == (6000, 6000)
+    assert all(chroma.nearest(block[i], 1)[0][0] == f"k{i}" for i in range(0, 6000, 61))
+    chroma.close()
+
+
+def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp_path):
+    """A catch-up that loses its folder half way gives up, and never marks rows as seen that went into the old one."""
+    block = units(15)
+    store = Store(block[:10])
+    chroma, other = Chroma(tmp_path, "f"), Chroma(tmp_path, "f")
+    chroma.catch_up(store.changes, store.blobs, 100)
+    store.rows = as_rows(block)
+
+    def changes(seq):
+        todo = store.changes(seq)
+        other._begin(other._current())  # what another process does before the first batch
+        return todo
+
+    with pytest.raises(Unavailable):
+        chroma.catch_up(changes, store.blobs, 100)
+    assert chroma.seq == 0
+    assert chroma.catch_up(store.changes, store.blobs, 100) == 15
+    assert chroma.nearest(block[3], 1)[0][0] == "k3"
+    chroma.close()
+    other.close()
+
+
+# -- search above the size that is searched exactly
+
+
+@pytest.fixture
+def large(vault, write_note):
+    """Sixty notes, searched by Chroma because the bound is set low."""
+    for i in range(60):
+        write_note(f"{i:02}.md", f"# Note {i}\n\nword{i} common lighthouse", category="rare" if i % 20 == 0 else "usual")
+    with opened(vault, exact_most=1) as index:
+        sync.run(index)
+        yield index
+
+
+def ask(index, text, **asked):
+    answer = Searcher(index).ask(Question(text, "semantic", **asked))
+    return [hit.path for hit in answer.hits], answer.index.degraded
+
+
+def exactly(index, text, **asked):
+    with opened(index.config.vault) as other:
+        return ask(other, text, **asked)[0]
+
+
+def test_chroma_answers_what_exact_search_does(large):
+    """With everything in Chroma its hits are as good as the exact ones, in whatever order equals come, and not degraded."""
+    assert large.chroma.seq
+    question = Question("word7 common", "semantic", limit=10)
+    answer = Searcher(large).ask(question)
+    with opened(large.config.vault) as other:
+        exact = Searcher(other).ask(question)
+    assert answer.hits[0].path == exact.hits[0].path == "07.md"
+    assert [hit.score for hit in answer.hits] == pytest.approx([hit.score for hit in exact.hits], abs=1e-3)
+    assert not answer.index.degraded
+
+
+def test_what_chroma_has_not_seen_is_found_at_once(large, write_note):
+    """A note that is embedded and not yet in Chroma is found by meaning, and Chroma is not degraded for it."""
+    write_note("new.md", "an entirely new zebra")
+    sync.words(large)
+    sync.embed(large)
+    assert large.catalog.vectors.changes(large.chroma.seq)
+    paths, degraded = ask(large, "an entirely new zebra")
+    assert (paths[0], degraded) == ("new.md", False)
+
+
+def test_deleted_notes_are_not_found_though_chroma_has_them(large, vault):
+    """Rows of keys that no chunk carries are dropped, and the limit is still filled."""
+    for i in range(30):
+        (vault / f"{i:02}.md").unlink()
+    sync.run(large, full=True)
+    paths, _ = ask(large, "common lighthouse", limit=30)
+    assert sorted(paths) == [f"{i:02}.md" for i in range(30, 60)]
+
+
+def test_filters_cut_before_chroma(large):
+    """A rare category fills its limit, a usual one too."""
+    paths, degraded = ask(large, "word7 common", limit=5, filter={"category": "rare"})
+    assert (sorted(paths), degraded) == (["00.md", "20.md", "40.md"], False)
+    assert len(ask(large, "word7", limit=40, filter={"category": "usual"})[0]) == 40
+
+
+@pytest.mark.parametrize("break_it", [garble, shutil.rmtree], ids=["garbage", "missing"])
+def test_without_chroma_the_answer_is_exact_and_degraded(large, break_it):
+    """A broken Chroma costs time and a word about it, no hit; the next run builds it anew, and the word goes."""
+    large.chroma.close()
+    break_it(large.config.state / "chroma-1")
+    expected = exactly(large, "word7 common", limit=10)
+    assert ask(large, "word7 common", limit=10) == (expected, True)
+    sync.run(large)
+    assert ask(large, "word7 common", limit=10) == (expected, False)
+
+
+def test_a_chroma_held_by_another_is_degraded_and_exact(large):
+    """While another process holds Chroma, search answers exactly and says so."""
+    with FileLock(large.config.state / "chroma.lock"):
+        assert ask(large, "word7 common", limit=10) == (exactly(large, "word7 common", limit=10), True)
+
+
+def test_chroma_is_left_alone_where_it_is_not_asked_and_caught_up_once_far_behind(vault, write_note):
+    """In a small vault there is none; in a large one it follows when a twentieth is missing, and nothing waits for it."""
+    for number in range(60):
+        write_note(f"{number}.md", f"note number {number}")
+    with opened(vault) as index:
+        sync.run(index)
+        assert not list(index.config.state.glob("chroma*"))
+    with opened(vault, exact_most=1) as index:
+        sync.run(index)
+        assert not index.catalog.vectors.changes(index.chroma.seq)
+        behind = []
+        for number in range(60, 64):
+            write_note(f"{number}.md", f"the zebra {number}")
+            sync.run(index)
+            behind.append(len(index.catalog.vectors.changes(index.chroma.seq)))
+            assert ask(index, f"the zebra {number}")[0][0] == f"{number}.md"
+        assert behind == [1, 2, 3, 0]
+
+
+def test_a_rebuilt_catalog_is_followed_by_an_old_chroma(large, write_note, vault):
+    """Chroma's mark from before a catalog was deleted does not hide what the new one holds."""
+    large.catalog.close()
+    for file in large.config.state.glob("catalog*"):
+        file.unlink()
+    write_note("new.md", "an entirely new zebra")
+    sync.words(large)
+    sync.embed(large)
+    assert ask(large, "an entirely new zebra")[0][0] == "new.md"
+    sync.settle(large)
+    assert ask(large, "an entirely new zebra")[0][0] == "new.md"
+    assert HashEmbedder().dim == large.embedder.dim
+
+
+# -- a Chroma server
+
+
+def test_a_server_that_is_away_is_done_without(vault, write_note, tmp_path, monkeypatch):
+    """With nobody at SPELLBOOK_CHROMA_URL notes are indexed and found exactly, and the answer says so."""
+    monkeypatch.setenv("SPELLBOOK_CHROMA_URL", "http://127.0.0.1:9")
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook/config.toml").write_text("exact_most = 1\n")
+    for i in range(5):
+        write_note(f"{i}.md", f"the lighthouse number {i}")
+    with opened(vault) as index:
+        assert sync.run(index).embedded == 5
+        answer = Searcher(index).ask(Question("the lighthouse number 3", "semantic", limit=2))
+    assert answer.hits[0].path == "3.md"
+    assert answer.index.degraded
+    assert not list(index.config.state.glob("chroma-[0-9]*"))
+
+
+class OnServer(Chroma):
+    """Speaks to a Chroma in memory where a server would be; everything else is as with a server."""
+
+    def _connect(self, folder):
+        import chromadb
+
+        return chromadb.EphemeralClient()
+
+
+def test_on_a_server_each_vault_has_a_collection_of_its_own(tmp_path):
+    """Two vaults on one server do not see each other, and a new embedding begins a new collection and deletes the old."""
+    import chromadb
+
+    block = units(20)
+    blobs = {key: vector for key, vector, _ in as_rows(block)}
+
+    def store(keys):
+        return (lambda seq: [(key, i) for i, key in enumerate(keys, 1) if i > seq]), lambda wanted: {key: blobs[key] for key in wanted}
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    a, b = (OnServer(tmp_path / name, "f", "https://chroma.example") for name in "ab")
+    assert a.catch_up(*store([f"k{i}" for i in range(10)]), 100) == 10
+    assert b.catch_up(*store([f"k{i}" for i in range(10, 20)]), 100) == 10
+    assert a.nearest(block[3], 1)[0][0] == "k3"
+    assert "k3" not in dict(b.nearest(block[3], 10))
+    names = {collection.name for collection in chromadb.EphemeralClient().list_collections()}
+    again = OnServer(tmp_path / "a", "g", "https://chroma.example")
+    assert again.catch_up(*store(["k1"]), 100) == 1
+    after = {collection.name for collection in chromadb.EphemeralClient().list_collections()}
+    assert (len(names - after), len(after - names)) == (1, 1)
+    for chroma in (a, b, again):
+        chroma.close()

@@ -1,0 +1,128 @@
+"""While some process embeds what waits, nobody is told to do it; once none does, whoever asks is."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spellbook import book as books
+from spellbook import config
+from spellbook.book import Spellbook
+from spellbook.cli import main
+from spellbook.models.hash import HashEmbedder
+from spellbook.server import render
+from spellbook.server.watcher import Watcher
+from spellbook.system import processes
+from tests.helpers import Failing, python
+
+Write = Callable[..., Path]
+TELLS = "`spellbook reindex`"
+
+
+@dataclass
+class Held(HashEmbedder):
+    """An embedder that says when it is at a text, and does not finish before it is let."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    go: threading.Event = field(default_factory=threading.Event)
+
+    def embed_passages(self, texts: Sequence[str]) -> Any:
+        self.begun.set()
+        assert self.go.wait(60)
+        return HashEmbedder.embed_passages(self, texts)
+
+
+@pytest.fixture
+def notes(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    for name in ("crane", "quay", "dock"):
+        write_note(f"{name}.md", f"# {name}\n\nThe {name} of the harbour.", questions="[Where is it?]")
+    return vault
+
+
+@pytest.fixture(params=["reindex", "watch"])
+def busy(notes: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
+    """Somebody who embeds, by a run or as a watcher; call it to let that be finished."""
+    embedder = Held()
+    with Spellbook(config.load(notes, embedder="hash"), embedder) as book:
+        watcher = Watcher(book) if request.param == "watch" else None
+        run = threading.Thread(target=book.reindex) if watcher is None else None
+        (watcher or run).start()  # type: ignore[union-attr]
+
+        def finish() -> None:
+            embedder.go.set()
+            if run:
+                run.join(60)
+            if watcher:
+                watcher.stop(within=60)
+
+        try:
+            assert embedder.begun.wait(60)
+            yield finish
+        finally:
+            finish()
+
+
+def run(*args: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_nobody_is_told_to_do_what_is_being_done(notes: Path, busy: Callable[[], None]) -> None:
+    """Answers, `status`, `doctor`, `check` and the index line of tools say that it is being done, until it is."""
+    assert "3 texts are not embedded yet: another process is embedding them now." in run("search", "crane").stderr
+    assert "0 of 3 texts (the others are being embedded now)" in run("status").stdout
+    assert "every text has its vector, but 3 that are being embedded now" in run("doctor").stdout
+    assert "they are being embedded, so check again" in run("check", code=1).stderr
+    with books.open(notes) as book:
+        assert book.memorize("crane").as_dict()["index"]["embedding"] is True
+        assert "3 texts not yet findable by meaning (being embedded now)" in render.indexline(book.state())
+        assert book.why("crane").index["embedding"] is True
+        assert book.status()["embedding"] is True
+        assert [each.kind for each in processes.processes(book.config.state)] == []
+    for verb in ("search", "status", "doctor"):
+        assert TELLS not in run(verb, *(["crane"] if verb == "search" else [])).output
+    busy()
+    assert "embedded" not in run("search", "crane").stderr
+    assert "embedding" not in json.loads(run("search", "crane", "--json").stdout)["index"]
+
+
+def test_where_nobody_embeds_it_is_said_who_does(notes: Path) -> None:
+    """Pending texts that nobody is at are for `reindex`."""
+    with Spellbook(config.load(notes, embedder="hash"), Failing()) as book:
+        book.reindex(words_only=True)
+        answer = book.memorize("crane")
+        assert answer.index.pending == 3
+        assert "embedding" not in answer.index.as_dict()
+        assert TELLS in "".join(line for _, problems in book.doctor() for line in problems)
+        assert any(TELLS in failure for failure in book.check().failures)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
+def test_who_was_killed_embeds_nothing(notes: Path) -> None:
+    """The kernel tells, at once."""
+    with books.open(notes) as book:
+        state = book.config.state
+    child = python(
+        "import sys, time\nfrom pathlib import Path\nfrom spellbook.system.processes import *\n"
+        "with present(Path(sys.argv[1]), EMBEDDING):\n    print('here', flush=True)\n    time.sleep(60)",
+        state,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "here\n"
+    assert processes.is_embedding(state)
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    assert not processes.is_embedding(state)
+    assert list((state / "processes").iterdir()) == []

@@ -1,0 +1,207 @@
+"""nearest: whatever went out of use or is filtered away, as many chunks come back as there are."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from spellbook.index import sync
+from spellbook.index.filters import conditions
+from spellbook.index.vectors import nearest, vectors
+from spellbook.index.vectors.nearest import Nearest
+from spellbook.index.vectors.simhash import Sketches
+from tests.helpers import Counting, opened, rows
+
+NOTES, RARE = 500, 100
+
+
+@pytest.fixture(params=["exact", "chroma", "sketches"])
+def index(request, vault, write_note, monkeypatch):
+    """Many notes that are all nearer to "lighthouse" than the few of the category "rare", as each way to search has them."""
+    if request.param == "sketches":  # as long as Chroma is far behind
+        monkeypatch.setattr(nearest, "_BEHIND", 3)
+        monkeypatch.setattr(nearest, "_BLOCK", 10)
+        monkeypatch.setattr(nearest, "_COMPARED", 60)
+        monkeypatch.setattr(nearest, "_WORTH_KEEPING", NOTES)
+        monkeypatch.setattr(sync, "settle", lambda index: True)
+    for i in range(NOTES):
+        rare = i % RARE == 0
+        write_note(f"{i:03}.md", f"{'far away ' * 3 if rare else ''}lighthouse {i}", category="rare" if rare else "usual")
+    with opened(vault, exact_most=100_000 if request.param == "exact" else 1) as index:
+        sync.run(index)
+        yield index
+
+
+def found(index, filter=None, wanted=30, searcher=None):
+    reasons: list[str] = []
+    with index.catalog.reading():
+        near = (searcher or Nearest(index)).chunks(index.embedder.embed_query("lighthouse"), conditions(filter), wanted, reasons)
+    assert not reasons
+    assert [cosine for _, cosine in near] == sorted((cosine for _, cosine in near), reverse=True)
+    return [chunk.path for chunks, _ in near for chunk in chunks]
+
+
+def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index):
+    """All that a rare category has is found, and of a usual one as much as is wanted."""
+    assert sorted(found(index, {"category": "rare"})) == [f"{i:03}.md" for i in range(0, NOTES, RARE)]
+    assert len(found(index, {"category": "usual"})) == 30
+    assert found(index, {"category": "usual", "path": "000.md"}) == []
+
+
+def test_what_was_deleted_takes_no_place(index, vault):
+    """After most notes went, those that are left are found, and nothing else, also by a searcher that knew the others."""
+    for i in range(NOTES):
+        if i % RARE:
+            (vault / f"{i:03}.md").unlink()
+    sync.run(index, full=True)
+    assert sorted(found(index)) == [f"{i:03}.md" for i in range(0, NOTES, RARE)]
+
+
+def test_cosines_of_chunks_need_no_rank(index):
+    """The cosines of any keys are those of their vectors, of unknown keys there are none."""
+    query = index.embedder.embed_query("lighthouse")
+    stored = {key: np.frombuffer(vector, "<f4") @ query for key, vector, _ in index.catalog.vectors.since(0)}
+    nearest = Nearest(index)
+    for _ in range(2):  # before the vectors are in memory, and after
+        assert nearest.cosines(query, [*stored, "unknown"]) == pytest.approx(stored, abs=1e-5)
+        nearest.chunks(query, (), 1, [])
+
+
+@pytest.mark.parametrize("index", ["sketches"], indirect=True)
+def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault):
+    """What is new is found at once, by who knew the others too; a process begins with what one before it kept, and forgets what went."""
+    known, file = Nearest(index), index.config.state / "sketches.npy"
+    assert len(found(index, searcher=known)) == 30
+    kept = file.read_bytes()
+    for number in range(12):
+        write_note(f"new{number}.md", f"lighthouse lighthouse {number}", category="new")
+    sync.run(index)
+    for searcher in (known, Nearest(index)):
+        assert len(found(index, {"category": "new"}, searcher=searcher)) == 12
+        assert len(searcher._sketches) == NOTES + 12
+    assert file.read_bytes() == kept  # a few are not worth it
+    for i in range(NOTES):
+        (vault / f"{i:03}.md").unlink()
+    for number in range(2_000):
+        write_note(f"new{number}.md", f"lighthouse lighthouse {number} {number % 7}", category="new")
+    sync.run(index, full=True)
+    assert len(found(index, searcher=known)) == 30
+    for number in range(100, 2_000):
+        (vault / f"new{number}.md").unlink()
+    sync.run(index, full=True)
+    assert len(found(index, searcher=known)) == 30
+    assert len(known._sketches) == 100
+    assert not index.chroma.seq
+
+
+@pytest.mark.parametrize("index", ["sketches"], indirect=True)
+def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index, write_note):
+    """What is new, and what was away and came back, is found on either side of `exact_most`."""
+    searcher = Nearest(index)
+
+    def grown(most, names):
+        object.__setattr__(index.config, "exact_most", most)
+        for path in {path for (path,) in rows(index.catalog, "SELECT path FROM notes WHERE category = 'new'")} - names:
+            (index.config.vault / path).unlink()
+        for name in names:
+            write_note(name, f"lighthouse lighthouse {name}", category="new")
+        sync.run(index, full=True)
+        assert {*found(index, {"category": "new"}, searcher=searcher)} == names
+        return searcher._sketches is not None, len(searcher._matrix) > 0
+
+    assert grown(1, {"x.md", "y.md"}) == (True, False)
+    assert grown(10_000, {"x.md", "z.md"}) == (False, True)
+    assert grown(1, {"y.md", "z.md"}) == (True, False)
+    assert grown(10_000, {"x.md", "y.md"}) == (False, True)
+
+
+def test_chroma_follows_a_portion_at_a_time(vault, write_note, monkeypatch):
+    """`settle` says that there is more until there is none."""
+    monkeypatch.setattr(vectors, "_BATCH", 10)
+    monkeypatch.setattr(sync, "_CATCHING_UP", 0.0)
+    for i in range(25):
+        write_note(f"{i}.md", f"lighthouse {i}")
+    with opened(vault, exact_most=1) as index:
+        sync.words(index)
+        sync.embed(index)
+        assert [sync.settle(index) for _ in range(4)] == [False, False, True, True]
+        assert not index.catalog.vectors.changes(index.chroma.seq)
+
+
+@pytest.mark.parametrize(("exact_most", "worth", "expected"), [(NOTES - 1, NOTES, NOTES), (NOTES, NOTES, 0), (NOTES - 1, NOTES + 1, 0)])
+def test_after_much_was_embedded_the_first_question_makes_nothing(vault, write_note, monkeypatch, exact_most, worth, expected):
+    """What it would make lies there; not where little was embedded, nor in a vault that is small enough to be searched exactly."""
+    monkeypatch.setattr(nearest, "_WORTH_KEEPING", worth)
+    for i in range(NOTES):
+        write_note(f"{i:03}.md", f"lighthouse {i}")
+    made: list[Sketches] = []
+    monkeypatch.setattr(Nearest, "_sketched", lambda self, made=made, whole=Nearest._sketched: made.append(whole(self)))
+    with opened(vault, exact_most=exact_most) as index:
+        sync.run(index)
+        assert sum(map(len, made)) == len(Sketches.load(index.config.state / "sketches.npy", index.embedder.fingerprint)) == expected
+
+
+@pytest.mark.parametrize("index", ["sketches"], indirect=True)
+def test_a_catalog_begun_anew_is_not_sketched_twice(index):
+    """By who knew the old one, and by who finds its sketches on the disk."""
+    known = Nearest(index)
+    assert len(found(index, searcher=known)) == 30
+    index.catalog.close()
+    for file in index.config.state.glob("catalog*"):
+        file.unlink()
+    sync.run(index)
+    for searcher in (known, Nearest(index)):
+        assert len(found(index, searcher=searcher)) == 30
+        assert len(searcher._sketches) == NOTES
+
+
+@pytest.mark.parametrize("index", ["sketches"], indirect=True)
+def test_sketches_that_cannot_be_kept_are_made_again(index, monkeypatch):
+    """A full disk costs the next process time, and no answer; nothing is left on it."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    (index.config.state / "sketches.npy").unlink()
+    monkeypatch.setattr("spellbook.index.vectors.simhash.settle", full)
+    assert len(found(index)) == len(found(index)) == 30
+    assert {file.name for file in index.config.state.glob("sketches.*")} <= {"sketches.lock"}
+
+
+def test_vectors_of_another_embedding_are_not_kept_as_those_of_this_one(vault, write_note, monkeypatch):
+    """Who embedded much while another process went over to another embedder makes nothing for the next question."""
+    write_note("a.md", "a lighthouse")
+    write_note("b.md", "a harbour")
+    with opened(vault, exact_most=1) as ours, opened(vault, Counting(fingerprint="another"), exact_most=1) as theirs:
+        for index in (ours, theirs):
+            sync.run(index)
+        monkeypatch.setattr(nearest, "_WORTH_KEEPING", 1)
+        Nearest(ours).prepare(2)
+        assert not (ours.config.state / "sketches.npy").exists()
+        Nearest(theirs).prepare(2)
+        assert len(Sketches.load(theirs.config.state / "sketches.npy", "another")) == 2
+
+
+def test_a_search_goes_on_as_it_began(vault, write_note, monkeypatch):
+    """While it is under way the vault may become too large to be searched exactly: it finds what was there."""
+    for i in range(NOTES):
+        write_note(f"{i:03}.md", f"lighthouse {i}", category="rare" if i % RARE == 0 else "usual")
+    with opened(vault, exact_most=NOTES) as index, ThreadPoolExecutor(1) as other:
+        sync.run(index)
+        searcher, by_key, met = Nearest(index), index.catalog.by_key, []
+
+        def grown():
+            write_note("new.md", "lighthouse")
+            sync.run(index)
+            assert len(found(index, searcher=searcher)) == 30
+
+        def slowly(*asked):
+            met.append(by_key(*asked))
+            if len(met) == 1:
+                other.submit(grown).result()
+            return met[-1]
+
+        monkeypatch.setattr(index.catalog, "by_key", slowly)
+        assert len(found(index, {"category": "rare"}, searcher=searcher)) == NOTES // RARE

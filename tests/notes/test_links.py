@@ -1,0 +1,203 @@
+"""links: where links stand in a note, where they lead, and how they are written anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from spellbook.notes.links import By, Files, Link, Reached, find, key, replaced, retargeted, spelled, without_folders
+from spellbook.notes.note import parse
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    """The links of a text: their targets as they are written, and what is behind them."""
+    note = parse("folder/a.md", text.encode())
+    return [(note.text[link.start : link.end], link.fragment) for link in find(note)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("[[a]] and ![[b.png|100]]", ["a", "b.png"], id="wikilinks and embeds"),
+        pytest.param("[[ a b |c]] [[x/y.md|]]", ["a b", "x/y.md"], id="blanks around, an alias"),
+        pytest.param("[t](a.md) ![i](b/c.png) [u](<d e.md>)", ["a.md", "b/c.png", "d e.md"], id="Markdown links and images"),
+        pytest.param('[t](a%20b.md "title") [u](c(d)e.md)', ["a%20b.md", "c(d)e.md"], id="encoded, a title, parentheses"),
+        pytest.param("[a [b] c](d.md) [![x](y.png)](z.md)", ["d.md", "y.png", "z.md"], id="brackets in the text, an image in a link"),
+        pytest.param("[t]: a.md\n[u]: <b c.md> 'title'\n", ["a.md", "b c.md"], id="reference definitions"),
+        pytest.param("> [t]: a.md\n\n- x\n\n  [u]: b.md\n", ["a.md", "b.md"], id="definitions in a quote and in a list"),
+        pytest.param("x[^1]\n\n[^1]: [[a]]\n[^2]: see [[b]]\n", ["a", "b"], id="footnotes"),
+        pytest.param("| a | b |\n|---|---|\n| [[c\\|d]] | [e](f.md) |\n", ["c", "f.md"], id="table"),
+        pytest.param("- [[a]]\n  - [[b]]\n> [[c]]\n> - [[d]]\n", ["a", "b", "c", "d"], id="lists and quotes"),
+        pytest.param("# On [[a]]\n\n[[b]]\n===\n", ["a", "b"], id="headings"),
+        pytest.param("[[#own]] [x](#own) [[^b]]", ["^b"], id="links into the page"),
+        pytest.param("[a](http://x/y) [b](mailto:x@y) [c](//x) <https://[[x]]> [[1]](https://z)", [], id="out of the vault"),
+        pytest.param("`[[a]]` ``[b](c.md) ` ``\n\n    [[d]]\n\n```\n[[e]]\n```\n", [], id="code"),
+        pytest.param("- `x\n- [[a]] `y\n", ["a"], id="ticks of two items are no code"),
+        pytest.param(r"\`[[a]] `b` \[[c]] \[d](e.md)", ["a"], id="escaped"),
+        pytest.param("%% [[a]]\n\n[[b]] %% [[c]] <!-- [[d]] --> [[e]]", ["c", "e"], id="comments"),
+        pytest.param("<div>\n[[a]]\n</div>\n\n<b title='[[c]]'>[[d]]</b> a < b [[e]] c > d", ["d", "e"], id="HTML"),
+        pytest.param("[[a\nb]] [[c]d]] [[]] [[e", ["c]d"], id="broken ones"),
+        pytest.param("---\nup: \"[[a|x]]\"\nsee: ['[[b#h]]', no, [[c]]]\n# '[[d]]'\n---\n[[e]]", ["a", "b", "e"], id="frontmatter"),
+        pytest.param("---\nup: [[a]\n---\n[[b]]", ["b"], id="frontmatter that is not YAML"),
+        pytest.param("\ufeff[[노트]]\r\n[[b]]\r\n", ["노트", "b"], id="byte order mark, line ends"),
+    ],
+)
+def test_find(text: str, expected: list[str]) -> None:
+    """Links are found where Obsidian sees them, and nowhere else."""
+    assert [written for written, _ in found(text)] == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["[[a]] b", "c", "- [ ] d", "- [[e]]\n- f", "[g](h.md)", "> `[[i]]` [[j]]", "# [[k]]", "```\n[[l]]\n```", "<!-- m -->"]
+        )
+    )
+)
+def test_every_run_is_looked_through(runs: list[str]) -> None:
+    """What stands before or behind a run of text takes no link from it."""
+    assert found("\n\n".join(runs)) == [link for run in runs for link in found(run)]
+
+
+def test_fragments_and_lines() -> None:
+    """Headings and blocks belong to a link but not to its target; a link knows its line."""
+    note = parse("a.md", b"---\nx: 1\n---\n[[b#H|t]]\n[c](d.md#e) [[f#^g]]\n")
+    assert [(link.target, link.fragment, link.line) for link in find(note)] == [("b", "#H", 4), ("d.md", "#e", 5), ("f", "#^g", 5)]
+
+
+WORDS = st.text(alphabet="ab é\\`*_[]()<>#!%&.\n", max_size=40)
+
+
+@given(st.lists(st.one_of(WORDS, st.sampled_from(["[t](x.md)", "![t](<x y.md>)", '[t](a%20b.md "t")', "`", "``", "\n\n", "- ", "> "]))))
+def test_markdown_links_are_those_of_commonmark(parts: list[str]) -> None:
+    """Whatever stands around it, a link that is written as one of these is found if and only if CommonMark reads it."""
+    text = "".join(parts).replace("[[", "[ [").replace("%%", "%")
+    meant = {"x.md", "x%20y.md", "a%20b.md"}
+    read = [
+        str(child.attrs.get("href") or child.attrs.get("src"))
+        for token in MarkdownIt("commonmark").enable("table").parse(text)
+        for child in token.children or ()
+        if child.type in {"link_open", "image"}
+    ]
+    ours = [written.replace(" ", "%20") for written, _ in found(text)]
+    assert {each for each in read if each in meant} <= {each for each in ours if each in meant}
+
+
+@given(st.text(alphabet="ab[]()<>#|\\`%!\n\"'- ", max_size=80))
+def test_a_link_is_its_characters(text: str) -> None:
+    """In any text, writing every target anew as it is gives the text back, and each link's characters are within the text, in order."""
+    note = parse("a.md", text.encode())
+    links = find(note)
+    assert replaced(note.text, [(link.start, link.end, note.text[link.start : link.end]) for link in links]) == note.text
+    assert all(a.end <= b.start for a, b in pairwise(links))
+
+
+FILES = Files(
+    ["a.md", "x/b.md", "x/y/b.md", "z/b.md", "x/c.md", "x/pic.png", "pic.png", "z/v1.2.md", "한글/메모.md", "q/Case.md"], {"bee": "z/b.md"}
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "is_markdown", "expected"),
+    [
+        pytest.param("x/c.md", "a", False, ("a.md", By.PATH), id="from the vault"),
+        pytest.param("a.md", "c", False, ("x/c.md", By.NAME), id="by name, anywhere"),
+        pytest.param("a.md", "C.MD", False, ("x/c.md", By.NAME), id="whatever the case, with its ending"),
+        pytest.param("a.md", "b", False, ("x/b.md", By.NAME), id="the shortest path"),
+        pytest.param("z/d.md", "b", False, ("z/b.md", By.NAME), id="its own folder first"),
+        pytest.param("a.md", "y/b", False, ("x/y/b.md", By.NAME), id="the end of a path"),
+        pytest.param("z/d.md", "x/b", False, ("x/b.md", By.PATH), id="a whole path"),
+        pytest.param("x/c.md", "./y/b", False, ("x/y/b.md", By.RELATIVE), id="relative wikilink"),
+        pytest.param("x/c.md", "../z/b", False, ("z/b.md", By.RELATIVE), id="relative wikilink upwards"),
+        pytest.param("x/c.md", "/z/b", False, ("z/b.md", By.ROOT), id="slash"),
+        pytest.param("x/c.md", "y/b.md", True, ("x/y/b.md", By.RELATIVE), id="Markdown is relative"),
+        pytest.param("x/c.md", "z/b.md", True, ("z/b.md", By.PATH), id="else from the vault"),
+        pytest.param("x/c.md", "pic.png", True, ("x/pic.png", By.RELATIVE), id="Markdown image beside it"),
+        pytest.param("x/c.md", "pic.png", False, ("pic.png", By.PATH), id="attachment"),
+        pytest.param("a.md", "v1.2", False, ("z/v1.2.md", By.NAME), id="a dot in the name"),
+        pytest.param("a.md", "한글/메모", False, ("한글/메모.md", By.PATH), id="decomposed Hangul"),
+        pytest.param("a.md", "Bee", False, ("z/b.md", By.ALIAS), id="alias"),
+        pytest.param("a.md", "nothing", False, None, id="nowhere"),
+        pytest.param("a.md", "../a", False, None, id="out of the vault"),
+        pytest.param("a.md", "x/", False, None, id="a folder"),
+    ],
+)
+def test_follow(source: str, target: str, is_markdown: bool, expected: tuple[str, By] | None) -> None:
+    """A link leads where Obsidian goes."""
+    assert FILES.follow(source, target, is_markdown) == (Reached(*expected) if expected else None)
+
+
+WIKI = Link("", "", "wiki", 0, 0, 1)
+MARKDOWN = replace(WIKI, style="plain")
+
+
+@pytest.mark.parametrize(
+    ("link", "source", "wanted", "expected"),
+    [
+        pytest.param(replace(WIKI, target="old"), "a.md", "x/c.md", "c", id="short stays short"),
+        pytest.param(replace(WIKI, target="old"), "a.md", "z/b.md", "z/b", id="a whole path where the name is not enough"),
+        pytest.param(replace(WIKI, target="f/old.md"), "a.md", "x/c.md", "x/c.md", id="a path stays a path, with its ending"),
+        pytest.param(replace(WIKI, target="/old"), "a.md", "x/c.md", "/x/c", id="slash"),
+        pytest.param(replace(WIKI, target="./old"), "x/d.md", "x/c.md", "./c", id="relative"),
+        pytest.param(replace(WIKI, target="../old"), "z/d.md", "x/c.md", "../x/c", id="relative upwards"),
+        pytest.param(replace(MARKDOWN, target="old.md"), "x/d.md", "z/b.md", "../z/b.md", id="Markdown"),
+        pytest.param(replace(MARKDOWN, target="./old.md"), "x/d.md", "x/c.md", "./c.md", id="Markdown with a dot"),
+        pytest.param(replace(MARKDOWN, target="old"), "x/d.md", "x/y/b.md", "y/b", id="Markdown without an ending"),
+        pytest.param(replace(WIKI, target="old.png"), "a.md", "x/pic.png", "x/pic.png", id="attachment"),
+    ],
+)
+def test_retargeted(link: Link, source: str, wanted: str, expected: str) -> None:
+    """A link that must change keeps its form."""
+    files = Files(["f/old.md", "old.md", "old.png", "x/old.md", "z/old.md"])
+    before = files.follow("f/q.md" if link.target.startswith("../") else source, link.target, link.is_markdown)
+    assert before is not None
+    assert retargeted(link, before, source, wanted, FILES) == expected
+
+
+@pytest.mark.parametrize(
+    ("style", "written", "target", "expected"),
+    [
+        pytest.param("plain", "a%20b.md", "c d/a b.md", "c%20d/a%20b.md", id="blanks"),
+        pytest.param("plain", "a%2Db/c.md", "x/a-b/d.md", "x/a%2Db/d.md", id="parts that stay are as they were"),
+        pytest.param("plain", "a.md", "메모 하나.md", "메모%20하나.md", id="letters are not encoded"),
+        pytest.param("plain", "%EB%A9%94.md", "모.md", "%EB%AA%A8.md", id="unless they were"),
+        pytest.param("plain", "a.md", "50% (x) #1?.md", "50%25%20%28x%29%20%231%3F.md", id="what would end a link"),
+        pytest.param("angle", "a b.md", "c (d) e%.md", "c (d) e%25.md", id="between < and >"),
+        pytest.param("single", "a", "it's", "it''s", id="quoted in YAML"),
+        pytest.param("wiki", "a", "b c (d)", "b c (d)", id="wikilink"),
+    ],
+)
+def test_spelled(style: str, written: str, target: str, expected: str) -> None:
+    """A target is written in the way of the one in whose place it stands."""
+    assert spelled(replace(WIKI, style=style), written, target) == expected  # type: ignore[arg-type]
+
+
+NAMES = st.text(alphabet="aé 한.%()'&~+,-1", min_size=1, max_size=8).map(str.strip).filter(lambda name: name.strip("."))
+
+
+@given(
+    st.lists(NAMES, min_size=1, max_size=3), st.sampled_from(["[t](<>)", "[t]()", "[[]]", "---\nx: '[[]]'\n---\n", '---\nx: "[[]]"\n---\n'])
+)
+def test_what_is_spelled_is_read(parts: list[str], frame: str) -> None:
+    """Whatever a file is called, the link that is written for it is one to it."""
+    target = "/".join(parts) + ".md"
+    text = frame.replace("()", "(x)").replace("[[]]", "[[x]]").replace("<>", "<x>")
+    link = find(parse("a.md", text.encode()))[0]
+    written = replaced(text, [(link.start, link.end, spelled(link, "x", target))])
+    assert [each.target for each in find(parse("a.md", written.encode()))] == [target]
+
+
+def test_names() -> None:
+    """Links find a file by its name, without case and ending, composed."""
+    assert [key(path) for path in ("a/B.md", "c.MD", "d.png", "v1.2.md", "e\u0301.md")] == ["b", "c", "d.png", "v1.2", "é"]
+
+
+def test_a_move_changes_no_embedded_text() -> None:
+    """What is embedded names no folders of links into the vault; addresses stay."""
+    text = "[[a/b c/d|x]] [t](../a/b.md#h) [u](<c/d e.md>) ![[f/g.png]] [v](http://x/y) a/b (c/d) [[e]]"
+    assert without_folders(text) == "[[d|x]] [t](b.md#h) [u](<d e.md>) ![[g.png]] [v](http://x/y) a/b (c/d) [[e]]"

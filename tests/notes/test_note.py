@@ -1,0 +1,365 @@
+"""notes: bytes to a note and back, whatever the bytes are."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spellbook.errors import UnreadableNote
+from spellbook.notes.frontmatter import compose, dump
+from spellbook.notes.note import MOST_BYTES, blocks, decode, heading_text, iso, lines, newline, parse
+
+anything = st.text(st.characters(exclude_categories=["Cs"]))
+KOREAN = "한글로 쓴 메모입니다. 도커를 설치하는 방법을 적었습니다.\n" * 20
+JAPANESE = "これは日本語で書かれたメモです。設定の方法を書きました。\n" * 20
+LATIN = "Déjà vu à la carte, où l'été s'achève près de la forêt.\n" * 20
+ENGLISH = "A note in plain English, saved by Notepad.\n" * 20
+
+
+def of(header: str, body: str = "", path: str = "folder/name.md"):
+    return parse(path, f"---\n{header}\n---\n{body}".encode())
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufeff\0")),
+    st.sampled_from(["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be"]),
+)
+def test_encoding_comes_back(text, encoding):
+    """A file in UTF-8 with or without BOM, or UTF-16 with one, decodes to its text and encodes to its bytes."""
+    data = (("\ufeff" if encoding.startswith("utf-16") else "") + text).encode(encoding)
+    note = parse("a.md", data)
+    assert note.text.removeprefix("\ufeff") == text
+    assert note.encode() == data
+
+
+@given(st.binary())
+def test_bytes_are_read_or_refused(data):
+    """Any bytes are a note that gives them back, or an UnreadableNote that says where; never another exception."""
+    try:
+        note = parse("a.md", data)
+    except UnreadableNote as error:
+        assert error.message.startswith("a.md, line ")  # noqa: PT017
+        return
+    assert note.encode() == data
+
+
+@given(anything)
+def test_any_header_is_read(header):
+    """Whatever stands in the frontmatter, the note is read, and a fault has a line of the file."""
+    note = of(header, "## A\n")
+    assert isinstance(note.meta, dict)
+    for fault in note.faults:
+        assert 1 <= fault.line <= len(lines(note.text)) + 1
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        pytest.param(KOREAN.encode("cp949"), "a.md, line 1: not UTF-8 (it looks like cp949, the encoding of Korean Windows).", id="cp949"),
+        pytest.param(b"ok\nok\r\nno \xff\xfe", "a.md, line 3: not UTF-8", id="the line is the line"),
+        pytest.param(JAPANESE.encode("shift_jis"), "a.md, line 1: not UTF-8 (it looks like ", id="Shift_JIS"),
+        pytest.param(LATIN.encode("latin-1"), "a.md, line 1: not UTF-8 (it looks like ", id="Latin-1"),
+        pytest.param(ENGLISH.encode("utf-16-le"), "a.md, line 1: it looks like UTF-16 without a byte order mark", id="UTF-16-LE, no BOM"),
+        pytest.param(ENGLISH.encode("utf-16-be"), "a.md, line 1: it looks like UTF-16 without a byte order mark", id="UTF-16-BE, no BOM"),
+        pytest.param(KOREAN.encode("utf-16-le"), "not UTF-8 (it looks like UTF-16 without a byte order mark)", id="UTF-16 Korean, no BOM"),
+        pytest.param(ENGLISH.encode("utf-32"), "not UTF-8 (it looks like UTF-32)", id="UTF-32"),
+        pytest.param(b"\xff\xfea\0b", "a.md, line 1: broken UTF-16 (truncated data)", id="UTF-16 cut short"),
+        pytest.param(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1\0", "not UTF-8 (binary)", id="a picture"),
+        pytest.param(b"\0" * 4096, "a.md, line 1: binary, mostly NUL bytes.", id="all NUL"),
+        pytest.param(b"#" * (MOST_BYTES + 1), "a.md: 10.0 MB, and notes are read up to 10 MB.", id="too large"),
+        pytest.param("\ud800".encode("utf-8", "surrogatepass"), "a.md, line 1: not UTF-8", id="half a letter"),
+    ],
+)
+def test_unreadable(data, says):
+    """Bytes that are no text in an encoding we read are refused, told what they look like and what to do."""
+    with pytest.raises(UnreadableNote) as caught:
+        parse("a.md", data)
+    assert says in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_largest_note_is_read():
+    """A file of just the most bytes is read."""
+    assert decode("a.md", b"#" * MOST_BYTES)[1] == "utf-8"
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{c}: &{c} [{', '.join([f'*{p}'] * 9)}]\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
+    f"{c}: &{c} {{<<: [{', '.join([f'*{p}'] * 9)}]}}\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "says"),
+    [
+        pytest.param("a: 1\nb: x: y", 3, "not YAML (mapping values are not allowed", id="colon"),
+        pytest.param("a: 1\nb: [x", 4, "not YAML (", id="unclosed list"),
+        pytest.param("a: 1\n\tb: 2", 3, "found a tab character", id="tab"),
+        pytest.param("a: '1", 3, "not YAML (", id="unclosed quote"),
+        pytest.param("a: *nobody", 2, "found undefined alias", id="unknown alias"),
+        pytest.param("a: !custom x", 2, "could not determine a constructor", id="tag"),
+        pytest.param("a: !!python/object:os.system x", 2, "could not determine a constructor", id="Python tag"),
+        pytest.param("한글: 가나다\nb: \x01", 3, r"the character '\x01' is not allowed", id="control character"),
+        pytest.param("{a: b}: c", 2, "unhashable key", id="mapping as key"),
+        pytest.param("a: 1\n...\nb: 2", 4, "not YAML (", id="two documents"),
+        pytest.param("- a\n- b", 2, "a list, not `key: value` lines", id="list"),
+        pytest.param("text", 2, "plain text, not `key: value` lines", id="text"),
+        pytest.param("a: 1\nb: 2\na: 3", 4, "the key 'a' is there twice", id="repeated key"),
+        pytest.param("a: 1\nb:\n  c: 2\n  c: 3", 5, "the key 'c' is there twice", id="repeated key inside"),
+        pytest.param(BOMB, None, "too many or too deep", id="alias bomb"),
+        pytest.param(MERGE_BOMB, None, "too many or too deep", id="merge bomb"),
+        pytest.param("a: &a [*a]", 2, "too many or too deep", id="recursive alias"),
+        pytest.param("a: &a {<<: *a}", 2, "too many or too deep", id="recursive merge"),
+        pytest.param("a: " + "[" * 100_000, 2, "too many or too deep", id="deep and open"),
+        pytest.param("a: " + "[" * 100_000 + "]" * 100_000, 2, "too many or too deep", id="deep"),
+        pytest.param("a:\n" + "- " * 100_000, 2, "too many or too deep", id="deep block list"),
+        pytest.param("a: [" + "1," * 100_000 + "]", None, "too many or too deep", id="many values"),
+        pytest.param("a: " + "x" * 300_000, 2, "over 256 kB", id="300 kB"),
+    ],
+)
+def test_bad_header(header, line, says):
+    """Frontmatter with a fault is told by line and reason, and hides neither the note nor its sections."""
+    note = of(header, "## A\n")
+    assert [says in fault.reason for fault in note.faults] == [True], note.faults
+    assert line is None or note.faults[0].line == line
+    assert not note.editable
+    assert note.body.endswith("## A\n")
+    assert note.blocks[-1].text == "A"
+
+
+@pytest.mark.parametrize(
+    ("header", "meta", "odd"),
+    [
+        pytest.param("a: 1.10\nb: yes\nc: 12:30\nd:", {"a": 1.1, "b": True, "c": 750, "d": None}, 0, id="YAML 1.1"),
+        pytest.param("1: a\nyes: b\n2026-01-01: c\n~: d", {"1": "a", "yes": "b", "2026-01-01": "c", "~": "d"}, 0, id="keys are text"),
+        pytest.param("a: &x {k: 1}\nb: {<<: *x, l: 2}", {"a": {"k": 1}, "b": {"k": 1, "l": 2}}, 0, id="merge"),
+        pytest.param(
+            "b:\n  c: {<<: &x {k: 1}, k: 2}\nd: {<<: *x, k: 3}", {"b": {"c": {"k": 2}}, "d": {"k": 3}}, 0, id="a merge is no repetition"
+        ),
+        pytest.param("a: 2026-02-30\nb: 1", {"a": "2026-02-30", "b": 1}, 1, id="no such day"),
+        pytest.param("a: !!timestamp x\nb: !!bool x\nc: !!int ''", {"a": "x", "b": "x", "c": ""}, 3, id="tags that do not fit"),
+        pytest.param("a: " + "1" * 5000, {"a": "1" * 5000}, 1, id="too many digits"),
+        pytest.param("a: 0x" + "f" * 5000, {"a": "0x" + "f" * 5000}, 1, id="too many hexadecimal digits"),
+        pytest.param("a: 1" + ":1" * 100_000, {"a": "1" + ":1" * 100_000}, 1, id="too many sixtieths"),
+        pytest.param("a: !!set {x, y}\nb: !!binary aGk=", {"a": ["x", "y"], "b": "b'hi'"}, 0, id="sets and bytes are made plain"),
+        pytest.param('a: "x\\0y"', {"a": "x y"}, 0, id="NUL by escape"),
+        pytest.param("questions: [방법은?]\n카테고리: 메모", {"questions": ["방법은?"], "카테고리": "메모"}, 0, id="Korean"),
+        pytest.param("# nothing", {}, 0, id="comment alone"),
+        pytest.param("", {}, 0, id="nothing"),
+        pytest.param("a: " + "{b: " * 18 + "1" + "}" * 18, None, 0, id="as deep as may be"),
+    ],
+)
+def test_meta(header, meta, odd):
+    """Frontmatter is read as YAML means it, keys as they are written; an odd value is text and is told, and edits go on."""
+    note = of(header)
+    assert note.editable
+    assert len(note.faults) == odd
+    assert meta is None or note.meta == meta
+
+
+def test_nul_is_told_and_read_as_blank():
+    """NUL bytes are reported at their line and hide no heading; they are not changed."""
+    note = parse("a.md", b"one\r\ntwo\r\n## A\0B\n")
+    assert [(fault.line, fault.reason[:9]) for fault in note.faults] == [(3, "NUL bytes")]
+    assert note.blocks[-1].text == "A B"
+    assert note.editable
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        pytest.param("#one and #two/three, (#four) [#five]", "one two/three four five", id="where a tag may stand"),
+        pytest.param("# b\n\none\ntwo #a\nthree", "a", id="further down in a block"),
+        pytest.param("#한글 #태그/하위 #2026년", "한글 태그/하위 2026년", id="Korean"),
+        pytest.param("#한글", "한글", id="NFD"),
+        pytest.param("#1984 #1/2 #y1984 #a1", "y1984 a1", id="a number alone is none"),
+        pytest.param("a#b c##d ## e #, # f", "", id="no tag"),
+        pytest.param("`#a` ``#b ` #c`` #d ` #e", "d e", id="code spans"),
+        pytest.param("`#a``\n`` #b ` #c `` #d", "c d", id="runs of unequal length"),
+        pytest.param("```\n#a\n```\n\n    #b\n\n<div>\n#c\n</div>\n\n#d", "d", id="blocks of code and HTML"),
+        pytest.param("- #a\n\n  ~~~\n  #b\n  ~~~\n- #c\n\n> #d\n>\n>     #e", "a c d", id="code inside lists and quotes"),
+        pytest.param("[x](#part) [[#part]] ![[#part]] [[note#part]] https://x/#y [z]: #w", "w", id="links into a page"),
+        pytest.param("[z]: #w", "", id="a definition's target"),
+        pytest.param("## Heading #a\n\n| #b | c |\n| - | - |\n| #d | e |", "a b d", id="headings and tables"),
+        pytest.param("---\ntags: [x, '#y', z/w]\n---\n#x #a", "x y z/w a", id="frontmatter first, each once"),
+        pytest.param("---\ntags: x, y z\n---\n", "x y z", id="one text"),
+        pytest.param("---\ntag: x\n---\n", "x", id="tag"),
+        pytest.param("---\ntags:\n---\n", "", id="empty"),
+        pytest.param("---\ntags: {a: b}\n---\n", "", id="mapping"),
+    ],
+)
+def test_tags(text, tags):
+    """Tags are read as Obsidian reads them."""
+    assert " ".join(parse("a.md", text.encode()).tags) == tags
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "value"),
+    [
+        ("title: Given", "title", "Given"),
+        ("title: |\n  two\n  lines", "title", "two lines"),
+        ("title: 2026-11-21", "title", "2026-11-21"),
+        ("title: ''", "title", "Heading"),
+        ("title: {a: b}", "title", "Heading"),
+        ("topic: [a, b]", "topic", "a"),
+        ("x: y", "topic", "folder"),
+        ("category: true", "category", ""),
+        ("category: 한글", "category", "한글"),
+        ("x: y", "kind", "note"),
+        ("id: 01KAJ3", "kind", "memory"),
+        ("id: a b", "declared_id", None),
+        ("id: a#b", "declared_id", None),
+        ("id: true", "declared_id", None),
+        ("id: 42", "declared_id", "42"),
+        ("keywords: a, b , a", "keywords", ("a", "b")),
+        ("keywords: [1, b, null, [c]]", "keywords", ("1", "b", "c")),
+        ("questions: What, and why?", "questions", ("What, and why?",)),
+        ("question_this_answers: [a]", "questions", ("a",)),
+        ("aliases: [a, b]", "aliases", ("a", "b")),
+        ("alias: a", "aliases", ("a",)),
+        ("entities: [{name: Docker, type: technology}, Compose, {type: x}]", "entities", ("Docker", "Compose")),
+        ("entities: {name: Docker}", "entities", ("Docker",)),
+        ("importance: High", "importance", 0.8),
+        ("importance: low", "importance", 0.2),
+        ("importance: 0.9", "importance", 0.9),
+        ("importance: '0.9'", "importance", 0.9),
+        ("importance: 7", "importance", 1.0),
+        ("importance: -1", "importance", 0.0),
+        ("importance: .nan", "importance", 0.5),
+        ("importance: .inf", "importance", 1.0),
+        ("importance: 0x" + "f" * 2000, "importance", 0.5),
+        ("importance: true", "importance", 0.5),
+        ("importance: [high]", "importance", 0.5),
+        ("importance: often", "importance", 0.5),
+        ("created: 2026-11-21", "created", "2026-11-21"),
+        ("date: 2026-11-21T20:15:00+09:00", "created", "2026-11-21T20:15:00+09:00"),
+        ("modified: 2026/11/21", "updated", "2026-11-21"),
+        ("updated: soon", "updated", None),
+    ],
+)
+def test_fields(header, name, value):
+    """Each field is read from every form in which people write it, and what cannot be one is as if it were not there."""
+    assert getattr(of(header, "# Heading\n"), name) == value
+
+
+def test_title_falls_back():
+    """Without title and heading the file's name is the title."""
+    assert parse("a/My note.md", b"text").title == "My note"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (dt.date(2026, 1, 2), "2026-01-02"),
+        ("2026-11-21", "2026-11-21"),
+        ("2026. 11. 21.", "2026-11-21"),
+        ("2026-11-21T20:15:00Z", "2026-11-21T20:15:00+00:00"),
+        ("2026/11/21 20:15", "2026-11-21T20:15:00"),
+        ("yesterday", None),
+        (20261121, None),
+        (None, None),
+    ],
+)
+def test_iso(value, expected):
+    """Dates in the forms that notes hold become ISO 8601; anything else is no date."""
+    assert iso(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "seen"),
+    [
+        ("a  b", "a b"),
+        ("**a** *b* _c_ ~~d~~ `e`", "a b c d e"),
+        ("`<T>` and `*`", "<T> and *"),
+        ("snake_case 2 * 3 * 4", "snake_case 2 * 3 * 4"),
+        ("[a](b) ![c](d) <https://x.y>", "a c https://x.y"),
+        ("[[a]] [[b|c]] ![[d]]", "a c d"),
+        ("a {/*id*/}", "a"),
+        ("a <!-- b --> c", "a c"),
+        ("a {#id}", "a"),
+        ("C\\# &amp; 1\\.", "C# & 1."),
+        ("x" * 1000, "x" * 200),
+    ],
+)
+def test_heading_text(source, seen):
+    """A heading's text is what a reader sees of it."""
+    assert heading_text(source) == seen
+
+
+def test_blocks():
+    """Top-level blocks are told with their lines, a list with its items, and code inside it."""
+    found = list(blocks("# T\n\n- a\n- b\n\n  ```\n  c\n  ```\n\n> d\n\nx\ny\n"))
+    assert [(block.kind, block.start, block.end) for block in found] == [
+        ("heading", 0, 1),
+        ("bullet_list", 2, 9),
+        ("blockquote", 9, 10),
+        ("paragraph", 11, 13),
+    ]
+    assert (found[1].items, found[1].code) == ((2, 3), ((5, 8),))
+
+
+@pytest.mark.parametrize(("height", "kinds"), [(40, []), (60, ["paragraph"])])
+def test_long_definitions_are_text(height, kinds):
+    """A link definition of more than 50 lines is read as text: markdown-it takes quadratic time to find its end."""
+    assert [block.kind for block in blocks('[a]: b "' + "c\n" * height + '"\n')] == kinds
+
+
+@given(anything)
+def test_lines(text):
+    """Lines joined are the text, and only CR, LF and CRLF end one."""
+    found = lines(text)
+    assert "".join(found) == text
+    assert [line.rstrip("\r\n") for line in found] == text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split(
+        "\n"
+    ) or not text
+
+
+@pytest.mark.parametrize(("text", "end"), [("a\r\nb\n", "\r\n"), ("a\rb\n", "\r"), ("a\nb\r\n", "\n"), ("a", "\n")])
+def test_newline(text, end):
+    """A file's line end is the one it uses first."""
+    assert newline(text) == end
+
+
+values = st.recursive(
+    st.one_of(
+        st.booleans(),
+        st.integers(-(2**63), 2**63),
+        st.floats(allow_nan=False),
+        st.none(),
+        st.dates(),
+        anything.filter(lambda t: "\0" not in t),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(anything.filter(lambda t: "\0" not in t), inner, max_size=4)),
+    max_leaves=8,
+)
+
+
+@given(values)
+def test_dump(value):
+    """What is dumped stands on one line and reads back as it was."""
+    text = dump(value)
+    assert len(lines(text)) == 1
+    note = of(f"key: {text}")
+    assert note.faults == ()
+    assert note.meta == {"key": value}
+
+
+@given(st.dictionaries(anything.filter(lambda key: key and "\0" not in key and len(key) < 80), values, min_size=1, max_size=5), anything)
+@settings(max_examples=30)
+def test_compose(meta, body):
+    """A composed note has the metadata and the body it was given."""
+    note = parse("a.md", compose(meta, body).encode())
+    assert note.meta == meta
+    assert list(note.meta) == list(meta)
+    assert note.body.strip("\n") == body.strip("\n")
+
+
+@pytest.mark.parametrize("text", ["\t--|--\n       <div>\n-1. -->\n\xa0####### no\n12. 1. :-:|\n> - <!-- c\n>", "> - <!-- c\n>"])
+def test_what_the_parser_trips_over_is_a_note_all_the_same(text: str) -> None:
+    """An HTML block in a list in a quote, and no line end after it."""
+    assert parse("a.md", text.encode()).blocks

@@ -1,0 +1,97 @@
+"""why: what a question asked for, and what became of a chunk that somebody misses."""
+
+from __future__ import annotations
+
+import pytest
+
+from spellbook.errors import InvalidInput, MemoryNotFound
+from tests.helpers import Failing, opened
+
+
+@pytest.fixture
+def filled(book, write_note):
+    write_note(
+        "keys.md",
+        "# Keys\n\nThe harbour keys are rotated every Monday.\n\n## Spare\n\nSpare harbour keys hang in the office.",
+        category="decision",
+    )
+    write_note("cat.md", "# Cat\n\nThe cat slept on the windowsill.", pinned="true")
+    for i in range(12):
+        write_note(f"log/{i}.md", f"Harbour log number {i}: nothing happened, the keys were there.", category="log")
+    book.reindex()
+    return book
+
+
+def shares(row):
+    return sum(leg["share"] for leg in row.legs.values()) + sum(each["share"] for each in row.adjustments)
+
+
+@pytest.mark.parametrize("verb", ["search", "memorize", "find"])
+def test_the_rows_are_those_of_the_answer(filled, verb):
+    """Hits come in the order and with the score that the verb gives them, and every row's shares add up."""
+    given = filled.why("harbour keys", verb=verb, limit=3)
+    hits = getattr(filled, verb)("harbour keys", limit=3).hits
+    assert [(row.id, row.score) for row in given.rows if row.place] == [(hit.id, hit.score) for hit in hits]
+    assert [row.verdict for row in given.rows[: len(hits)]] == [f"hit {place}" for place in range(1, len(hits) + 1)]
+    assert len(hits) >= 2
+    for row in given.rows:
+        assert shares(row) == pytest.approx(row.score)
+
+
+def test_the_words_asked_for_are_told(filled):
+    """Each with the number of chunks that hold it, and what the vault does not know at all."""
+    given = filled.why("harbour kraken")
+    assert [(word.text, word.chunks) for word in given.words] == [('"harbour"', 14), ('"krake"*', 0)]
+    assert 0 < given.known < 1
+    assert [(row.words, row.lacks) for row in given.rows[:1]] == [(("harbour",), ("krake*",))]
+
+
+@pytest.mark.parametrize(
+    ("id", "asked", "expected"),
+    [
+        pytest.param("keys.md", {"filter": {"category": "log"}}, "the filter category leaves its note out", id="filter"),
+        pytest.param("log/3.md", {"limit": 1}, "beyond the limit of 1", id="limit"),
+        pytest.param("log/3.md", {"min_score": 0.999}, "its score is below 0.999", id="least score"),
+        pytest.param("cat.md", {}, "too little to do with the question", id="evidence"),
+        pytest.param("log/3.md", {"query": '"spare harbour keys" in the office'}, "it does not hold what the question quotes", id="quotes"),
+        pytest.param("cat.md", {"verb": "find"}, "neither meaning nor words find anything of the question in it", id="no word"),
+    ],
+)
+def test_what_is_missed_is_told_why(filled, id, asked, expected):
+    """A note that is no hit names the reason that keeps it from being one."""
+    [row, *_] = filled.why(asked.pop("query", "harbour keys"), id, **asked).rows
+    assert (row.path, row.place) == (id, None)
+    assert row.verdict.startswith(expected)
+
+
+def test_a_word_is_there_if_the_index_finds_it(filled):
+    """By its stem too: what matched is told as matched."""
+    [row] = [row for row in filled.why("rotating key").rows if row.id == "keys#"]
+    assert (row.words, row.lacks) == (("rotating", "key"), ())
+
+
+def test_every_chunk_of_a_note_is_told_and_one_alone_if_asked(filled):
+    """An id of a note explains all of it, an id of a chunk that chunk."""
+    assert {row.id for row in filled.why("harbour keys", "keys.md").rows} == {"keys#", "keys#spare"}
+    assert [row.id for row in filled.why("harbour keys", "keys#spare").rows] == ["keys#spare"]
+
+
+def test_what_makes_no_sense_is_refused(filled):
+    """An unknown id or verb is an error that says so."""
+    with pytest.raises(MemoryNotFound):
+        filled.why("harbour", "nowhere.md")
+    with pytest.raises(InvalidInput, match="no search 'guess'"):
+        filled.why("harbour", verb="guess")
+
+
+def test_an_index_without_its_embedder_says_so(vault, write_note):
+    """The explanation of a search by words alone is degraded, as the search is."""
+    from spellbook.index import sync
+    from spellbook.search.explain import why
+    from spellbook.search.searcher import Question, Searcher
+
+    write_note("a.md", "lighthouse keeper")
+    with opened(vault, Failing()) as index:
+        sync.words(index)
+        given = why(index, Searcher(index), Question("lighthouse"), "a.md")
+        assert (given.index["degraded"], given.rows[0].place, given.rows[0].evidence) == (True, 1, None)

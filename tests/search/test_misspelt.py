@@ -1,0 +1,153 @@
+"""A filter's value, a key or a topic that no note has is named, with what may have been meant."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spellbook import book as books
+from spellbook.book import Spellbook
+from spellbook.cli import main
+from spellbook.errors import InvalidInput, MemoryNotFound
+from spellbook.index.filters import alike
+from spellbook.server import render
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def notes(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    labels = {"category": "decision", "topic": "Infrastructure", "tags": "[ops, harbour/quay]", "language": "en", "kind": "memory"}
+    write_note("a.md", "# Crane\n\nThe crane lifts copper.", **labels)
+    write_note("b.md", "# 기중기\n\n기중기는 구리를 든다.", category="결정", topic="항구", language="ko")
+    return vault
+
+
+def run(*args: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.parametrize(
+    ("filter", "said"),
+    [
+        ({"category": "decisions"}, "No note has category decisions; did you mean decision?"),
+        ({"category": "desicion"}, "No note has category desicion; did you mean decision?"),
+        ({"category": "결졍"}, "No note has category 결졍; did you mean 결정?"),
+        ({"category!": "decisions"}, "No note has category decisions; did you mean decision?"),
+        ({"category": ["decision", "decisions"]}, "No note has category decisions; did you mean decision?"),
+        ({"topic": "infra"}, "No note has topic infra; did you mean infrastructure?"),
+        ({"tags": "#obs"}, "No note has tags obs; did you mean ops?"),
+        ({"tags": "harbor"}, "No note has tags harbor; did you mean harbour or harbour/quay?"),
+        ({"kind": "memori"}, "No note has kind memori; did you mean memory?"),
+        ({"language": "fr"}, "No note has language fr."),
+        ({"path": "opps/*"}, "No note has path opps/*."),
+    ],
+)
+def test_a_value_that_no_note_has(book: Spellbook, notes: Path, filter: dict[str, Any], said: str) -> None:
+    """Every verb that finds says so, with the values that are spelled alike, as text and as data."""
+    for answer in (
+        book.search("crane", filter=filter),
+        book.memorize("crane", filter=filter),
+        book.find("crane", filter=filter),
+    ):
+        if "path" not in filter or not answer.hits:
+            assert [str(each) for each in answer.unmatched] == [said]
+            assert said in render.answer(answer)
+            assert answer.as_dict()["unmatched"][0]["key"] == next(iter(filter)).rstrip("!")
+    assert [str(each) for each in book.why("crane", filter=filter).unmatched] == [said]
+
+
+def test_what_some_note_has_is_not_doubted(book: Spellbook, notes: Path) -> None:
+    """A filter that leaves nothing because no note meets all of it is spelled well."""
+    answer = book.search("crane", filter={"category": "Decision", "language": "ko", "path": "*.md", "created": "2026"})
+    assert answer.hits == ()
+    assert answer.unmatched == ()
+    assert "unmatched" not in answer.as_dict()
+
+
+def test_the_command_line_says_it(notes: Path) -> None:
+    """On stderr, wherever a filter is taken; a check fails by it, since it checked nothing."""
+    said = "No note has category decisions; did you mean decision?"
+    wrong = ["--filter", "category=decisions"]
+    for verb in ("search", "memorize", "find", "why"):
+        assert said in run(verb, "crane", *wrong).stderr
+        assert json.loads(run(verb, "crane", *wrong, "--json").stdout)["unmatched"] == [
+            {"key": "category", "value": "decisions", "suggestions": ["decision"]}
+        ]
+    assert said in run("topics", *wrong).stderr
+    assert said in run("export", notes.parent / "out.json", *wrong).stderr
+    assert said in run("check", *wrong, code=1).stderr
+
+
+def test_a_golden_query_with_a_misspelt_filter_fails(book: Spellbook, notes: Path, write_note: Write) -> None:
+    """Else one that may find nothing would pass for ever."""
+    write_note(".spellbook/queries.yaml", "- query: crane\n  filter: {category: decisions}\n  absent: true\n")
+    [failed] = book.check().golden_failed
+    assert "did you mean decision?" in failed.reason
+
+
+@pytest.mark.parametrize(
+    ("ask", "meant"),
+    [
+        (lambda book: book.search("x", filter={"categroy": "x"}), "Did you mean category?"),
+        (lambda book: book.topic("infrastucture"), "did you mean Infrastructure?"),
+        (lambda book: book.topic("decision/infrastucture"), "did you mean decision/Infrastructure?"),
+        (lambda book: book.erase_topic("infrastucture"), "did you mean Infrastructure?"),
+        (lambda book: book.contents("decisions"), "did you mean decision?"),
+    ],
+)
+def test_a_name_that_is_not_there(book: Spellbook, notes: Path, ask: Callable[[Spellbook], object], meant: str) -> None:
+    """Unknown keys, topics and scopes are refused with those that may have been meant."""
+    book.reindex()
+    with pytest.raises((InvalidInput, MemoryNotFound)) as caught:
+        ask(book)
+    assert meant in str(caught.value)
+
+
+def test_another_scope_is_not_told_of(vault: Path, write_note: Write) -> None:
+    """What only notes of another scope have is unknown, and is suggested to nobody."""
+    write_note("a.md", "Words.", scope="acme", category="merger")
+    write_note("b.md", "Words.", category="market")
+    with books.open(vault, embedder="hash", scope="zenith") as book:
+        for value in ("merger", "mergers"):
+            [each] = book.find("words", filter={"category": value}).unmatched
+            assert each.suggestions == ()
+    with books.open(vault, embedder="hash", scope="acme") as book:
+        assert book.find("words", filter={"category": "merger"}).unmatched == ()
+
+
+def test_a_look_takes_no_time(book: Spellbook, write_note: Write) -> None:
+    """However many values there are: of 3,000 keywords one is looked up at once, and a misspelling is found by how it begins."""
+    for number in range(100):
+        write_note(f"{number}.md", "x", keywords=[f"word{number}x{each}" for each in range(30)])
+    book.reindex(words_only=True)
+    catalog, conditions = book.index.catalog, books.conditions
+    right = conditions({"keywords": "word50x7", "category": ""})
+
+    def seconds() -> float:
+        began = time.perf_counter()
+        assert catalog.unmatched(right, ()) == ()
+        return time.perf_counter() - began
+
+    assert min(seconds() for _ in range(20)) < 0.001
+    [each] = catalog.unmatched(conditions({"keywords": "word50y7"}), ())
+    assert "word50x7" in each.suggestions
+
+
+def test_alike() -> None:
+    """Misspellings and beginnings, whatever their case; not what merely has letters in common."""
+    there = ["decision", "Project", "knowledge", "도커"]
+    assert alike("DECISON", there) == ("decision",)
+    assert alike("proj", there) == ("Project",)
+    assert alike("도거", there) == ("도커",)
+    assert alike("xyz", there) == alike("de", there) == alike("", there) == ()

@@ -1,0 +1,140 @@
+"""packing: an answer within its budget, the best of it longest, and what is left out named."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spellbook.search import packing
+from spellbook.search.packing import by_words, excerpt, head, pack, pointer, sentences
+from spellbook.search.ranking import Hit
+from spellbook.text.quoting import quoted
+from spellbook.text.terms import estimate_tokens
+
+
+def hit(text, score=0.5, line=1):
+    return Hit("id", "a.md", line, "t", "", score, text, {}, "", "", (), (), "medium", None, None)
+
+
+def words(*given):
+    return by_words(dict.fromkeys(given, 1.0))
+
+
+TEXT = st.text(alphabet="abc 도커。\n.,0", max_size=3000)
+
+
+@settings(max_examples=100)
+@given(st.lists(TEXT, max_size=30), st.integers(50, 4000))
+def test_an_answer_is_within_its_budget(texts, most):
+    """Whatever was found, names and texts, every line marked, are within `max_tokens`, and each hit says what became of it."""
+    packed = pack([hit(text) for text in texts], most, estimate_tokens, words("a", "도커"))
+    named = [each for each in packed if each.why["text"] != "unnamed"]
+    shown = sum(estimate_tokens(f"{head(each)}\n{quoted(each.text)}" if each.text else pointer(each)) for each in named)
+    assert shown <= most
+    for each, text in zip(packed, texts, strict=True):
+        match each.why["text"]:
+            case "whole":
+                assert each.text == text.strip()
+            case "excerpt":
+                for row in each.text.splitlines():
+                    number, colon, said = row.partition(": ")
+                    assert row == "…" or (said if colon and number.isdigit() else row).strip() in text
+            case "pointer" | "unnamed":
+                assert each.text == ""
+            case other:
+                pytest.fail(other)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(TEXT, max_size=12), st.integers(50, 4000))
+def test_what_is_counted_less_decides_as_much(texts, most):
+    """An answer is the same as if every head had been counted."""
+    hits, weigh = [hit(text) for text in texts], words("a", "도커")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "_most", lambda text, count: count(text))
+        every = pack(hits, most, estimate_tokens, weigh)
+    assert pack(hits, most, estimate_tokens, weigh) == every
+
+
+def test_heads_are_counted_only_where_they_may_be_too_much():
+    """Where all is sure to fit, texts alone are counted, and where it may not, the longest heads first and no more of them than need be."""
+    counted = []
+
+    def count(text):
+        counted.append(text)
+        return estimate_tokens(text)
+
+    hits = [hit("The crane lifts the copper."), replace(hit("The crane is old."), title="crane " * 45)]
+    pack(hits, 2_000, count, words("crane"))
+    assert counted == [each.text for each in hits]
+    counted.clear()
+    pack(hits, 500, count, words("crane"))
+    assert counted == [*(each.text for each in hits), head(hits[1])]
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",))))
+def test_no_count_says_more_than_the_most(text):
+    """Estimates, and a fifth above them, as embedders without a tokeniser count; the bundled one's is in test_engine."""
+    text = unicodedata.normalize("NFKC", text)
+    assert math.ceil(estimate_tokens(text) * 1.2) <= packing._most(text, estimate_tokens)
+
+
+def test_the_best_have_text_however_many_follow():
+    """A hundred hits do not make pointers of the first ones, and those without room for a name say so."""
+    packed = pack([hit("word " * 100) for _ in range(100)], 2_000, estimate_tokens, words("word"))
+    forms = [each.why["text"] for each in packed]
+    assert (forms[:5], "pointer" in forms, forms[-1]) == (["whole"] * 5, True, "unnamed")
+
+
+@pytest.mark.parametrize("most", [200, 300, 500])
+def test_the_first_hit_is_shown_before_others_are_named(most):
+    """However small the budget, what was found first has a text, whole or in part, before room is kept for pointers."""
+    packed = pack([hit("The crane lifts the copper. " * 40) for _ in range(10)], most, estimate_tokens, words("crane"))
+    assert packed[0].why["text"] == "excerpt"
+    assert estimate_tokens(packed[0].text) > 60
+
+
+def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
+    """A question in another language shares no word with the text: it is shown from its first sentence on, without holes."""
+    text = "The first sentence stands here. " + "A second one is much longer than all the others that stand around it here. " * 3 + "Short."
+    shown = excerpt(text, 1, 20, estimate_tokens, words("없는"))
+    assert shown.splitlines() == ["1: The first sentence stands here.", "…"]
+
+
+def test_an_excerpt_is_the_sentences_that_answer():
+    """Of a long text the sentences with the words are shown in order, with the numbers of their lines, and gaps are marked."""
+    nothing = [f"line {i} of nothing" for i in range(200)]
+    text = "\n".join(["", "", *nothing, "The xylophone is here. It is not for sale.", *nothing, "Who plays the xylophone? Ann.", *nothing])
+    shown = excerpt(text, 13, 60, estimate_tokens, words("xylophone"))
+    rows = shown.splitlines()
+    assert "213: The xylophone is here. It is not for sale." in rows
+    assert any(row.startswith("414: Who plays the xylophone?") for row in rows)
+    assert (rows[0], rows[-1], estimate_tokens(shown) <= 60) == ("…", "…", True)
+    assert excerpt("x" * 10_000, 1, 60, estimate_tokens, words("x")).endswith("…")
+    assert excerpt(" \n", 1, 60, estimate_tokens, words("x")) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        pytest.param("One. Two!\nThree", 4, [("One.", 4), ("Two!", 4), ("Three", 5)], id="sentences and lines"),
+        pytest.param("\n\nOne", 7, [("One", 7)], id="blank lines above are not counted: line is the first with text"),
+        pytest.param(
+            "도커를 켠다. 볼륨을 만든다。그리고",
+            1,
+            [("도커를 켠다.", 1), ("볼륨을 만든다。", 1), ("그리고", 1)],
+            id="full stops of the East",
+        ),
+        pytest.param("v1.2.3 is out", 1, [("v1.2.3 is out", 1)], id="a version is no end"),
+        pytest.param("\r\nOne\r\nTwo\r\n", 2, [("One", 2), ("Two", 3)], id="CRLF"),
+        pytest.param("", 1, [], id="nothing"),
+    ],
+)
+def test_sentences(text, line, expected):
+    """A text is cut at line ends and ends of sentences, and each piece knows its line."""
+    assert [(each.text, each.line) for each in sentences(text, line)] == expected

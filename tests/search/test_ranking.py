@@ -1,0 +1,179 @@
+"""ranking: fusion, adjustments and choice; every share is named and they add up."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from itertools import pairwise
+
+import pytest
+
+from spellbook.index.catalog.schema import Found
+from spellbook.search.ranking import Candidate, Leg, adjust, choose, fuse, least, related, reranked
+
+NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
+
+
+def candidate(path="a.md", semantic=None, keyword=None, *, id="", key="", importance=0.5, category="", updated=None, **meta):
+    id = id or path.removesuffix(".md")
+    found = Found(0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta)
+    legs = [None if score is None else Leg(1, score) for score in (semantic, keyword)]
+    return Candidate(found, *legs)
+
+
+def ranked(*candidates, mode="both", half_lives=None):
+    return adjust(fuse(candidates, mode), half_lives or {}, {}, NOW)
+
+
+def shares(each):
+    return sum(leg["share"] for leg in each.legs.values()) + sum(one["share"] for one in each.adjustments)
+
+
+def reasons(each):
+    return [one["reason"] for one in each.adjustments]
+
+
+@pytest.mark.parametrize(
+    ("mode", "semantic", "keyword", "expected"),
+    [("both", 0.8, 0.5, 0.71), ("semantic", 0.8, 0.5, 0.8), ("keyword", 0.8, 0.5, 0.5), ("both", None, 1.0, 0.3), ("both", 1.0, None, 0.7)],
+)
+def test_fusion_is_a_weighed_sum(mode, semantic, keyword, expected):
+    """0.7 meaning and 0.3 words where both are asked, one alone where one is."""
+    [each] = fuse([candidate(semantic=semantic, keyword=keyword)], mode)
+    assert each.score == pytest.approx(expected)
+    assert shares(each) == pytest.approx(each.score)
+
+
+def test_by_words_only_the_words_count_whole():
+    """Without the embedder a score by words is not weighed down."""
+    [each] = fuse([candidate(keyword=0.5)], "both", by_words_only=True)
+    assert each.score == 0.5
+
+
+def aged(days, **given):
+    return candidate(semantic=1.0, updated=dt.datetime.fromtimestamp(NOW - 86_400 * days, dt.UTC).isoformat(), **given)
+
+
+def test_age_takes_by_half_lives():
+    """What a note loses in one half-life is half of what it can ever lose; the category says how long that is."""
+    first, second, never = (ranked(aged(days), mode="semantic")[0].score for days in (365, 730, 365_000))
+    assert (1 - first) == pytest.approx(2 / 3 * (1 - second), abs=1e-3)
+    assert (1 - first) == pytest.approx(0.5 * (1 - never), abs=1e-3)
+    assert ranked(aged(180, category="project"), mode="semantic")[0].score == pytest.approx(first, abs=1e-3)
+
+
+@pytest.mark.parametrize("category", ["system", "preference", "decision"])
+def test_what_stays_true_does_not_age(category):
+    """Rules, preferences and decisions do not decay unless a setting says so."""
+    assert ranked(aged(5_000, category=category), mode="semantic")[0].score == 1
+    assert ranked(aged(5_000, category=category), mode="semantic", half_lives={category: 30.0})[0].score < 1
+    assert ranked(aged(5_000, category="log"), mode="semantic", half_lives={"log": math.inf})[0].score == 1
+
+
+def test_a_note_without_a_date_and_one_of_tomorrow_do_not_age():
+    """A file's time changes with every clone, and what is dated ahead is not older than new."""
+    for each in ranked(candidate("a.md", 0.8), aged(-30, path="b.md")):
+        assert reasons(each) == []
+
+
+def test_pins_and_importance():
+    """A pin raises and stops ageing; importance moves by a little, up or down."""
+    [low] = ranked(candidate(semantic=0.5, importance=0.2), mode="semantic")
+    assert (reasons(low), low.score < 0.5) == (["importance 0.2"], True)
+    [pinned] = ranked(candidate(semantic=0.5, pinned=True, updated="2001-01-01"), mode="semantic")
+    assert (reasons(pinned), pinned.score) == (["pinned"], 0.55)
+
+
+def test_what_is_superseded_stands_below_its_successor():
+    """An old decision that answers better than its successor still comes after it, and says why."""
+    old, new = candidate("old.md", 0.9, id="OLD"), candidate("new.md", 0.4, id="NEW", supersedes="OLD")
+    other = candidate("other.md", 0.3)
+    assert [each.found.path for each in ranked(old, other, new, mode="semantic")][:1] == ["new.md"]
+    assert reasons(old) == ["superseded by new.md"]
+    [alone] = ranked(candidate("old.md", 0.9, superseded_by="NEW"), mode="semantic")
+    assert (reasons(alone), alone.score < 0.6) == (["superseded"], True)
+
+
+def test_a_note_does_not_fill_all_places():
+    """From its third chunk on a note gives way to others that are nearly as good, and not to those that are not."""
+    crowd = [candidate("crowd.md", 0.9 - i / 1000, id=f"crowd#{i}") for i in range(5)]
+    near, far = candidate("near.md", 0.87), candidate("far.md", 0.5)
+    chosen = choose(ranked(*crowd, near, far, mode="semantic"), 5)
+    assert [each.found.path for each in chosen] == ["crowd.md", "crowd.md", "near.md", "crowd.md", "crowd.md"]
+    assert [each.score for each in chosen] == sorted((each.score for each in chosen), reverse=True)
+    assert reasons(chosen[3]) == ["chunk 3 of its note here"]
+
+
+def test_a_copy_gives_way():
+    """Of two notes with the same text the second pays for its place."""
+    chosen = choose(
+        ranked(candidate("a.md", 0.9, key="same"), candidate("b.md", 0.9, key="same"), candidate("c.md", 0.85), mode="semantic"), 3
+    )
+    assert [(each.found.path, reasons(each)) for each in chosen] == [("a.md", []), ("c.md", []), ("b.md", ["repeats a.md"])]
+
+
+def test_equals_come_newest_first():
+    """Of two equal hits the one written last comes first, and one without a date after both."""
+    dated = [candidate(f"{year}.md", 0.6, category="decision", updated=f"{year}-01-01") for year in (2020, 2026, 2023)]
+    found = ranked(*dated, candidate("none.md", 0.6), mode="semantic")
+    assert [each.found.path for each in found] == ["2026.md", "2023.md", "2020.md", "none.md"]
+
+
+def test_a_reranker_moves_scores_and_says_so():
+    """Its share is named like any other, and the sum holds."""
+    found = fuse([candidate("a.md", 0.9), candidate("b.md", 0.8), candidate("c.md", 0.7)], "semantic")
+    reranked(found, [0.1, 0.95], "judge")
+    found = adjust(found, {}, {}, NOW)
+    assert [each.found.path for each in found] == ["b.md", "a.md", "c.md"]
+    assert reasons(found[2]) == ["not seen by judge"]
+    assert reasons(found[0]) == ["reranked 0.95 by judge"]
+    for each in found:
+        assert shares(each) == pytest.approx(each.score)
+
+
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "foreign", "expected", "sure"),
+    [
+        pytest.param(0.6, 0.7, 0.0, 0.7, True, id="means it and says it"),
+        pytest.param(0.55, None, None, 0.0, True, id="only meaning was asked for"),
+        pytest.param(0.55, 0.0, 0.0, 1.0, False, id="the vault knows the words, this lacks them"),
+        pytest.param(0.55, 0.0, 0.0, 0.0, True, id="nobody knows the words"),
+        pytest.param(0.55, 0.0, 1.0, 1.0, True, id="it cannot have the words in its language"),
+        pytest.param(0.1, 0.9, 0.0, 1.0, True, id="an exact name"),
+        pytest.param(0.45, 0.3, 0.0, 1.0, False, id="a little of both"),
+        pytest.param(None, 0.6, 0.0, 1.0, True, id="not embedded yet"),
+    ],
+)
+def test_what_has_to_do_with_a_question(semantic, keyword, foreign, expected, sure):
+    """Meaning decides, and words confirm it where they can be expected."""
+    each = candidate(semantic=semantic, keyword=keyword)
+    each.foreign = foreign or 0.0
+    fuse([each], "both")
+    assert bool(related([each], None if foreign is None else expected, 100)) == sure
+
+
+def test_one_sure_hit_brings_its_lesser_neighbours():
+    """If anything has to do with the question, what probably does follows; if nothing does, nothing comes."""
+    sure, probable, other = candidate("a.md", 0.8, 0.0), candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)
+    assert [each.found.path for each in related(fuse([sure, probable, other], "both"), 0.0, 100)] == ["a.md", "b.md"]
+    assert related(fuse([candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)], "both"), 0.0, 100) == []
+
+
+def test_the_more_there_is_the_surer_one_must_be():
+    """Among few chunks hardly any comes near by chance, among many the nearest one does; it never jumps."""
+    needed = [least(count) for count in range(20_000)]
+    assert needed == sorted(needed)
+    assert max(b - a for a, b in pairwise(needed[1:])) < 0.06
+    assert (least(0), least(1), least(100)) == (0.28, 0.28, 0.4975)
+    middling = candidate("a.md", 0.45, 0.0)
+    assert [bool(related(fuse([middling], "both"), 0.0, count)) for count in (1, 5, 50)] == [True, True, False]
+
+
+def test_a_chunk_in_another_language_is_credited_with_words():
+    """It ranks with one in the question's language that has some of the words, its share says so, and the sum holds."""
+    own, foreign = candidate("own.md", 0.7, 0.2), candidate("foreign.md", 0.75)
+    foreign.foreign = 1.0
+    first, second = fuse([own, foreign], "both")
+    assert (first.found.path, second.found.path) == ("foreign.md", "own.md")
+    assert (reasons(first), reasons(second), "keyword" in first.legs) == (["in another language"], [], False)
+    assert shares(first) == pytest.approx(first.score)

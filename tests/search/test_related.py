@@ -1,0 +1,128 @@
+"""neighbours: links, backlinks and related notes, in Python, on the command line and through MCP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from spellbook import book as books
+from spellbook.book import Spellbook
+from spellbook.cli import main
+from tests.helpers import Counting, opened
+from tests.server.test_mcp import Agent, talk
+
+
+@pytest.fixture
+def notes(write_note: Callable[..., Path]) -> None:
+    """Notes about a harbor that link to each other."""
+    write_note(
+        "harbor/crane.md", "# Crane\n\nSee [[tides]].\n\n## Lifts\n\n[[tides#Table]] ![[plan.png]] [[nowhere]]\n", tags="[iron, port]"
+    )
+    write_note("harbor/tides.md", "# Tides\n\n[crane](crane.md#lifts)\n", aliases="[moon table]")
+    write_note("log/monday.md", "# Monday\n\nThe [[moon table]] was wrong; see also [[crane]].\n", tags="[port]")
+    write_note("log/tuesday.md", "# Tuesday\n\n[old](../harbor/tides.md)\n\n```\n[[crane]]\n```\n")
+    write_note("iron.md", "# Iron\n\nNothing linked.\n", tags="[iron]")
+
+
+@pytest.mark.usefixtures("notes")
+def test_around(book: Spellbook) -> None:
+    """Links by name, alias and path lead to notes; each backlink names its lines; what is near says why."""
+    around = book.around("harbor/crane")
+    assert [(link.target, link.line, link.path) for link in around.links] == [
+        ("tides", 6, "harbor/tides.md"),
+        ("tides#Table", 10, "harbor/tides.md"),
+        ("plan.png", 10, None),
+        ("nowhere", 10, None),
+    ]
+    assert [(back.path, back.lines) for back in around.backlinks] == [("harbor/tides.md", (6,)), ("log/monday.md", (6,))]
+    assert {each.path: each.why for each in around.related} == {
+        "harbor/tides.md": ("linked from here", "links here"),
+        "log/monday.md": ("links here", "links to Tides too", "shares port"),
+        "log/tuesday.md": ("links to Tides too",),
+        "iron.md": ("shares iron",),
+    }
+    assert [back.path for back in book.around("harbor/tides.md").backlinks] == ["harbor/crane.md", "log/monday.md", "log/tuesday.md"]
+
+
+@pytest.mark.usefixtures("notes")
+def test_a_renamed_target_is_followed_without_reading_its_sources(book: Spellbook, vault: Path) -> None:
+    """Where a link leads is asked of the files there are, so a note that comes or goes changes the backlinks of others at once."""
+    assert len(book.around("harbor/crane").backlinks) == 2
+    (vault / "harbor/crane.md").rename(vault / "harbor/derrick.md")
+    assert [link.path for link in book.around("log/monday").links] == ["harbor/tides.md", None]
+    (vault / "crane.md").write_text("# Another crane\n")
+    assert [back.path for back in book.around("crane").backlinks] == ["harbor/tides.md", "log/monday.md"]
+
+
+@pytest.mark.usefixtures("notes")
+def test_an_edit_costs_its_own_links(vault: Path, write_note: Callable[..., Path]) -> None:
+    """A note whose links change alters what is known of its targets, and nothing else is read or embedded."""
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        from spellbook.index import sync
+        from spellbook.search import related
+
+        sync.run(index)
+        embedder.taken()
+        write_note("log/tuesday.md", "# Tuesday\n\nNothing any more.\n")
+        report = sync.run(index)
+        assert (report.changed, embedder.taken()) == (1, 1)
+        assert [back.path for back in related.backlinks(index, ["harbor/tides.md"])] == ["harbor/crane.md", "log/monday.md"]
+
+
+@pytest.mark.usefixtures("notes")
+def test_a_scope_hides_backlinks_of_others(vault: Path, write_note: Callable[..., Path]) -> None:
+    """Who looks from one scope sees no notes of another around a note."""
+    write_note("secret.md", "[[crane]]", scope="acme")
+    with books.open(vault, embedder="hash") as book:
+        assert "secret.md" in [back.path for back in book.around("harbor/crane").backlinks]
+    with books.open(vault, embedder="hash", scope="lantern") as book:
+        around = book.around("harbor/crane")
+        assert "secret.md" not in [each.path for each in (*around.backlinks, *around.related)]
+
+
+@pytest.mark.usefixtures("notes")
+def test_show_prints_what_is_around(vault: Path) -> None:
+    """`spellbook show` ends with what links to the note and what is related; --json has all of it."""
+    run = CliRunner()
+    shown = run.invoke(main, ["--vault", str(vault), "show", "harbor/crane.md"], catch_exceptions=False).stdout
+    assert "Linked from\n  harbor/tides.md:6  Tides\n  log/monday.md:6  Monday\n" in shown
+    assert "Related\n  harbor/tides.md  Tides (linked from here; links here)\n" in shown
+    as_json = json.loads(run.invoke(main, ["--vault", str(vault), "show", "iron", "--json"]).stdout)
+    assert as_json["backlinks"] == as_json["links"] == []
+    assert [each["path"] for each in as_json["related"]] == ["harbor/crane.md"]
+
+
+@pytest.mark.usefixtures("notes")
+def test_an_agent_reads_a_note_with_what_is_around(book: Spellbook, write_note: Callable[..., Path]) -> None:
+    """The tool show reads a pointer's id, whole or in part, counts it as use, and stays within its budget."""
+
+    async def conversation(agent: Agent) -> None:
+        shown = await agent.call("show", id="harbor/crane")
+        assert "[Crane > Lifts] id: harbor/crane#lifts (harbor/crane.md:8) hash: " in shown
+        assert "Linked from 2 notes:\n- [Tides] id: harbor/tides (harbor/tides.md)\n" in shown
+        assert "- [Monday] id: log/monday (log/monday.md): links here; links to Tides too; shares port" in shown
+        part = await agent.call("show", id="harbor/crane#lifts")
+        assert "id: harbor/crane (" not in part
+        assert "MEMORY_NOT_FOUND" in await agent.refused("show", id="harbor/ship")
+        assert "Linked from 2 notes:\n- [Monday]" in await agent.call("get_topic", topic_id="harbor")
+        hits = (await agent.json("find", keywords=["Crane"], format="json"))["hits"]
+        assert {hit["path"]: hit["backlinks"] for hit in hits} == {
+            "harbor/crane.md": 2,
+            "harbor/tides.md": 3,
+            "log/monday.md": 0,
+            "log/tuesday.md": 0,
+        }
+        assert "linked from 2 notes" in await agent.call("find", keywords=["Lifts"])
+        for i in range(200):
+            write_note(f"many/{i}.md", f"# Number {i}\n\n[[crane]] [[iron]]\n\n## More\n\n{'granite ' * 40}\n")
+        small = await agent.call("show", id="harbor/crane", max_tokens=300)
+        assert "more" in small
+        assert len(small) < 300 * 4
+
+    talk(book, conversation)
+    assert book.index.catalog.usage.of(["harbor/crane"])["harbor/crane"].count == 3

@@ -1,0 +1,352 @@
+"""search: filters first, scores that add up, answers within their budget, and a query never breaks it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spellbook.errors import EmbeddingError, InvalidInput
+from spellbook.index import sync
+from spellbook.search import ranking
+from spellbook.search.searcher import Question, Searcher
+from tests.helpers import Counting, Failing, note_writer, opened
+
+MODES = ("semantic", "keyword", "both")
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    """A small vault of Korean and English notes; no test changes it."""
+    vault = tmp_path_factory.mktemp("searched")
+    write_note = note_writer(vault)
+    write_note("infra/docker.md", "# Docker\n\n도커를 설정하고 컨테이너를 올린다.\n\n## Compose\n\ncompose file for the lighthouse server", category="project",
+               importance="high", keywords="[docker, compose]", updated="2026-05-01")  # fmt: skip
+    write_note("infra/keys.md", "# Keys\n\nThe keys are rotated every Monday by the harbour master.", category="decision", importance="low")
+    write_note("cats.md", "# Cats\n\nThe cat slept on the windowsill.", pinned="true")
+    for i in range(80):
+        write_note(f"many/{i:02}.md", f"The server number {i} is called lighthouse.", category="server")
+    with opened(vault, state=tmp_path_factory.mktemp("state")) as opening:
+        sync.run(opening)
+        yield opening
+
+
+def ask(index, text="", mode="both", **asked):
+    return Searcher(index).ask(Question(text, mode, **asked))
+
+
+def found(answer):
+    return [hit.path for hit in answer.hits]
+
+
+# -- scores
+
+
+def shares(hit):
+    legs = [hit.why[name]["share"] for name in ("semantic", "keyword") if name in hit.why]
+    return sum(legs) + sum(each["share"] for each in hit.why["adjustments"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("text", ["lighthouse server", "도커 설정", "the cat", "keys rotated Monday", "server number 7"])
+def test_the_shares_of_a_hit_add_up_to_its_score(index, mode, text):
+    """Every hit names its legs and adjustments, their sum is its score, and hits come in order of it."""
+    hits = ask(index, text, mode, limit=40).hits
+    assert hits
+    for hit in hits:
+        assert shares(hit) == pytest.approx(hit.score, abs=1e-9)
+        assert 0 <= hit.score <= 1
+        assert hit.score or mode == "keyword"
+        assert ("keyword" in hit.why) <= (mode != "semantic")
+        assert ("semantic" in hit.why) <= (mode != "keyword")
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+@settings(max_examples=60)
+@given(st.text(alphabet="도커를설정 lighthouse the cat keys 0123456789\"'()*:^-", min_size=1, max_size=40), st.sampled_from(MODES))
+def test_shares_add_up_whatever_is_asked(index, text, mode):
+    """The sum holds for any question."""
+    if text.strip():
+        for hit in ask(index, text, mode, limit=10).hits:
+            assert shares(hit) == pytest.approx(hit.score, abs=1e-9)
+
+
+def test_importance_and_pins_move_a_hit_and_say_so(index):
+    """A high importance and a pin raise, a low importance lowers, each by a share with a name."""
+    [docker] = [hit for hit in ask(index, "compose").hits if hit.heading == "Compose"]
+    assert [(each["share"] > 0) for each in docker.why["adjustments"] if each["reason"] == "importance 0.8"] == [True]
+    assert ask(index, "harbour master").hits[0].why["adjustments"][0]["share"] < 0
+    assert ask(index, "cat windowsill", "semantic").hits[0].why["adjustments"][0]["reason"] == "pinned"
+
+
+# -- filters and limits
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_filters_cut_before_the_legs(index, mode):
+    """A category that never makes the best of all fills its own answer, and a usual one its limit."""
+    rare = ask(index, "lighthouse server number Monday", mode, limit=5, filter={"category": "decision"})
+    assert found(rare) == ["infra/keys.md"]
+    assert len(ask(index, "lighthouse", mode, limit=70, filter={"category": "server"}).hits) == 70
+    assert ask(index, "lighthouse", mode, filter={"path": "nowhere/*"}).hits == ()
+
+
+def test_min_score_and_limit_bound_the_hits(index):
+    """No hit is below `min_score`, and there are never more than `limit`."""
+    everything = ask(index, "lighthouse server 7", limit=100).hits
+    least = everything[3].score
+    assert [hit.id for hit in ask(index, "lighthouse server 7", limit=100, min_score=least).hits] == [
+        hit.id for hit in everything if hit.score >= least
+    ]
+    assert [len(ask(index, "lighthouse", limit=limit).hits) for limit in (1, 7)] == [1, 7]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"limit": 0}, {"limit": 101}, {"limit": -1}, {"min_score": -0.1}, {"min_score": 1.1}, {"min_score": float("nan")}, {"max_tokens": 49},
+     {"filter": {"importance": 2}}, {"filter": {"created": "soon"}}, {"filter": {"colour": "red"}}, {"filter": ["category"]},
+     {"text": " \n"}, {"text": "x" * 20_001}, {"keywords": ("x" * 20_001,)}, {"keywords": ("x",) * 201}],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_with_the_next_step(index, asked):
+    """A bad limit, score, budget, filter or query is INVALID_INPUT with a hint."""
+    with pytest.raises(InvalidInput) as caught:
+        ask(index, **{"text": "lighthouse", **asked})
+    assert caught.value.hint
+
+
+# -- words
+
+
+def test_a_keyword_is_a_phrase_and_any_or_all_must_match(index):
+    """`any` finds each, `all` only what has both, and the words of a phrase stand together."""
+
+    def find(*words, match_all=False):
+        return set(found(ask(index, " ".join(words), "keyword", keywords=words, match_all=match_all)))
+
+    assert find("harbour master", "windowsill") == {"infra/keys.md", "cats.md"}
+    assert find("harbour", "keys", match_all=True) == {"infra/keys.md"}
+    assert find("harbour", "windowsill", match_all=True) == set()
+    assert find("master harbour") == set()
+    assert find("keys are rotating") == {"infra/keys.md"}
+
+
+def test_words_are_found_by_their_stem_and_korean_by_its_part(index):
+    """`rotate` finds `rotated`, `도커` finds `도커를`, a single letter a word that begins with it."""
+    for word, path in (
+        ("rotate", "infra/keys.md"),
+        ("도커", "infra/docker.md"),
+        ("컨테이너", "infra/docker.md"),
+        ("컨", "infra/docker.md"),
+    ):
+        assert path in found(ask(index, word, "keyword", keywords=(word,))), word
+    assert found(ask(index, "커도", "keyword", keywords=("커도",))) == []
+
+
+def test_a_word_at_the_end_of_a_long_note_is_found(vault, write_note):
+    """Nothing of a note is beyond search: the last of 300 paragraphs is found by words and by meaning, at its line."""
+    write_note(
+        "long.md",
+        "# Long\n\n" + "".join(f"Paragraph {i} says nothing of interest to anybody at all.\n\n" for i in range(299)) + "The xylophone.\n",
+    )
+    with opened(vault) as index:
+        sync.run(index)
+        for mode in MODES:
+            hit = ask(index, "xylophone", mode, min_score=0.0).hits[0]
+            assert ("xylophone" in hit.text, hit.line > 500) == (True, True)
+
+
+ODD = ['"', '""', "'", "a AND", "OR", "NOT x", "NEAR(a b, 3)", "(", ")(", "*", "a*", "^a", "a:b", "title:x", "-", "--", "{a b}", "a\0b", "\0", "\ud800",
+       ";DROP TABLE notes", "%_", "\\", "🧙‍♂️", "..", "?", "+", "x" * 19_000, "가" * 19_000, "a b " * 4_700, "words\n\n\twords", "²", "_", "ﷺ"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD, ids=lambda text: repr(text[:20]))
+def test_no_query_breaks_the_search(index, text):
+    """Operators, quotes, brackets, NUL and length are words or nothing, never an error."""
+    for mode in MODES:
+        assert ask(index, text, mode).query == text
+    for match_all in (False, True):
+        ask(index, text, "keyword", keywords=(text, "lighthouse"), match_all=match_all)
+
+
+# -- the state of the index
+
+
+def test_an_answer_says_what_answered(vault, write_note):
+    """Its index block counts notes, chunks and pending vectors, and names the generation."""
+    write_note("a.md", "## One\n\nlighthouse\n\n## Two\n\nzebra")
+    with opened(vault) as index:
+        sync.run(index)
+        state = ask(index, "lighthouse").index
+        assert (state.notes, state.chunks, state.pending, state.degraded, state.generation) == (1, 2, 0, False, index.catalog.generation)
+        write_note("new.md", "another zebra")
+        sync.words(index)
+        state = ask(index, "zebra").index
+        assert (state.notes, state.pending, state.generation) == (2, 1, index.catalog.generation)
+
+
+def test_without_its_embedder_search_goes_by_words_and_says_so(vault, write_note):
+    """An embedder that fails makes the answer degraded with its reason, not empty; words alone never ask it."""
+    write_note("a.md", "lighthouse keeper")
+    with opened(vault, Failing()) as index:
+        sync.words(index)
+        for mode in ("both", "semantic"):
+            answer = ask(index, "lighthouse", mode)
+            assert (found(answer), answer.index.degraded, "down" in answer.index.reason) == (["a.md"], True, True)
+            assert shares(answer.hits[0]) == pytest.approx(answer.hits[0].score)
+        assert ask(index, "lighthouse", "keyword").index.degraded is False
+
+
+def test_a_question_asked_again_is_not_embedded_again(vault, write_note):
+    """The last questions' vectors are kept."""
+
+    class Asked(Counting):
+        def embed_query(self, text):
+            self.texts.append(text)
+            return super().embed_query(text)
+
+    write_note("a.md", "lighthouse keeper")
+    embedder = Asked()
+    with opened(vault, embedder) as index:
+        sync.run(index)
+        embedder.taken()
+        searcher = Searcher(index)
+        for _ in range(3):
+            searcher.ask(Question("lighthouse"))
+        assert embedder.texts == ["lighthouse"]
+
+
+def test_what_was_a_hit_before_is_not_counted_again(vault, write_note):
+    """How many tokens a text has is remembered."""
+    counted = []
+
+    class Counted(Counting):
+        def count_tokens(self, text):
+            counted.append(text)
+            return super().count_tokens(text)
+
+    write_note("a.md", "lighthouse keeper")
+    with opened(vault, Counted()) as index:
+        sync.run(index)
+        searcher = Searcher(index)
+        answers = [searcher.ask(Question("lighthouse", "keyword")) for _ in range(3)]
+        assert [counted.count("lighthouse keeper"), *{answer.hits[0].why["tokens"] for answer in answers}] == [1, 4]
+
+
+def test_a_long_lived_searcher_sees_every_change(vault, write_note):
+    """Between two questions notes come, change, go and come back, and each answer is that of now."""
+    with opened(vault) as index:
+        searcher = Searcher(index)
+
+        def now(text):
+            sync.run(index)
+            return [hit.text for hit in searcher.ask(Question(text, "semantic", min_score=0.9)).hits]
+
+        file = write_note("a.md", "a lighthouse")
+        assert now("a lighthouse") == ["a lighthouse"]
+        file.write_text("another zebra")
+        assert (now("a lighthouse"), now("another zebra")) == ([], ["another zebra"])
+        file.unlink()
+        assert now("another zebra") == []
+        write_note("b.md", "a lighthouse")
+        assert now("a lighthouse") == ["a lighthouse"]
+
+
+def test_above_the_best_score_the_stronger_match_comes_first(vault, write_note):
+    """Among hits whose score cannot rise any further, the words decide before the date."""
+    write_note("strong.md", "# Lighthouse\n\nlighthouse lighthouse lighthouse", category="decision", updated="2020-01-01")
+    write_note("weak.md", "# Other\n\nlighthouse lighthouse pebble", category="decision", updated="2026-01-01")
+    for i in range(60):
+        write_note(f"filler {i}.md", "pebble " * 30 + str(i))
+    with opened(vault) as index:
+        sync.run(index)
+        hits = ask(index, "lighthouse", "keyword").hits
+        assert [(hit.path, hit.score) for hit in hits] == [("strong.md", 1.0), ("weak.md", 1.0)]
+
+
+# -- what is a hit at all
+
+
+def test_a_question_that_nothing_has_to_do_with_finds_nothing(index):
+    """Off-topic questions have no hits by default; a least score of 0, or a filter, shows what comes nearest."""
+    for mode in ("both", "semantic"):
+        assert ask(index, "quantum chromodynamics lattice", mode).hits == ()
+        assert ask(index, "quantum chromodynamics lattice", mode, min_score=0.0).hits != ()
+    assert found(ask(index, "keys of chromodynamics", filter={"category": "decision"})) == ["infra/keys.md"]
+
+
+def test_what_is_near_and_not_sure_is_named(index, monkeypatch):
+    """Where nothing is sure enough, up to three chunks that are near are named without their text, within the budget."""
+    monkeypatch.setattr(ranking, "least", lambda chunks: 1.1)
+    answer = ask(index, "where is the lighthouse server?")
+    assert (answer.hits, len(answer.perhaps)) == ((), 3)
+    assert [hit["path"] for hit in answer.as_dict()["perhaps"]] == [hit.path for hit in answer.perhaps]
+    assert "text" not in answer.as_dict()["perhaps"][0]
+    for asked in ({"min_score": 0.9}, {"filter": {"category": "server"}}, {"mode": "keyword"}, {"max_tokens": 50}):
+        assert ask(index, "where is the lighthouse server?", **asked).perhaps == ()
+    assert ask(index, 'where is the "lighthouse tower server"?').perhaps == ()
+    assert "perhaps" not in ask(index, "quantum chromodynamics lattice").as_dict()
+
+
+def test_a_word_in_common_is_not_near(vault, write_note):
+    """Texts that wait for their vectors and share a common word with the question are not named as what comes nearest."""
+    for number in range(30):
+        write_note(f"{number}.md", f"The train {'goes' if number < 3 else 'stays'} here, number {number}.")
+    with opened(vault) as index:
+        sync.words(index)
+        answer = ask(index, "which ferry goes there?")
+    assert (answer.hits, answer.perhaps) == ((), ())
+
+
+def test_a_part_of_a_table_is_shown_with_its_header_and_one_of_code_with_its_fence(vault, write_note):
+    """What was cut out of the middle of something long can be read as it is found."""
+    rows = "\n".join(f"| part{i} | the lighthouse keeper number {i} reads the barometer |" for i in range(60))
+    code = "\n\n".join(f"def step{i}():\n    return lighthouse.signal({i}, 'barometer', retries=3)" for i in range(60))
+    write_note("table.md", f"# Parts\n\n| name | task |\n| --- | --- |\n{rows}\n")
+    write_note("code.md", f"# Code\n\n```python\n{code}\n```\n")
+    with opened(vault) as index:
+        sync.run(index)
+        [table] = ask(index, "part41", "keyword", keywords=("part41",), limit=1).hits
+        assert (table.text.splitlines()[0], "part41" in table.text) == ("| name | task |", True)
+        [piece] = ask(index, "step41", "keyword", keywords=("step41",), limit=1).hits
+        assert (piece.text.splitlines()[0], piece.text.splitlines()[-1], "step41" in piece.text) == ("```python", "```", True)
+
+
+# -- a reranker
+
+
+class Judge:
+    """Likes texts with `word`; or fails."""
+
+    name = "judge"
+
+    def __init__(self, word, error=None):
+        self.word, self.error, self.given = word, error, []
+
+    def rerank(self, query, texts, seconds):
+        self.given.append((query, list(texts), seconds))
+        if self.error:
+            raise self.error
+        return [float(self.word in text) for text in texts]
+
+
+def test_a_reranker_judges_the_first_before_they_are_cut_to_the_limit(index):
+    """It sees twenty whole texts within a time box, moves what it likes to the top, and the shares still add up."""
+    judge = Judge("number 7 ")
+    hits = ask(replace(index, reranker=judge), "lighthouse server 7", limit=2).hits
+    [(query, texts, seconds)] = judge.given
+    assert (query, len(texts), 0 < seconds <= 5) == ("lighthouse server 7", 20, True)
+    assert "number 7 " in hits[0].text
+    assert next(each["reason"] for each in hits[1].why["adjustments"]) == "reranked 0.00 by judge"
+    for hit in hits:
+        assert shares(hit) == pytest.approx(hit.score, abs=1e-9)
+    ask(replace(index, reranker=judge), "lighthouse", "keyword")
+    assert len(judge.given) == 1  # words alone are not judged
+
+
+def test_a_reranker_that_fails_is_skipped_and_told(index):
+    """The answer is that of the search itself, and says that it was not reranked."""
+    answer = ask(replace(index, reranker=Judge("", EmbeddingError("The reranker is down.", "Start it."))), "lighthouse server")
+    assert [hit.id for hit in answer.hits] == [hit.id for hit in ask(index, "lighthouse server").hits]
+    assert (answer.index.degraded, "not reranked: The reranker is down." in answer.index.reason) == (True, True)

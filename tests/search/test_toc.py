@@ -1,0 +1,144 @@
+"""contents: categories, topics and what they are about, as the notes say it themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spellbook import book as books
+from spellbook.book import Spellbook
+from spellbook.errors import InvalidInput
+from spellbook.index.catalog.schema import Topic
+from spellbook.search.searcher import State
+from spellbook.search.toc import About, Category, first_sentence
+from spellbook.server import render
+from spellbook.text.terms import estimate_tokens
+
+Write = Callable[..., Path]
+
+
+def tree(book: Spellbook) -> dict[str, dict[str, int]]:
+    """Chunks by topic by category."""
+    return {category.name: {topic.topic: topic.chunks for topic in category.topics} for category in book.contents()}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("# Keys\n\nThey are rotated on Mondays. Nobody knows why.", "They are rotated on Mondays."),
+        ("## 결정\n\nPostgreSQL로 옮긴다。이유는 많다。", "PostgreSQL로 옮긴다。"),
+        ("```sh\nmake all the things now\n```\n\nRun it *twice*, as `make` says.", "Run it twice, as make says."),
+        ("| a table | of words |\n| --- | --- |\n| one long cell | two |\n\nBelow the table it begins.", "Below the table it begins."),
+        ("> [!note] Beware\n> We deploy on Fridays no more.", "We deploy on Fridays no more."),
+        ("- [ ] Read [[ops/keys|the note on keys]] and [the site](https://example.org).", "Read the note on keys and the site."),
+        ("<Intro>\n\nA component of the harbour.\n\n</Intro>", "A component of the harbour."),
+        ("{/* hidden words of nobody */}\n\nShown to everybody here.", "Shown to everybody here."),
+        ("Hi. This one says what the note is about.", "This one says what the note is about."),
+        ("Hi.", "Hi."),
+        ("# Only a heading\n\n---\n", ""),
+        ("word " * 60, "word " * 22 + "word…"),
+    ],
+)
+def test_the_first_sentence(text: str, sentence: str) -> None:
+    """Of Markdown, the first sentence of prose that says something, without marks, code, tables and comments."""
+    assert first_sentence(text) == sentence
+
+
+def test_what_a_topic_is_about(book: Spellbook, write_note: Write) -> None:
+    """The note that stands for a topic gives title and summary: its index, README or namesake, else the first; a frontmatter summary goes first."""
+    write_note("ops/a.md", "# First\n\nThe first note of them all.")
+    write_note("ops/README.md", "# Operations\n\nHow we keep things running.")
+    write_note("sea/b.md", "# Crane\n\nLifts copper over the quay.")
+    write_note("sea/c.md", "# Dock\n\nHolds the ships of copper.")
+    write_note("one/x.md", "# Alone\n\nSaid in the body.", summary="Said in the frontmatter.")
+    found = {topic.topic: book.about(topic) for topic in book.topics()}
+    assert found == {
+        "ops": About("Operations", "How we keep things running."),
+        "sea": About("", "Lifts copper over the quay."),
+        "one": About("Alone", "Said in the frontmatter."),
+    }
+
+
+def test_what_a_category_is_for(vault: Path, write_note: Write) -> None:
+    """`category.md` describes the category it names, else that of its folder; the vault's settings go before both."""
+    for category in ("decision", "project", "article"):
+        write_note(f"{category}/a.md", "Words of it.", category=category, topic="t")
+    write_note("decision/category.md", "What we decided, and why.")
+    write_note("notes/Category.md", "What we work on.", category="project")
+    write_note(".spellbook/config.toml", '[categories]\nProject = "What pays the rent"\n')
+    with books.open(vault, embedder="hash") as book:
+        described = {category.name: category.description for category in book.contents()}
+        assert described == {"decision": "What we decided, and why.", "project": "What pays the rent", "article": "", "": ""}
+        text = render.contents(book.contents(), book.state(), 800, book.about)
+    assert "decision (What we decided, and why.): 1 topics" in text
+
+
+@pytest.mark.parametrize("settings", ["categories = 3", "[categories]\nproject = 3"])
+def test_settings_that_make_no_sense(vault: Path, write_note: Write, settings: str) -> None:
+    """A description that is no text is named with its file and key."""
+    write_note(".spellbook/config.toml", settings)
+    with pytest.raises(InvalidInput, match=r"config\.toml.*categories"):
+        books.open(vault, embedder="hash")
+
+
+def test_a_topic_is_what_its_notes_say(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Topics are renamed, merged and split by editing frontmatter or by moving files, and nothing of the old ones is left."""
+    a = write_note("old/a.md", "Words of a.")
+    b = write_note("b.md", "Words of b.", topic="old", category="project")
+    write_note("c.md", "Words of c.", topic="new", category="project")
+    assert tree(book) == {"project": {"new": 1, "old": 1}, "": {"old": 1}}
+    b.write_text(b.read_text("utf-8").replace("topic: old", "topic: new"), "utf-8")
+    assert tree(book) == {"project": {"new": 2}, "": {"old": 1}}
+    (vault / "fresh").mkdir()
+    a.rename(vault / "fresh/a.md")
+    assert tree(book) == {"project": {"new": 2}, "": {"fresh": 1}}
+    b.write_text(b.read_text("utf-8").replace("topic: new", "topic: split"), "utf-8")
+    assert tree(book) == {"project": {"new": 1, "split": 1}, "": {"fresh": 1}}
+
+
+@pytest.mark.parametrize("sizes", [(300,), (80, 2, 2), (40, 40, 40), (1,) * 90, (5,) * 20])
+@pytest.mark.parametrize("room", [200, 500, 1_200, 4_000])
+def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> None:
+    """Nothing is told of any topic or category while a name is left out; what is left out is counted, and the budget is kept."""
+
+    def topics(category: int, count: int) -> tuple[Topic, ...]:
+        return tuple(Topic(f"c{category}", f"harbour {category}x{n}y", 1, count - n, "2026-11-21", (), ("crane",)) for n in range(count))
+
+    listed = [Category(f"c{number}", "What it is for.", topics(number, count)) for number, count in enumerate(sizes)]
+    text = render.contents(listed, State(1, 500, 500, 0), room, lambda topic: About("", "Told of it in a sentence."))
+    names = [topic.topic for category in listed for topic in category.topics]
+    missing = [name for name in names if name not in text]
+    assert estimate_tokens(text) <= room
+    if missing:
+        assert "Told of it" not in text
+        assert "What it is for" not in text
+        assert estimate_tokens(text) > 0.75 * room
+        left = sum(map(int, re.findall(r"… (\d+) (?:smaller )?topics", text)))
+        unseen = sum(len(each.topics) for each in listed if f"\n{each.name}:" not in text)
+        assert left + unseen == len(missing)
+        assert unseen == 0 or "smaller categories" in text
+    elif estimate_tokens(text) < 0.75 * room:
+        assert text.count("Told of it") == len(names)
+        assert text.count("What it is for") == len(sizes)
+
+
+def test_room_that_is_left_says_what_topics_are_about(book: Spellbook, write_note: Write) -> None:
+    """Few topics are all told of, with title, summary and keywords; of many the largest are, and the budget is kept."""
+    write_note("a.md", "# Crane\n\nLifts copper over the quay.", topic="harbour", keywords="[crane, copper]")
+    text = render.contents(book.contents(), book.state(), 800, book.about)
+    assert "- harbour (1, " in text
+    assert "): Crane: Lifts copper over the quay. [crane, copper]" in text
+    for number in range(60):
+        write_note(
+            f"{number}.md",
+            f"# Title {number}\n\nWords that say what number {number} is about.\n\n" + "## S\n\nx\n\n" * (number % 7),
+            topic=f"t{number}",
+        )
+    text = render.contents(book.contents(), book.state(), 600, book.about)
+    assert "smaller topics" not in text
+    assert text.count("Words that say what") >= 5
+    told = [line for line in text.splitlines() if line.startswith("- t")]
+    assert "Words that say" in told[0]

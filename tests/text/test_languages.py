@@ -1,0 +1,52 @@
+"""Which language a text is in, where its script leaves a doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spellbook.book import Spellbook
+from spellbook.models import calibration
+from spellbook.text.languages import language
+
+QUESTIONS, PASSAGES = calibration.sample()
+KNOWN = ("en", "de", "es", "fr", "it", "pt", "ro", "nl", "pl", "tr", "vi", "id", "ru", "uk", "ar", "ja", "zh")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_sample_in_its_languages(name: str) -> None:
+    """Most passages are known, many questions are, and hardly any is taken for another language's."""
+    for texts, least in ((PASSAGES[name], 0.4), (QUESTIONS[name], 0.35)):
+        told = [language(text) for text in texts]
+        assert told.count(name) >= least * len(texts), told
+        assert sum(each not in {"", name} for each in told) <= len(texts) // 5, told
+
+
+@pytest.mark.parametrize("name", ["ko", "el", "hi", "th"])
+def test_a_script_of_one_language_needs_no_other_word(name: str) -> None:
+    """What its script tells already is not asked for."""
+    assert {language(text) for text in PASSAGES[name]} == {""}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "docker compose", "Panthers 2015", "const [a, setA] = useState(i); return a;", "배포는 무슨 요일에 하나요?", "12:30", "🙂", "la"],
+)
+def test_what_is_unclear_is_not_guessed(text: str) -> None:
+    """Names, code and single words are in no language."""
+    assert language(text) == ""
+
+
+def test_an_answer_in_another_language_need_not_hold_the_words(book: Spellbook, write_note: Callable[..., Path]) -> None:
+    """Of two texts that hold none of the question's words, the one in another language is credited with what it cannot hold."""
+    write_note("en.md", "The harbor was rebuilt after the flood, and it is open to all ships that come from the north.")
+    write_note("es.md", "El puerto fue reconstruido tras la inundación y está abierto a los barcos que vienen del norte.")
+    book.reindex()
+    shares = {
+        hit.path: [each["reason"] for each in hit.why["adjustments"]]
+        for hit in book.search("what is the name of the pilot who was there?", min_score=0.0).hits
+    }
+    assert "in another language" not in shares["en.md"]
+    assert "in another language" in shares["es.md"]

@@ -1,0 +1,552 @@
+"""vault: what is a note, where it may lie, and that a write leaves the old file or the new one, whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import threading
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spellbook.errors import (
+    Conflict,
+    InvalidInput,
+    MemoryNotFound,
+    PathOutsideVault,
+    SpellbookError,
+    StorageError,
+    UnreadableNote,
+    VaultNotFound,
+)
+from spellbook.system.disk import regular
+from spellbook.vault.folder import digest
+from spellbook.vault.listing import stamp_of
+from spellbook.vault.names import _COPY, is_note, safe_name
+from spellbook.vault.vault import Vault
+from tests.helpers import finished, python
+
+as_root = pytest.mark.skipif(os.name != "nt" and os.geteuid() == 0, reason="root may read everything")
+
+
+@pytest.fixture
+def notes(vault, tmp_path):
+    """The vault as the code sees it."""
+    return Vault(vault, tmp_path / "locks")
+
+
+def temporaries(vault):
+    return [path for path in vault.rglob(".spellbook-*")]
+
+
+# -- walking
+
+
+def test_walk_lists_notes_and_nothing_else(notes, vault, write_note):
+    """Dot-folders, other files, conflict copies and editors' temporary files are no notes; `.MD` is one."""
+    for path in ("a.md", "b.MD", "deep/er/c.md", "한글 노트.md"):
+        write_note(path, "x")
+    for path in (
+        ".git/a.md", ".obsidian/a.md", ".trash/a.md", ".spellbook/a.md", "deep/.hidden/a.md", ".dot.md", "a.txt", "a.md.swp", "md",
+        "~$a.md", "#a#.md", "a~.md", "a.sync-conflict-20260101-120000-ABC.md", "a (Kim's conflicted copy 2026-01-01).md", "a (case conflict).md",
+    ):  # fmt: skip
+        write_note(path, "x")
+    listing = notes.walk()
+    assert set(listing.files) == {"a.md", "b.MD", "deep/er/c.md", "한글 노트.md"}
+    assert (listing.faults, listing.hidden) == ((), ())
+    assert all(notes.stamp(path) == stamp for path, stamp in listing.files.items())
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [".", "/", "(", ")", "~", "~$", "#", "case conflict", "conflicted copy", ".sync-conflict-1", "a", "한", ".md", "\n"]
+        )
+    )
+)
+def test_a_name_that_is_no_notes_is_told_by_all_of_it(parts):
+    """The quick look at a path leaves out no part of the slow one: Markdown, no dot-folder, no conflict copy, no temporary file."""
+    path = "".join(parts) + ".md"
+    hidden = any(part.startswith(".") for part in path.split("/"))
+    assert is_note(path) == (not hidden and not _COPY.search(path.rpartition("/")[2][:-3]))
+    assert is_note("".join(parts)) == (path[:-3].lower().endswith(".md") and is_note(path[:-3]))
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param("drafts/\n", {"a.md", "b/c.md", "b/d.md"}, id="folder"),
+        pytest.param("/a.md\n", {"b/c.md", "b/d.md", "drafts/a.md"}, id="at the root alone"),
+        pytest.param("b/*\n!b/c.md\n", {"a.md", "b/c.md", "drafts/a.md"}, id="negation"),
+        pytest.param("b/\n!b/c.md\n", {"a.md", "drafts/a.md"}, id="no way back out of an ignored folder"),
+        pytest.param("# a.md\n\\#x\n**/c.md\n", {"a.md", "b/d.md", "drafts/a.md"}, id="comment, stars"),
+        pytest.param("\ufeffa.md\r\n", {"b/c.md", "b/d.md"}, id="BOM and CRLF"),
+    ],
+)
+def test_spellbookignore_is_read_as_git_reads_it(notes, vault, write_note, lines, expected):
+    """`walk` and `stamp` leave out the same notes, those that git would ignore."""
+    everything = ("a.md", "b/c.md", "b/d.md", "drafts/a.md")
+    for path in everything:
+        write_note(path, "x")
+    (vault / ".spellbookignore").write_text(lines, "utf-8", newline="")
+    assert set(notes.walk().files) == expected
+    assert {path for path in everything if notes.stamp(path)} == expected
+
+
+def test_an_edited_spellbookignore_counts_at_once(notes, vault, write_note):
+    """A line added or taken away changes the next walk."""
+    write_note("a.md", "x")
+    for text, count in (("a.md\n", 0), ("b.md\n", 1), ("a*\n", 0)):
+        (vault / ".spellbookignore").write_text(text)
+        assert len(notes.walk().files) == count
+
+
+def test_a_spellbookignore_that_makes_no_sense_is_named(notes, vault):
+    """A pattern that git would refuse is INVALID_INPUT with the file's name."""
+    (vault / ".spellbookignore").write_text("!\n")
+    with pytest.raises(InvalidInput, match="spellbookignore"):
+        notes.walk()
+
+
+def test_a_spellbookignore_that_cannot_be_read_stops_the_walk(notes, vault, write_note):
+    """What it was to keep out never comes in because its file is broken."""
+    write_note("secret.md", "x")
+    (vault / ".spellbookignore").mkdir()
+    with pytest.raises(InvalidInput, match="spellbookignore"):
+        notes.walk()
+
+
+def test_links_never_lead_out_of_the_vault_or_in_circles(notes, vault, tmp_path, write_note):
+    """A link to a note inside is read, one that leads out or nowhere is reported, folders behind links are not entered."""
+    write_note("real.md", "x")
+    (tmp_path / "secret.md").write_text("secret")
+    (vault / "inside.md").symlink_to("real.md")
+    (vault / "outside.md").symlink_to(tmp_path / "secret.md")
+    (vault / "nowhere.md").symlink_to("missing.md")
+    (vault / "loop").symlink_to(".")
+    (vault / "away").symlink_to(tmp_path)
+    listing = notes.walk()
+    assert set(listing.files) == {"real.md", "inside.md"}
+    assert {fault.path for fault in listing.faults} == {"outside.md", "nowhere.md"}
+    assert [notes.stamp(path) for path in ("outside.md", "nowhere.md", "loop/real.md", "away/secret.md")] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("line\nbreak.md", id="newline"),
+        pytest.param("🧙‍♂️ spell.md", id="emoji"),
+        pytest.param(unicodedata.normalize("NFD", "한글 é.md"), id="NFD"),
+        pytest.param("가" * 84 + ".md", id="255 bytes"),
+        pytest.param("aux.md", id="device"),
+        pytest.param("C: drive.md", id="drive"),
+        pytest.param("~home.md", id="tilde"),
+        pytest.param("back\\slash.md", id="backslash"),
+        pytest.param("quo'te\".md", id="quotes"),
+    ],
+)
+def test_a_file_of_any_name_is_a_note_that_can_be_written(notes, vault, name):
+    """Whatever the system allows as a name is listed, read, replaced, trashed and restored."""
+    (vault / name).write_bytes(b"old")
+    assert list(notes.walk().files) == [name]
+    assert notes.read(name)[0] == b"old"
+    notes.write(name, b"new", digest(b"old"))
+    assert (vault / name).read_bytes() == b"new"
+    assert notes.trash.restore(notes.remove(name, digest(b"new"))) == name
+    assert (vault / name).read_bytes() == b"new"
+
+
+def test_names_that_are_no_utf8_are_reported_in_print(notes, vault):
+    """A file or folder whose name is not UTF-8 is a fault that can be printed and stored, and no file."""
+    root = os.fsencode(vault)
+    try:
+        os.mkdir(root + b"/d\xff")
+        for path in (b"/f\xff.md", b"/d\xff/inner.md"):
+            open(root + path, "wb").close()
+        os.symlink("/etc/hostname", root + b"/d\xff/link.md")
+    except OSError:
+        pytest.skip("this disk refuses such names")
+    listing = notes.walk()
+    assert listing.files == {}
+    assert {fault.path for fault in listing.faults} == {"f\\xff.md", "d\\xff/inner.md", "d\\xff/link.md"}
+    assert all(fault.path.encode("utf-8") for fault in listing.faults)
+
+
+@as_root
+def test_what_cannot_be_read_is_reported_and_not_gone(notes, vault, write_note):  # pragma: no cover
+    """An unreadable folder is hidden, not empty; an unreadable file is UnreadableNote."""
+    write_note("closed/a.md", "x")
+    file = write_note("b.md", "x")
+    (vault / "closed").chmod(0)
+    file.chmod(0)
+    try:
+        listing = notes.walk()
+        assert (set(listing.files), listing.hidden) == ({"b.md"}, ("closed/",))
+        with pytest.raises(UnreadableNote, match=r"b\.md"):
+            notes.read("b.md")
+    finally:
+        (vault / "closed").chmod(0o755)
+
+
+def test_a_vault_that_is_gone_is_said_to_be_gone(notes, vault):
+    """A root that cannot be listed is VAULT_NOT_FOUND, never an empty vault."""
+    vault.rmdir()
+    with pytest.raises(VaultNotFound, match="mounted"):
+        notes.walk()
+
+
+def test_a_file_over_ten_megabytes_is_refused(notes, vault):
+    """It is UnreadableNote and says how large it is."""
+    (vault / "large.md").write_bytes(b"x" * 10_000_001)
+    with pytest.raises(UnreadableNote, match=r"large\.md: 10\.0 MB"):
+        notes.read("large.md")
+
+
+def test_a_name_spelled_otherwise_is_not_that_file(notes, vault, write_note):
+    """Where the disk takes `A.md` for `a.md`, only the spelling that is listed counts as there."""
+    write_note("Note.md", "x")
+    assert notes.spelled("Note.md")
+    assert notes.spelled("nOTE.MD") is None
+
+
+# -- places
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "..", "../a.md", "a/../../b.md", "a/./b.md", "/etc/passwd", "//host/share/a.md", "\\\\host\\a.md", "C:\\a.md", "c:a.md", "~/a.md",
+     "a\0.md", "con.md", "a/NUL.md", "aux", "com1.txt", "LPT9/a.md", "conin$.md", "a//b.md", "a/", "out/a.md", "out.md",
+     "가" * 90 + ".md", "a/" * 2_500 + "a.md"],
+)  # fmt: skip
+def test_no_path_leaves_the_vault(notes, vault, tmp_path, path):
+    """Absolute paths, `..`, drive letters, NUL, device names, names too long for a disk and links that lead out are PATH_OUTSIDE_VAULT to every verb."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.md").write_text("x")
+    (vault / "out").symlink_to(tmp_path / "elsewhere")
+    (vault / "out.md").symlink_to(tmp_path / "elsewhere" / "a.md")
+    for verb in (
+        notes.locate,
+        notes.read,
+        lambda path: notes.remove(path, digest(b"x")),
+        lambda path: notes.write(path, b"", digest(b"x")),
+    ):
+        with pytest.raises(PathOutsideVault):
+            verb(path)
+    assert (tmp_path / "elsewhere" / "a.md").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".git/hooks/pre-commit", ".GIT/a.md", ".git /a.md", ".git./a.md", "git~1/hooks/a.md", "GIT~2", "\u200c.git/a.md", ".g\u200cit/a.md",
+     "a/.obsidian/plugins/x.js", ".hidden.md", ".trash/a.md", ".spellbook/hooks/a.md", ".spellbook/.git/config", ".Spellbook/config.toml",
+     "VSCODE~1/tasks.json", "a/Desktop.ini", "\udc80.md", "folder/a.md", "file.md"],
+)  # fmt: skip
+def test_nothing_is_written_where_a_walk_does_not_look(notes, vault, path):
+    """Dot-folders under any of their names, hidden files, and what links lead to there or to other folders, are written by no verb."""
+    (vault / ".git/hooks").mkdir(parents=True)
+    (vault / "real").mkdir()
+    (vault / ".git/hooks/pre-commit").write_text("x")
+    (vault / "a.md").write_text("x")
+    (vault / "folder").symlink_to("real")
+    (vault / "file.md").symlink_to(".git/hooks/pre-commit")
+    before = sorted(vault.rglob("*"))
+    verbs = [lambda: notes.place(path, [b"new"]), lambda: notes.place(path, [b"new"], expected=digest(b"x"))]
+    if not path.startswith(".trash/"):  # an undo may fill it again
+        verbs += [lambda: notes.put(path, b"new", None), lambda: notes.put(path, b"new", digest(b"x"))]
+        verbs += [lambda: notes.move("a.md", path, digest(b"x")), lambda: notes.relocate("a.md", path)]
+    for verb in verbs:
+        with pytest.raises(PathOutsideVault):
+            verb()
+    assert sorted(vault.rglob("*")) == before
+    assert (vault / ".git/hooks/pre-commit").read_text() == "x"
+
+
+def test_settings_are_a_part_of_the_vault(notes, vault):
+    """What Spellbook itself reads can be written, whatever else begins with a dot."""
+    for path in (".spellbookignore", ".spellbook/config.toml", ".spellbook/queries.yaml"):
+        notes.place(path, [b"x"])
+        assert (vault / path).read_bytes() == b"x"
+
+
+def test_what_is_placed_can_never_be_run(notes, vault):
+    """No file is executable, setuid or writable for everybody because somebody else's was, not even one that was so before."""
+    notes.place("a.sh", [b"x"], mode=0o7777)
+    notes.put("b.md", b"x", None, 0o777)
+    (vault / "c.sh").write_bytes(b"x")
+    (vault / "c.sh").chmod(0o755)
+    notes.place("c.sh", [b"new"], expected=digest(b"x"))
+    assert [stat.S_IMODE((vault / name).stat().st_mode) for name in ("a.sh", "b.md", "c.sh")] == [0o664, 0o664, 0o644]
+
+
+@pytest.mark.parametrize("mtime_ns", [2**80, -(2**80), 2**63, 10**30])
+def test_a_time_that_cannot_be_is_the_nearest(notes, vault, mtime_ns):
+    """A file with a time beyond what indexes hold is written, with one that they do."""
+    notes.place("a.md", [b"x"], mtime_ns=mtime_ns)
+    assert -(2**63) <= (vault / "a.md").stat().st_mtime_ns < 2**63
+
+
+@pytest.mark.timeout(20)
+def test_pipes_and_devices_are_not_read(notes, vault):
+    """What is no regular file is refused at once, where opening it would wait for ever or reading it would never end."""
+    os.mkfifo(vault / "pipe.md")
+    for verb in (notes.read, notes.hash, lambda path: list(notes.pieces(path)), lambda path: notes.write(path, b"", digest(b""))):
+        with pytest.raises(UnreadableNote, match="not a regular file"):
+            verb("pipe.md")
+    with pytest.raises(OSError, match="not a regular file"), regular(Path("/dev/zero")):
+        pass
+
+
+@pytest.mark.parametrize("path", [".trash/../../x.md", ".trash/.git/config", ".trash/notes.txt", "a.md", ".trash/"])
+def test_only_notes_come_back_from_the_trash(notes, vault, path):
+    """`restore` moves a note out of `.trash/` and nothing else, nowhere else."""
+    (vault / ".trash" / ".git").mkdir(parents=True)
+    for name in (".git/config", "notes.txt"):
+        (vault / ".trash" / name).write_text("x")
+    with pytest.raises((InvalidInput, PathOutsideVault, MemoryNotFound)):
+        notes.trash.restore(path)
+    assert (vault / ".trash" / ".git" / "config").exists()
+
+
+def test_new_notes_and_trash_do_not_follow_links_out(notes, vault, tmp_path, write_note):
+    """A topic folder or a `.trash` that is a link out of the vault is refused, and nothing is put there."""
+    away = tmp_path / "away"
+    away.mkdir()
+    (vault / "topic").symlink_to(away)
+    (vault / "inner").symlink_to("elsewhere")
+    (vault / ".trash").symlink_to(away)
+    file = write_note("a.md", "x")
+    for topic in ("topic", "inner"):
+        with pytest.raises(PathOutsideVault):
+            notes.create(topic, "name", b"x")
+    with pytest.raises(PathOutsideVault):
+        notes.remove("a.md", digest(b"x"))
+    assert (list(away.iterdir()), file.read_text()) == ([], "x")
+
+
+# -- writing
+
+
+def test_a_write_keeps_the_mode_and_leaves_nothing_else(notes, vault, write_note):
+    """The file has the new bytes and its old permissions; no temporary file is left."""
+    file = write_note("a.md", "old")
+    file.chmod(0o640)
+    notes.write("a.md", b"new", digest(b"old"))
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o640)
+    assert [path.name for path in vault.iterdir()] == ["a.md"]
+
+
+def test_a_write_through_a_link_changes_the_note_and_keeps_the_link(notes, vault, write_note):
+    """Writing to a link inside the vault writes to the file it names."""
+    write_note("real.md", "old")
+    (vault / "link.md").symlink_to("real.md")
+    notes.write("link.md", b"new", digest(b"old"))
+    assert ((vault / "link.md").is_symlink(), (vault / "real.md").read_bytes()) == (True, b"new")
+
+
+def test_a_file_that_changed_underneath_is_not_written(notes, vault, write_note):
+    """Other bytes than those expected are CONFLICT: they stay, and no temporary file is left."""
+    file = write_note("a.md", "theirs")
+    with pytest.raises(Conflict):
+        notes.write("a.md", b"mine", digest(b"what I saw"))
+    assert (file.read_bytes(), temporaries(vault)) == (b"theirs", [])
+    file.unlink()
+    with pytest.raises(MemoryNotFound):
+        notes.write("a.md", b"mine", digest(b"theirs"))
+    assert list(vault.iterdir()) == []
+
+
+def test_creating_never_overwrites(notes, vault):
+    """A name that is taken is numbered, by the file system's own say."""
+    assert [notes.create("project/infra", "Keys", b"%d" % i) for i in range(3)] == [
+        "project/infra/Keys.md", "project/infra/Keys-2.md", "project/infra/Keys-3.md",
+    ]  # fmt: skip
+    assert (vault / "project/infra/Keys-2.md").read_bytes() == b"1"
+
+
+def test_threads_that_create_one_name_each_get_a_file(notes, vault):
+    """Eight threads at once make eight files, each with its own bytes."""
+    gate = threading.Barrier(8)
+
+    def create(i):
+        gate.wait()
+        return notes.create("t", "same", b"%d" % i)
+
+    with ThreadPoolExecutor(8) as pool:
+        paths = list(pool.map(create, range(8)))
+    assert len(set(paths)) == 8
+    assert [(vault / path).read_bytes() for path in paths] == [b"%d" % i for i in range(8)]
+    assert temporaries(vault) == []
+
+
+def test_processes_that_create_one_name_each_get_a_file(vault, tmp_path):
+    """Two processes at once, with locks of their own even, never write over each other."""
+    code = """
+import sys, pathlib
+from spellbook.vault.vault import Vault
+root, locks, mark = sys.argv[1:]
+vault = Vault(pathlib.Path(root), pathlib.Path(locks))
+for _ in range(20):
+    print(vault.create("t", "same", mark.encode()))
+"""
+    outputs = finished(*(python(code, vault, tmp_path / f"locks{i}", i) for i in range(2)))
+    paths = [(path, str(i)) for i, output in enumerate(outputs) for path in output.split()]
+    assert len({path for path, _ in paths}) == 40
+    assert all((vault / path).read_text() == mark for path, mark in paths)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        pytest.param('a<b>:"c/d\\e|f?g*h', "a-b-c-d-e-f-g-h", id="Windows"),
+        pytest.param("a#b^c[d]e", "a-b-c-d-e", id="Obsidian"),
+        pytest.param("tab\tline\nbell\x07", "tab-line-bell", id="control characters"),
+        pytest.param("  .hidden. ", "hidden", id="dots and blanks at the ends"),
+        pytest.param("~$lock~", "$lock", id="no editor's temporary name"),
+        pytest.param("CON", "CON-", id="device"),
+        pytest.param("nul.tar.gz", "nul-.tar.gz", id="device before a dot"),
+        pytest.param("com¹ .x", "com¹- .x", id="device before a blank"),
+        pytest.param("console", "console", id="only begins like a device"),
+        pytest.param("", "note", id="empty"),
+        pytest.param("///", "note", id="nothing left"),
+        pytest.param("\ud800", "note", id="half a letter"),
+        pytest.param(unicodedata.normalize("NFD", "한글 é"), "한글 é", id="NFC"),
+        pytest.param("a" * 200, "a" * 117, id="length"),
+        pytest.param("가" * 100, "가" * 39, id="length in bytes"),
+        pytest.param("x" * 116 + "e\u0323\u0302\u0330", "x" * 116, id="not through a letter with marks"),
+        pytest.param("x" * 103 + "👩‍👩‍👧‍👦", "x" * 103, id="not through a family"),
+        pytest.param("x" * 111 + "👍🏽", "x" * 111, id="not through a skin"),
+        pytest.param("x" * 112 + "कि", "x" * 112, id="not through a syllable"),
+    ],
+)
+def test_safe_name(text, name):
+    """A name that Windows, macOS, Linux and Obsidian accept, of at most 117 bytes, ready for `.md`."""
+    assert safe_name(text) == name
+
+
+@given(st.text(max_size=200), st.integers(5, 117))
+@settings(max_examples=300)
+def test_safe_name_is_always_safe(text, most):
+    """Whatever the text, the name is within its bytes, stable, not hidden and no device."""
+    name = safe_name(text, most)
+    assert 0 < len(name.encode()) <= most + 1  # a device that is cut short gets its dash back
+    assert safe_name(name, 120) == name
+    assert not set(name) & set('<>:"/\\|?*#^[]\0\n')
+    assert not name.startswith(".")
+    assert name[-1] not in " ."
+
+
+def test_trash_and_restore_keep_what_is_there(notes, vault, write_note):
+    """A note goes to `.trash/` under its path and comes back, numbered on both ways if the place is taken."""
+    for text in ("one", "two"):
+        write_note("a/b.md", text)
+        notes.remove("a/b.md", digest(text.encode()))
+    assert (vault / ".trash/a/b.md").read_text() == "one"
+    assert (vault / ".trash/a/b-2.md").read_text() == "two"
+    write_note("a/b.md", "three")
+    assert notes.trash.restore(".trash/a/b.md") == "a/b-2.md"
+    assert ((vault / "a/b.md").read_text(), (vault / "a/b-2.md").read_text()) == ("three", "one")
+    assert not (vault / ".trash/a/b.md").exists()
+
+
+def test_hard_deletes_for_good(notes, vault, write_note):
+    """With `hard` nothing goes to the trash; a second time is MEMORY_NOT_FOUND."""
+    write_note("a.md", "x")
+    assert notes.remove("a.md", digest(b"x"), hard=True) is None
+    assert list(vault.iterdir()) == []
+    for hard in (True, False):
+        with pytest.raises(MemoryNotFound):
+            notes.remove("a.md", digest(b"x"), hard=hard)
+
+
+# -- disks that fail
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """A vault of 64 kB on a disk of its own, and a way to mount it read-only."""
+    root = tmp_path / "mounted"
+    root.mkdir()
+
+    def mount(options):
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(root)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"cannot mount here: {done.stderr.strip()}")
+
+    try:
+        mount("size=64k")
+    except FileNotFoundError:
+        pytest.skip("there is no mount here")
+    try:
+        yield root, lambda: mount("remount,ro")
+    finally:
+        subprocess.run(["umount", "-l", str(root)], check=True)
+
+
+def test_a_full_disk_loses_nothing(mounted, tmp_path):
+    """On a full disk every write is a StorageError that says so; the old bytes stay and no half file is left."""
+    root, _ = mounted
+    notes = Vault(root, tmp_path / "locks")
+    (root / "a.md").write_bytes(b"old")
+    (root / "fill.bin").write_bytes(b"x" * 56_000)
+    for verb in (
+        lambda: notes.write("a.md", b"y" * 30_000, digest(b"old")),
+        lambda: notes.create("t", "new", b"y" * 30_000),
+    ):
+        with pytest.raises(StorageError, match="full"):
+            verb()
+    assert (root / "a.md").read_bytes() == b"old"
+    assert sorted(path.name for path in root.rglob("*") if path.is_file()) == ["a.md", "fill.bin"]
+
+
+def test_a_read_only_vault_is_indexed_and_refuses_writes(mounted, tmp_path):
+    """State lives elsewhere, so that a vault which cannot be written can be searched; each write is a StorageError."""
+    from spellbook import book as books
+
+    root, make_read_only = mounted
+    (root / "a.md").write_text("the lighthouse keeper")
+    make_read_only()
+    with books.open(root, embedder="hash") as book:
+        assert book.reindex().embedded == 1
+        assert [hit.path for hit in book.search("lighthouse").hits] == ["a.md"]
+        for verb in (
+            lambda: book.revise("a", "something else"),
+            lambda: book.erase("a"),
+            lambda: book.erase("a", hard=True),
+            lambda: book.scribe({"text": "new", "metadata": {"topic": "t", "keywords": ["k"]}}),
+        ):
+            with pytest.raises(StorageError, match="read-only"):
+                verb()
+        assert [hit.text for hit in book.find("lighthouse").hits] == ["the lighthouse keeper"]
+    assert (root / "a.md").read_text() == "the lighthouse keeper"
+
+
+def test_locks_that_cannot_be_made_are_told(vault, tmp_path, write_note):
+    """A state folder that cannot hold a lock is a StorageError, and nothing is written."""
+    (tmp_path / "file").write_text("")
+    file = write_note("a.md", "old")
+    with pytest.raises(SpellbookError) as caught:
+        Vault(vault, tmp_path / "file").write("a.md", b"new", digest(b"old"))
+    assert (caught.value.code, file.read_text()) == ("STORAGE_ERROR", "old")
+
+
+def test_a_file_put_in_the_place_of_another_has_another_stamp(notes, write_note):
+    """An editor's new file of the same size and time is told from the old one."""
+    file = write_note("a.md", "old")
+    before = notes.stamp("a.md")
+    other = write_note("b.tmp", "new")
+    os.utime(other, ns=(before.mtime_ns, before.mtime_ns))
+    other.replace(file)
+    after = notes.stamp("a.md")
+    assert (after.size, after.mtime_ns, after != before) == (before.size, before.mtime_ns, True)
+
+
+def test_a_stamp_fits_into_a_catalog():
+    """Disks that number their files beyond 2^63, and dates that nanoseconds in 64 bits do not reach, do not break it."""
+    for size, mtime_ns in ((5, 10**30), (2**70, -(10**30))):
+        status = os.stat_result((0o100644, 2**64 - 1, 0, 1, 0, 0, size, 0, 0, 0), {"st_mtime_ns": mtime_ns})
+        assert all(-(2**63) <= number < 2**63 for number in stamp_of(status))
