@@ -28,7 +28,7 @@ test: $(READY) ## Run all tests, in two processes (JOBS=2; ARGS are pytest's)
 # A test that fails does not stop the report.
 coverage: $(READY) ## Report which lines and branches the tests reach, also in child processes; htmlcov/index.html
 	$(BIN)/coverage erase
-	-$(BIN)/coverage run -m pytest -m "not bare" $(ARGS)
+	-$(BIN)/coverage run -m pytest --numprocesses $(JOBS) --dist worksteal -m "not bare" $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report
