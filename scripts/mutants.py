@@ -122,11 +122,12 @@ def _is_log(call: ast.Call) -> bool:
 
 
 def tests_of(module: Path) -> list[Path]:
-    """Return the test files that import a module of the package, the one of its own name first."""
+    """Return the test files of the module's room that import it, else all that do; the one of its own name first."""
     parts = module.relative_to(ROOT).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     found = [file for file in sorted((ROOT / "tests").rglob("test_*.py")) if name in _imported(file)]
-    return sorted(found, key=lambda file: file.stem != f"test_{parts[-1]}")
+    found.sort(key=lambda file: file.stem != f"test_{parts[-1]}")
+    return [file for file in found if file.is_relative_to(ROOT / "tests" / parts[1])] or found
 
 
 def _imported(file: Path) -> set[str]:
