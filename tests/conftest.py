@@ -28,7 +28,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.getbasetemp()  # of this process; that of the run is above it
     run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     cache = Path(os.environ.get("SPELLBOOK_CACHE") or run / "cache")
-    cache.mkdir(exist_ok=True)
+    cache.mkdir(parents=True, exist_ok=True)
     return cache
 
 
