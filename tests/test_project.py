@@ -131,6 +131,7 @@ def test_mutants_are_small_changes_of_what_runs() -> None:
     assert len({each.source for each in made}) == len(made)
 
 
+@pytest.mark.slow
 def test_survivors_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A mutant that fails a test is noticed, one that does not is in the table, and the project itself is as it was."""
     files = {
