@@ -1,13 +1,15 @@
-# make demo   set up .venv, index a vault, write, search and watch it, say what happened
-# make test   run all tests
-# make conformance  judge the MCP server by the inspector and the protocol's own suite, where npm is there
-# make bundle dist/spellbook-VERSION.mcpb, for Claude Desktop
 PYTHON ?= python3
+# Processes that run the tests; 0 runs them one after another in one process.
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench bench-quality bundle conformance readme clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance bundle readme clean
+
+help: ## List what make can do here
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Spellbook needs Python 3.11 or newer; name one with make PYTHON=…")'
@@ -16,31 +18,47 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(READY)
 
-demo: $(READY)
+demo: $(READY) ## Set up .venv, index a vault, write, search and watch it, say what happened
 	$(BIN)/spellbook demo
 
-test: $(READY)
-	$(BIN)/python -m pytest
+test: $(READY) ## Run all tests, in two processes (JOBS=2; ARGS are pytest's)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)
 
-lint: $(READY)
+# Measuring disturbs tests of what a process imports or holds in memory, so they are left out.
+# A test that fails does not stop the report.
+coverage: $(READY) ## Report which lines and branches the tests reach, also in child processes; htmlcov/index.html
+	$(BIN)/coverage erase
+	-$(BIN)/coverage run -m pytest --numprocesses $(JOBS) --dist worksteal -m "not bare" $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report
+
+mutants: $(READY) ## Change a module in small ways and list what no test notices, e.g. ARGS="spellbook/filters.py -n 20"
+	$(BIN)/python scripts/mutants.py $(ARGS)
+
+lint: $(READY) ## Check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)
+hooks: $(READY) ## Run the checks of .pre-commit-config.yaml before each commit (downloads pre-commit)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pre-commit
+	$(BIN)/pre-commit install
+
+bench: $(READY) ## Measure speed, memory and sizes (ARGS name the parts)
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
-bench-quality: $(READY)
+bench-quality: $(READY) ## Measure how well search finds
 	$(BIN)/python -m tests.benchmarks.quality $(ARGS)
 
-bundle: $(READY)
-	$(BIN)/python scripts/bundle.py
-
-conformance: $(READY)
+conformance: $(READY) ## Judge the MCP server by the inspector and the protocol's own suite, where npm is there
 	$(BIN)/python scripts/conformance.py
 
-readme: $(READY)
+bundle: $(READY) ## Make dist/spellbook-VERSION.mcpb, for Claude Desktop
+	$(BIN)/python scripts/bundle.py
+
+readme: $(READY) ## Rewrite the generated tables of the READMEs
 	$(BIN)/python -m tests.readme_tables
 
-clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## Delete .venv and everything that is made
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

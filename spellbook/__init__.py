@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Spellbook", "SpellbookError", "__version__", "open"]
 
+if not TYPE_CHECKING:  # which would take every misspelt name for one of ours
 
-def __getattr__(name: str) -> Any:
-    # Imported when first used, so that `spellbook --help` costs nothing.
-    if name in {"Spellbook", "open"}:
-        from spellbook import book
+    def __getattr__(name: str) -> Any:
+        # Imported when first used, so that `spellbook --help` costs nothing.
+        if name in {"Spellbook", "open"}:
+            from spellbook import book
 
-        return getattr(book, name)
-    if name == "SpellbookError":
-        from spellbook.errors import SpellbookError
+            return getattr(book, name)
+        if name == "SpellbookError":
+            from spellbook.errors import SpellbookError
 
-        return SpellbookError
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return SpellbookError
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

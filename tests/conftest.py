@@ -24,8 +24,12 @@ _OF_THE_RUN = {"SPELLBOOK_CACHE", "SPELLBOOK_CRASHES", "SPELLBOOK_STRESS_SECONDS
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the model is prepared, once for a whole run: SPELLBOOK_CACHE if that is set, never the cache of whoever runs it."""
-    return Path(os.environ.get("SPELLBOOK_CACHE") or tmp_path_factory.mktemp("cache"))
+    """Where the model is prepared, once for all processes of a run: SPELLBOOK_CACHE, or else a folder of the run."""
+    base = tmp_path_factory.getbasetemp()  # of this process; that of the run is above it
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    cache = Path(os.environ.get("SPELLBOOK_CACHE") or run / "cache")
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache
 
 
 @pytest.fixture(autouse=True)

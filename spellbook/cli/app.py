@@ -161,7 +161,7 @@ def file_argument(*, required: bool) -> Callable[[F], F]:
     return click.argument("file", type=click.Path(allow_dash=True), callback=_read, required=required)
 
 
-class Asking(click.Command):
+class Asking(Command):
     """
     A command that is given words to look for, some of which begin with a dash: `find --dry-run`.
 
@@ -212,7 +212,7 @@ def _is_misspelt(word: str, names: Iterable[str]) -> bool:
 
 
 def command(
-    *options: Callable[[Any], Any], group: click.Group | None = None, kind: type[click.Command] = click.Command
+    *options: Callable[[Any], Any], group: click.Group | None = None, kind: type[click.Command] = Command
 ) -> Callable[[F], click.Command]:
     """Make a function a command over an opened book, with `--vault` and `options`; of `group`, if it is not one of all."""
 

@@ -350,6 +350,7 @@ def test_a_reindex_with_nothing_to_do_imports_nothing_heavy(vault: Path, write_n
     assert second & HEAVY == set()
 
 
+@pytest.mark.bare
 def test_help_imports_next_to_nothing() -> None:
     """`spellbook --help` opens no vault and loads no database."""
     names = imported_by("--help")

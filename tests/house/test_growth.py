@@ -22,6 +22,7 @@ ROUNDS = 150
 
 
 @pytest.mark.slow
+@pytest.mark.bare
 def test_memory_does_not_grow_with_questions_and_edits(vault: Path) -> None:
     """After as many more questions and edits a process holds what it held before, but for a vector each, which a bounded cache keeps."""
     # In a process of its own: what other tests left in caches would leave them unseen while this fills them.

@@ -44,12 +44,14 @@ def imported(*arguments: object) -> set[str]:
     return set(output.rpartition("imported ")[2].split())
 
 
+@pytest.mark.bare
 def test_help_imports_no_book():
     """`spellbook --help` needs click and the commands."""
     heavy = MODELS | PARSERS | DOORS | VERBS | {"spellbook.book", "spellbook.config", "sqlite3", "filelock", "platformdirs", "ulid"}
     assert not imported("--help") & heavy
 
 
+@pytest.mark.bare
 def test_a_reindex_with_nothing_to_do_reads_nothing_in(vault, write_note, book):
     """Neither a parser nor a model nor another verb is imported where no note changed."""
     write_note("a.md", "text", age=100)

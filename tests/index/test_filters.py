@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.errors import InvalidInput
-from spellbook.index.filters import Condition, conditions, fold, from_pairs, instant
+from spellbook.index.filters import Condition, conditions, day_of, fold, from_pairs, instant
 
 
 def at(*parts: int) -> float:
@@ -153,3 +153,18 @@ def test_fold(value, folded):
 def test_instant(text, seconds):
     """An ISO date is seconds since 1970, anything else is none."""
     assert instant(text) == seconds
+
+
+@pytest.mark.parametrize("when", [at(2026, 11, 21), at(1999, 12, 31)])
+def test_day_of(when):
+    """A file's time, in nanoseconds, is its day in local time."""
+    assert day_of(int(when * 1e9)) == dt.datetime.fromtimestamp(when).date().isoformat()
+
+
+def test_path_filters_are_bounded():
+    """2,000 globs of 1,000 letters are taken, one more of either is refused."""
+    assert len(conditions({"path": ["x"] * 2_000})[0].values) == 2_000
+    assert conditions({"path": "x" * 1_000})[0].values == ("x" * 1_000,)
+    for much in (["x"] * 2_001, "x" * 1_001):
+        with pytest.raises(InvalidInput, match="too much"):
+            conditions({"path": much})

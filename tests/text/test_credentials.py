@@ -115,9 +115,9 @@ def test_what_is_none(text: str) -> None:
 def test_it_takes_time_in_proportion() -> None:
     """Whatever a text repeats: labels, prefixes, begins of keys and addresses."""
     for part in ("password", "password=", "sk-", "eyJ", "eyJaaaaaaaaaaa.", "-----BEGIN PRIVATE KEY-----\n", "://a:", "token ", "a" * 9):
-        began = time.perf_counter()
+        began = time.process_time()
         credentials.find(part * (200_000 // len(part)))
-        assert time.perf_counter() - began < 3, part
+        assert time.process_time() - began < 3, part
 
 
 def test_only_what_is_new_counts() -> None:

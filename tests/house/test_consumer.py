@@ -1,0 +1,121 @@
+"""What a program that uses Spellbook sees of its types: right uses pass mypy --strict, and wrong ones are reported."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from spellbook.book import Spellbook
+
+PROGRAM = '''\
+"""A program as a user would write it."""
+
+import spellbook
+
+
+def best(question: str) -> dict[str, float]:
+    with spellbook.open("~/notes", embedder="hash") as book:
+        answer = book.search(question, limit=3, filter={"category": "system"}, min_score=0.5)
+        found = book.find(["near duplicate", "revise"], match="all")
+        scores: dict[str, float] = {hit.path: hit.score for hit in answer.hits + found.hits}
+        lines: list[int] = [hit.line for hit in book.memorize(question).hits]
+        pending: int = book.state().pending + answer.index.pending
+        embedded: int = book.reindex(words_only=True).embedded
+        names: list[str] = [topic.topic for topic in book.topics()]
+        print(lines, pending, embedded, names)
+    return scores
+
+
+def keep(book: spellbook.Spellbook, text: str) -> str:
+    try:
+        written = book.scribe_all([{"text": text, "metadata": {"topic": "deploy"}}], force=True).written
+        book.revise(written[0].chunk_id, metadata={"importance": "high"})
+        book.move("a.md", "b.md", dry_run=True)
+        return book.undo(dry_run=True).difference
+    except spellbook.SpellbookError as error:
+        return f"{error.code}: {error.message} {error.hint}"
+
+
+def use(book: spellbook.Spellbook) -> None:
+    answer = book.search("x")
+'''
+
+WRONG = [
+    "spellbook.open(5)",
+    "spellbook.open('x', embeder='hash')",
+    "spellbook.opened('x')",
+    "book.searching('x')",
+    "book.search(5)",
+    "answer.hitz",
+    "answer.hits[0].scores",
+    "answer.hits[0].score.upper()",
+    "answer.index.pending.lower()",
+    "book.find(5)",
+    "book.topics(filter=5)",
+    "book.reindex(words=True)",
+    "book.reindex().embeded",
+    "book.scribe_all([], forced=True)",
+    "book.erase()",
+    "book.undo('latest')",
+    "book.move('a.md')",
+    "book.show('a')[0].txt",
+]
+
+WRONG_KEYWORDS = [
+    ("search", "book.search('x', limt=5)"),
+    ("search", "book.search('x', limit='5')"),
+    ("memorize", "book.memorize('x', filter=5)"),
+    ("find", "book.find('x', min_scores=0.5)"),
+    ("why", "book.why('x', limt=5)"),
+    ("scribe", "book.scribe({}, forced=True)"),
+    ("revise", "book.revise('a', apend='x')"),
+    ("import_", "book.import_('x', dryrun=True)"),
+    ("check", "book.check(shares=0.5)"),
+]
+"""Verbs with what is wrong in their keywords. A verb that takes `**name: Any` hides it; its lines count as soon as it does not."""
+
+
+def hides_keywords(verb: str) -> bool:
+    """Say whether a verb takes any keyword of any type."""
+    parameters = inspect.signature(getattr(Spellbook, verb)).parameters.values()
+    return any(each.kind is each.VAR_KEYWORD and each.annotation == "Any" for each in parameters)
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The statements of a program that mypy reports, checked in a folder that holds nothing else."""
+    folder = tmp_path_factory.mktemp("consumer")
+    program = folder / "program.py"
+    lines = PROGRAM.splitlines() + [f"    {wrong}" for wrong in [*WRONG, *(wrong for _, wrong in WRONG_KEYWORDS)]]
+    program.write_text("\n".join(lines) + "\n", "utf-8")
+    environment = {name: value for name, value in os.environ.items() if name not in {"MYPYPATH", "PYTHONPATH"}}
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-version=3.11", "--no-pretty", "--cache-dir", ".cache"]
+    done = subprocess.run([*command, program.name], cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = re.findall(r"^(.+?):(\d+): error: (.*)$", done.stdout, re.M)
+    assert {file for file, _, _ in found} == {program.name}, done.stdout
+    return {lines[int(number) - 1].strip() for _, number, _ in found}
+
+
+def test_right_uses_pass(reported: set[str]) -> None:
+    """mypy finds nothing wrong in the program, and knows its types: none of them is Any."""
+    assert reported.isdisjoint(line.strip() for line in PROGRAM.splitlines())
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_uses_are_reported(reported: set[str], wrong: str) -> None:
+    """A name that is not there, a missing argument, or one of another type."""
+    assert wrong in reported
+
+
+@pytest.mark.parametrize(("verb", "wrong"), WRONG_KEYWORDS)
+def test_wrong_keywords_are_reported(reported: set[str], verb: str, wrong: str) -> None:
+    """A keyword that is misspelt, or of another type, where the verb says which it takes."""
+    if hides_keywords(verb):
+        pytest.skip(f"{verb} takes any keyword")
+    assert wrong in reported

@@ -1,0 +1,156 @@
+"""What a developer relies on: `make help`, checks before a commit, the workflow, mutants, and the guides."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts import mutants
+
+ROOT = Path(__file__).parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+GUIDE = (ROOT / "tests" / "README.md").read_text("utf-8")
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.M))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the Makefile is for POSIX")
+def test_make_help_lists_every_target() -> None:
+    """`make` and `make help` say what each target does; a target without a comment is missing."""
+    shown = [subprocess.run(["make", *args], cwd=ROOT, capture_output=True, text=True).stdout for args in ([], ["help"])]
+    assert shown[0] == shown[1]
+    assert set(re.findall(r"^make ([a-z-]+) +\S", shown[0], re.M)) == TARGETS
+    [phony] = re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.M)
+    assert set(phony.split()) == TARGETS
+
+
+@pytest.mark.parametrize("name", ["lint", "test"])
+def test_what_a_change_must_pass_is_in_the_makefile(name: str) -> None:
+    """`.ci/run` is `make lint` and `make test`."""
+    assert f"make {name}\n" in (ROOT / ".ci/run").read_text("utf-8")
+    assert name in TARGETS
+
+
+def test_the_checks_before_a_commit() -> None:
+    """They are valid, run the tools of `make lint`, and leave the test cases out, whose bytes must not change."""
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
+    hooks = {hook["id"]: hook for repo in config["repos"] for hook in repo["hooks"]}
+    assert {"ruff", "ruff-format", "mypy", "trailing-whitespace", "large-files"} <= hooks.keys()
+    assert all({"name", "entry", "language"} <= hook.keys() for hook in hooks.values())
+    tools = {hook["entry"].split()[0] for hook in hooks.values() if hook["language"] == "system"}
+    assert {f"$(BIN)/{Path(tool).name}" for tool in tools} <= set(MAKEFILE.split())
+    assert re.match(config["exclude"], "tests/cases/crlf.md")
+
+
+def test_the_workflow() -> None:
+    """It lints, and runs `make test` on Linux, macOS and Windows with each Python that the package supports."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
+    assert workflow.keys() == {"name", True, "permissions", "concurrency", "jobs"}  # YAML 1.1 reads `on` as true
+    assert workflow[True].keys() == {"push", "pull_request"}
+    lint, test = workflow["jobs"]["lint"], workflow["jobs"]["test"]
+    matrix = test["strategy"]["matrix"]
+    classifiers = [each.rpartition(":: ")[2] for each in PROJECT["project"]["classifiers"] if "Python :: 3." in each]
+    assert matrix["python"] == classifiers
+    assert {each.partition("-")[0] for each in matrix["os"]} == {"ubuntu", "macos", "windows"}
+    steps = [*lint["steps"], *test["steps"]]
+    assert {step["uses"].partition("@")[0] for step in steps if "uses" in step} == {"actions/checkout", "actions/setup-python"}
+    commands = [step["run"] for step in steps if "run" in step]
+    assert "make lint" in commands
+    command = commands[-1].removeprefix("python -m ")
+    assert command.replace(" 2 ", " $(JOBS) ") in MAKEFILE
+
+
+def test_the_tools_are_installed_with_dev() -> None:
+    """What the Makefile runs from .venv is in the `dev` extra; `make hooks` installs pre-commit itself."""
+    names = {re.split(r"[>=\[; ]", each)[0] for each in PROJECT["project"]["optional-dependencies"]["dev"]}
+    run = set(re.findall(r"\$\(BIN\)/([a-z-]+)", MAKEFILE)) - {"python", "spellbook", "pre-commit"}
+    assert run <= names
+    assert {"pytest", "pytest-xdist"} <= names
+
+
+@pytest.mark.parametrize("text", [CONTRIBUTING, GUIDE], ids=["CONTRIBUTING.md", "tests/README.md"])
+def test_what_the_guides_name_is_there(text: str) -> None:
+    """Every `make` target, every test and every marker that a guide names exists."""
+    sources = "".join(file.read_text("utf-8") for file in (ROOT / "tests").rglob("*.py"))
+    made = set(re.findall(r"`make ([a-z-]+)", text))
+    tests = set(re.findall(r"`(test_\w+)`", text))
+    assert made
+    assert tests
+    assert made <= TARGETS
+    assert [name for name in tests if f"def {name}(" not in sources] == []
+    markers = {each.partition(":")[0] for each in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
+    assert set(re.findall(r"@pytest\.mark\.(\w+)", text)) <= markers
+
+
+def test_every_variable_of_a_test_run_is_in_the_guide() -> None:
+    """`tests/README.md` lists what the tests themselves read of the environment."""
+    read = re.compile(r'environ\.get\("(SPELLBOOK_\w+)"')
+    used = {name for file in (ROOT / "tests").rglob("*.py") for name in read.findall(file.read_text("utf-8"))}
+    assert "SPELLBOOK_CRASHES" in used
+    assert used <= set(re.findall(r"`(SPELLBOOK_\w+)`", GUIDE))
+
+
+SOURCE = '''
+"""Docstring of 1 line."""
+import logging
+_log = logging.getLogger(__name__)
+def most(values: list[int], few: bool = False) -> int:
+    """Return 1."""
+    _log.info("looked at %d", 1)
+    if not values or few and len(values) < 3:
+        values.append(7)
+    return values[0] + 1
+'''
+
+
+def test_mutants_are_small_changes_of_what_runs() -> None:
+    """Comparisons, numbers, `not`, `and`, `+`, constants and calls change, one at a time; text for people does not."""
+    made = list(mutants.mutants("m.py", SOURCE))
+    changed = {(each.line, each.before, each.after) for each in made}
+    assert {
+        (5, "False", "True"),
+        (8, "len(values) < 3", "len(values) <= 3"),
+        (8, "not values", "not not values"),
+        (8, "few and len(values) < 3", "few or len(values) < 3"),
+        (8, "3", "4"),
+        (9, "values.append(7)", "pass"),
+        (9, "7", "8"),
+        (10, "values[0] + 1", "values[0] - 1"),
+    } <= changed
+    assert not {line for line, _, _ in changed} & {2, 3, 4, 6, 7}
+    for each in made:
+        compile(each.source, "m.py", "exec")
+    assert len({each.source for each in made}) == len(made)
+
+
+@pytest.mark.slow
+def test_survivors_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mutant that fails a test is noticed, one that does not is in the table, and the project itself is as it was."""
+    files = {
+        "spellbook/__init__.py": "",
+        "spellbook/bounds.py": "def is_small(n, most):\n    return n < most\n\ndef is_large(n, most):\n    return n > most\n",
+        "tests/__init__.py": "",
+        "tests/test_bounds.py": "from spellbook import bounds\n\ndef test_it():\n    assert not bounds.is_small(1, 1)\n",
+        "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow']\n",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    module, tests = tmp_path / "spellbook/bounds.py", tmp_path / "tests/test_bounds.py"
+    assert mutants.tests_of(module) == [tests]
+    assert mutants.main([str(module)]) == 0
+    table = "| Survived | Was | Became |\n| --- | --- | --- |\n| spellbook/bounds.py:5 | `n > most` | `n >= most` |\n"
+    assert capsys.readouterr().out == f"1 of 2 mutants were noticed.\n\n{table}"
+    assert module.read_text() == files["spellbook/bounds.py"]
+    tests.write_text(files["tests/test_bounds.py"].replace("not ", ""))
+    assert mutants.main([str(module)]) == 1
+    assert "Without a mutant the tests failed" in capsys.readouterr().err
