@@ -154,3 +154,20 @@ def test_survivors_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     tests.write_text(files["tests/test_bounds.py"].replace("not ", ""))
     assert mutants.main([str(module)]) == 1
     assert "Without a mutant the tests failed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("guide", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_modules_that_the_guides_name_are_there(guide: str) -> None:
+    """Each file and folder of the package that is named is one; in the pictures, too."""
+    text = (ROOT / guide).read_text("utf-8")
+    package = ROOT / "spellbook"
+    files = {path.name for path in package.rglob("*.py")}
+    folders = {path.name for path in package.rglob("*") if path.is_dir()}
+    drawn = [package / name for name in re.findall(r"participant \w+ as ([a-z_]+/[a-z_]+)$", text, re.M)]
+    named = [package.parent / name for name in re.findall(r"`(spellbook/[a-z_/]+(?:\.py)?)`", text)]
+    assert set(re.findall(r"`([a-z_]+\.py)`", text)) <= files
+    assert {name for name in re.findall(r"`(?:[a-z_]+/)?([a-z_]+)/`", text)} <= folders | {"tests", "docs", "vault"} | TESTED
+    assert [path for path in (*drawn, *named) if not path.exists() and not path.with_suffix(".py").exists()] == []
+
+
+TESTED = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
