@@ -21,6 +21,37 @@ else:
 MARKER = ".spellbook"
 """The folder in a vault that holds settings which travel with it."""
 
+VARIABLES = {
+    "SPELLBOOK_VAULT": "",
+    "SPELLBOOK_SCOPE": "",
+    "SPELLBOOK_STATE": "folder",
+    "SPELLBOOK_DATA": "folder",
+    "SPELLBOOK_MODELS": "folder index",
+    "SPELLBOOK_CACHE": "folder index",
+    "SPELLBOOK_EMBEDDER": "entry index",
+    "SPELLBOOK_RERANKER": "entry index",
+    "SPELLBOOK_ENGINE": "entry",
+    "SPELLBOOK_CHROMA_URL": "entry index",
+    "SPELLBOOK_TOOLSETS": "entry",
+    "OLLAMA_HOST": "entry index",
+    "HF_ENDPOINT": "",
+    "SPELLBOOK_API_KEY": "secret",
+    "SPELLBOOK_RERANKER_API_KEY": "secret",
+    "SPELLBOOK_CHROMA_TOKEN": "secret",
+    "OPENAI_API_KEY": "secret",
+}
+"""
+The environment variables that are read, and what each is: a `folder` or another setting that a client's `entry` must
+carry, since a server it starts does not see this shell; part of what the `index` is built with; a `secret`, which is
+never written into a file.
+"""
+
+
+def variables(kind: str) -> tuple[str, ...]:
+    """Return the names of the variables of one kind."""
+    return tuple(name for name, kinds in VARIABLES.items() if kind in kinds)
+
+
 _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-")
 
 

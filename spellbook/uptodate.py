@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FILE = "seal"
 """Its name in the folder of the index: what to say as a sentence, the same as JSON, and what was looked at."""
 
-_VARIABLES = ("SPELLBOOK_EMBEDDER", "SPELLBOOK_RERANKER", "SPELLBOOK_CHROMA_URL", "SPELLBOOK_CACHE", "OLLAMA_HOST")
+_VARIABLES = paths.variables("index")
 _SETTINGS = (f"{paths.MARKER}/config.toml", ".spellbookignore")
 _ENDINGS = {"code": frozenset({".py"}), "notes": frozenset({".md", ".mD", ".Md", ".MD"})}
 _BY_HANDLE = os.scandir in os.supports_fd

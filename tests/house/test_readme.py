@@ -21,6 +21,7 @@ from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
 from spellbook.maintenance import golden
 from spellbook.models import embedders as models
 from spellbook.notes.note import parse
+from spellbook.paths import VARIABLES
 from tests.readme_tables import KOREAN, PAGES, README, REFERENCE, filled
 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
@@ -183,7 +184,9 @@ def test_variables_are_those_that_are_read() -> None:
     assert {name for name in told if name.startswith("SPELLBOOK_")} == read
     assert all(name in sources for name in told)
     copied = carried(dict.fromkeys(told, "x"))
+    assert set(VARIABLES) == told
     assert copied.keys() <= told
+    assert {"SPELLBOOK_MODELS", "SPELLBOOK_DATA", "SPELLBOOK_STATE"} <= copied.keys(), "an installed server would look elsewhere"
     assert not [name for name in copied if name.endswith(("_KEY", "_TOKEN"))]
 
 

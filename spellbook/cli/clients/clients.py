@@ -17,27 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spellbook import paths
 from spellbook.cli.clients import changes, jsonc
 from spellbook.cli.clients.changes import Change
 from spellbook.errors import InvalidInput
 
-CARRIED = (
-    "SPELLBOOK_STATE",
-    "SPELLBOOK_CACHE",
-    "SPELLBOOK_EMBEDDER",
-    "SPELLBOOK_RERANKER",
-    "SPELLBOOK_ENGINE",
-    "SPELLBOOK_CHROMA_URL",
-    "SPELLBOOK_TOOLSETS",
-    "OLLAMA_HOST",
-)
+CARRIED = (*paths.variables("folder"), *paths.variables("entry"))
 """Settings that what starts without this shell's environment must be told too, or it would keep another index."""
 
-SECRETS = ("SPELLBOOK_API_KEY", "SPELLBOOK_RERANKER_API_KEY", "SPELLBOOK_CHROMA_TOKEN", "OPENAI_API_KEY")
+SECRETS = paths.variables("secret")
 """What is never written into a file of settings unasked."""
 
 _DESKTOP = "claude_desktop_config.json"
-_FOLDERS = ("SPELLBOOK_STATE", "SPELLBOOK_CACHE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +131,7 @@ def launch() -> list[str]:
 def carried(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what `environ` sets that Spellbook needs wherever it is started; paths absolute."""
     told = {name: environ[name] for name in CARRIED if environ.get(name)}
-    return {name: str(Path(value).expanduser().absolute()) if name in _FOLDERS else value for name, value in told.items()}
+    return {name: str(Path(value).expanduser().absolute()) if name in paths.variables("folder") else value for name, value in told.items()}
 
 
 def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:
