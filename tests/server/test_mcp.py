@@ -655,7 +655,7 @@ LOUD = """
 import os, subprocess, sys, time
 from spellbook import config
 from spellbook.book import Spellbook
-from spellbook.models import HashEmbedder
+from spellbook.models.hash import HashEmbedder
 from spellbook.server.app import build, run_stdio
 
 class Loud(HashEmbedder):
