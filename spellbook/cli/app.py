@@ -191,7 +191,7 @@ class Asking(Command):
             if arg == "--":
                 words += rest
                 break
-            if takes_value and not equals and name == arg and rest:
+            if takes_value and not equals and name == arg and rest and rest[0] not in names:
                 given += [arg, rest.popleft()]
             elif (takes_value and equals) or (arg in names and not takes_value) or re.fullmatch(r"-n\d+", arg) or _is_misspelt(name, names):
                 given.append(arg)

@@ -40,6 +40,7 @@ def run(*args: object, code: int = 0) -> Result:
         (["--json", "--", "--json"], "--json"),
         (["-n3", "--dry-run", "--limit=2"], "--dry-run"),
         (["--limit", "2", "--vault"], "--vault"),
+        (["--vault", "--limit", "2"], "--vault"),
     ],
 )
 def test_a_word_with_dashes_is_looked_for(verb: str, args: list[str], query: str) -> None:
