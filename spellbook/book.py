@@ -104,7 +104,7 @@ class Spellbook:
     # -- finding
 
     def search(self, query: str, **asked: Any) -> Answer:
-        """Search by meaning and by words; `asked` are the fields of `search.Question`: limit, filter, min_score, max_tokens."""
+        """Search by meaning and by words; `asked` are the fields of `search.searcher.Question`: limit, filter, min_score, max_tokens."""
         return self._ask("search", query, **asked)
 
     def memorize(self, query: str, **asked: Any) -> Answer:
@@ -321,7 +321,7 @@ class Spellbook:
         return self._known(lambda: write.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False) -> write.Erased:
-        """Erase a note, by its id or path, or one section, by its own id, into the trash; see `write.erase`."""
+        """Erase a note, by its id or path, or one section, by its own id, into the trash; see `editing.write.erase`."""
         from spellbook.editing import write
 
         return self._known(lambda: write.erase(self.index, id, hard=hard))
@@ -345,13 +345,13 @@ class Spellbook:
         return write.erase_topic(self.index, name, category, hard=hard)
 
     def merge(self, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
-        """Make one note of two that say much the same; only shown unless `apply`. See `merge.merge`."""
+        """Make one note of two that say much the same; only shown unless `apply`. See `editing.merge.merge`."""
         from spellbook.editing.merge import merge
 
         return self._known(lambda: merge(self.index, a, b, keep=keep, apply=apply))
 
     def restore(self, name: str) -> tuple[str, ...]:
-        """Bring back what was erased, named by its path in the trash or by what it was erased by; see `undo.restore`."""
+        """Bring back what was erased, named by its path in the trash or by what it was erased by; see `editing.undo.restore`."""
         from spellbook.editing import undo
 
         return undo.restore(self.index, name)
@@ -361,14 +361,14 @@ class Spellbook:
         return self.index.vault.journal.entries(most)
 
     def undo(self, entry: int | None = None, *, dry_run: bool = False) -> Undone:
-        """Undo the latest change, or the one with this number in the log; see `undo.undo`."""
+        """Undo the latest change, or the one with this number in the log; see `editing.undo.undo`."""
         from spellbook.editing import undo
 
         self.refresh()
         return undo.undo(self.index, entry, dry_run=dry_run)
 
     def move(self, old: str, new: str, *, dry_run: bool = False) -> Moved:
-        """Give the note or folder `old` the path `new`, and mend the links to it and in it; see `moves.move`."""
+        """Give the note or folder `old` the path `new`, and mend the links to it and in it; see `editing.moves.move`."""
         from spellbook.editing import moves
 
         return moves.move(self.index, old, new, dry_run=dry_run)
@@ -396,7 +396,7 @@ class Spellbook:
 
     def import_(self, source: str | Path | None = None, *, progress: Progress | None = None, **asked: Any) -> Imported:
         """
-        Take what an export, a folder, a zip or a note holds into the vault, all of it or nothing; `asked` are the fields of `intake.Asked`.
+        Take what an export, a folder, a zip or a note holds into the vault, all of it or nothing; `asked`: see `archive.importer.Asked`.
 
         What was imported is findable by words when this returns. Without a source, an import that was cut short is finished.
         """
@@ -492,7 +492,7 @@ class Spellbook:
 
     def check(self, *, progress: Progress | None = None, **held_to: Any) -> Checked:
         """
-        Ask every note its own questions and compare all texts; `held_to` are the fields of `check.Standard`.
+        Ask every note its own questions and compare all texts; `held_to` are the fields of `maintenance.evaluate.Standard`.
 
         Raises InvalidInput for a filter, a share or golden queries that make no sense.
         """
@@ -544,7 +544,7 @@ class Spellbook:
         yield from doctor.checks(self.index, self.snapshots, self.complaint)
 
     def mend_links(self, *, dry_run: bool = False) -> Offer:
-        """Mend the links that lead nowhere and whose meaning is known; see `broken.mend`."""
+        """Mend the links that lead nowhere and whose meaning is known; see `editing.repair_links.mend`."""
         from spellbook.editing import repair_links
 
         return repair_links.mend(self.index, dry_run=dry_run)

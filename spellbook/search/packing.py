@@ -36,7 +36,7 @@ _POINTERS = 0.3
 """Largest share of the budget that is kept for pointers."""
 
 _MOST_A_LETTER, _MOST_BESIDES = 1.2, 2
-"""No `count` says more of a text than this: see `models.Embedder.count_tokens`."""
+"""No `count` says more of a text than this: see `models.base.Embedder.count_tokens`."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 _GAP = "…"
