@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,28 @@ def catalog_of(vault: Path, state: Path | None = None) -> Path:
     return config.load(vault, state=state).state / "catalog.db"
 
 
+def _without_shared_ids(said: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """
+    Leave out the ids of notes that declare the same one.
+
+    Two notes come to share an id when an editor saves a note that was moved at that moment. The id stays with the note
+    that had it first, which a new index cannot know.
+    """
+    declared = Counter(row[2] for row in said["notes"] if row[2])
+    notes = [(path, id if declared[name] < 2 else None, name, *rest) for path, id, name, *rest in said["notes"]]
+    return {**said, "notes": notes}
+
+
 def assert_equal_to_scratch(vault: Path, fresh_state: Path, embedder: str = "hash") -> None:
     """Assert that the index of `vault` is the one that would be built from nothing."""
     with spellbook.open(vault, embedder=embedder, state=fresh_state) as book:
         book.reindex()
-    actual, expected = says(catalog_of(vault)), says(catalog_of(vault, fresh_state))
+    actual, expected = (_without_shared_ids(says(catalog)) for catalog in (catalog_of(vault), catalog_of(vault, fresh_state)))
     for name in _QUESTIONS:
-        assert actual[name] == expected[name], name
+        extra, missing = (
+            [row for row in rows if row not in others] for rows, others in ((actual[name], expected[name]), (expected[name], actual[name]))
+        )
+        assert actual[name] == expected[name], f"{name}: only this index has {extra[:3]!r}, only a new one has {missing[:3]!r}"
     assert not actual["stray words"]
     assert not actual["stray chunks"]
     assert not actual["without a vector"]
