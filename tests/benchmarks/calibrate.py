@@ -1,12 +1,12 @@
 """
 Compute the calibration of multilingual-e5-small that ships with Spellbook: `python -m tests.benchmarks.calibrate`.
 
-From parallel texts: one half of XQuAD's articles in 12 languages, every second
-page of the React documentation in English and Korean (both from `--data`), and
-the sample that ships with Spellbook, in 21 languages. The other halves are for
-`make bench-quality`. What comes out is written to `spellbook/models/`; a change
-of one bit of it must change `CALIBRATED` in `spellbook/models/e5.py`, and so
-every vector.
+It learns from parallel texts: one half of XQuAD's articles in 12 languages, every
+second page of the React documentation in English and Korean (both from `--data`),
+and the sample that ships with Spellbook, in 21 languages. `make bench-quality`
+measures with the other halves. The result is written beside
+`spellbook/models/e5/e5.py`. If one bit of it changes, change `CALIBRATED` there:
+all vectors change too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ across; and where Korean pairs that people call the same part from those they do
 """
 
 HALF = 120
-"""Paragraphs of XQuAD that are learnt from; the others are to measure with."""
+"""Paragraphs of XQuAD to learn from; the others are for measuring."""
 
 Corpus = dict[str, list[str]]
 
@@ -51,7 +51,7 @@ def xquad(data: Path) -> tuple[Corpus, Corpus]:
 
 
 def react(data: Path) -> tuple[Corpus, Corpus]:
-    """Return the headings and sections of every second page that has as many of them in both languages."""
+    """Return the headings and sections of every second page with equally many in both languages."""
     root = data / "vaults" / "react-docs"
     questions: Corpus = {"en": [], "ko": []}
     passages: Corpus = {"en": [], "ko": []}
@@ -71,7 +71,7 @@ def _sections(file: Path) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Compute it and say what came out."""
+    """Compute and save the calibration."""
     parser = argparse.ArgumentParser(description="Compute the calibration of the bundled model.")
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[3] / "shared", help="holds eval/xquad and vaults/react-docs")
     parser.add_argument("--out", type=Path, default=Path(e5.__file__).with_name(e5.CALIBRATION))

@@ -1,5 +1,5 @@
 """
-What is searched and what is asked: public question sets and documentation as vaults, and the same texts edited.
+Vaults and questions: public question sets, documentation, and edited copies of their texts.
 
 Everything comes from a folder that the caller names and nothing is kept; seeds are fixed, so that two runs ask the same.
 """
@@ -44,7 +44,7 @@ class Vault:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """A vault and what is asked of it; with `apart`, a question is limited to the notes in other languages than its own."""
+    """A vault and its questions; with `apart`, a question searches only notes in other languages."""
 
     name: str
     vault: Vault
@@ -53,7 +53,7 @@ class Set:
 
 
 def sampled(items: Iterable[Asked], most: int, seed: int = 7) -> list[Asked]:
-    """Return at most `most` questions, the same ones each time."""
+    """Return at most `most` questions, the same in every run."""
     listed = list(items)
     return listed if len(listed) <= most else random.Random(seed).sample(listed, most)
 
@@ -86,7 +86,7 @@ class Xquad:
         return cls(paragraphs, questions)
 
     def vault(self, language_of: Callable[[int], Iterable[str]]) -> Vault:
-        """Return the paragraphs as notes, each in the languages that `language_of` says."""
+        """Return the paragraphs as notes, each in the languages that `language_of` returns."""
         return Vault({_paragraph(at, i): f"{self.paragraphs[at][i]}\n" for i in range(len(self.paragraphs["en"])) for at in language_of(i)})
 
     def one(self, language: str) -> Set:
@@ -163,7 +163,7 @@ def _mixed_parts(is_seen: bool, is_same: bool) -> tuple[str, ...]:
 
 
 def _halves(count: int, *names: str) -> list[str]:
-    """Give each of `count` things one of `names`, as many to each, in no order."""
+    """Assign one of `names` to each of `count` items, evenly and shuffled."""
     given = [names[i % len(names)] for i in range(count)]
     random.Random(3).shuffle(given)
     return given
@@ -265,12 +265,12 @@ def _tops(note: Note) -> list[Block]:
 
 
 def _said(heading: Block) -> str:
-    """A heading without the English anchor that React's pages write after it."""
+    """Return a heading without its English anchor."""
     return re.sub(r"\{/\*.*?\*/\}", "", heading.text).strip()
 
 
 def _with_sections(note: Note, kept: set[int], *, headless: bool) -> tuple[str, list[tuple[int, int]]]:
-    """Return a page with some of its sections, and the lines on which each of them begins."""
+    """Return a page with the `kept` sections, and the line where each begins."""
     source = note.text.split("\n")
     firsts = [note.body_line - 1 + block.start for block in _tops(note)]
     rows = source[: firsts[0]] if firsts else source
@@ -287,7 +287,7 @@ def _with_sections(note: Note, kept: set[int], *, headless: bool) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs of texts: those that are duplicates by kind, and those that are none."""
+    """Pairs of texts: duplicates by kind, and different ones."""
 
     name: str
     same: Mapping[str, Sequence[tuple[str, str]]]
@@ -304,7 +304,7 @@ def klue(file: Path) -> Pairs | None:
 
 
 def edited(texts: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
-    """Return each of `texts` beside what it became by one edit of each kind, where that kind applies."""
+    """Return each text with its edited copy, by kind of edit; kinds that do not apply are left out."""
     pairs: dict[str, list[tuple[str, str]]] = {}
     for seed, text in enumerate(texts):
         for kind, edit in EDITS.items():
@@ -315,7 +315,7 @@ def edited(texts: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
 
 
 def with_another_number(text: str, seed: int) -> str:
-    """Return `text` with one of its numbers changed, "" if there is none to change."""
+    """Return `text` with one number changed; "" if it has none."""
     found = list(re.finditer(r"(?<![\w.,/-])[1-9]\d{0,3}(?![\w/-]|[.,]\d)", text))
     if not found:
         return ""
@@ -331,7 +331,7 @@ def _language(text: str) -> str:
 
 
 def _typos(text: str, dice: random.Random) -> str:
-    """Two neighbouring letters exchanged in three places."""
+    """Swap two neighbouring letters in three places."""
     letters = list(text)
     places = [i for i in range(len(letters) - 1) if letters[i].isalpha() and letters[i + 1].isalpha() and letters[i] != letters[i + 1]]
     for i in dice.sample(places, min(3, len(places))):
@@ -340,7 +340,7 @@ def _typos(text: str, dice: random.Random) -> str:
 
 
 def _word(text: str, dice: random.Random) -> str:
-    """One word exchanged for another one of the text."""
+    """Replace one word by another word of the text."""
     words = list(re.finditer(r"[^\W\d_]{3,}", text))
     if len(words) < 8:
         return ""
@@ -353,7 +353,7 @@ def _appended(text: str, dice: random.Random) -> str:
 
 
 def _reordered(text: str, dice: random.Random) -> str:
-    """The last sentence put first."""
+    """Move the last sentence to the front."""
     parts = re.split(r"(?<=[.!?。])\s+", text.strip())
     return " ".join([parts[-1], *parts[:-1]]) if len(parts) >= 3 else ""
 
@@ -363,7 +363,7 @@ def _blanks(text: str, dice: random.Random) -> str:
 
 
 def _shortened(text: str, dice: random.Random) -> str:
-    """One line, or one sentence where there is one line, left out of the middle."""
+    """Remove one line from the middle, or one sentence of a single line."""
     by_line = len(text.strip().split("\n")) >= 4
     parts = text.strip().split("\n") if by_line else re.split(r"(?<=[.!?。])\s+", text.strip())
     inner = [i for i in range(1, len(parts) - 1) if parts[i].strip()]
@@ -375,7 +375,7 @@ def _shortened(text: str, dice: random.Random) -> str:
 
 EDITS: Mapping[str, Callable[[str, random.Random], str]] = {
     "typos": _typos,
-    "a word exchanged": _word,
+    "a word replaced": _word,
     "a sentence appended": _appended,
     "sentences reordered": _reordered,
     "blanks and case": _blanks,

@@ -1,8 +1,8 @@
 """
-The systems that are compared, over one and the same vault: grep, plain full-text search, the bare model, and the product.
+The compared systems over one vault: grep, plain full-text search, the bare model, and the product.
 
-The product is the real one, over a real folder, asked as a user asks it. All others are given what they are best at: they
-rank what is judged (notes, or sections), and the bare model is given the product's chunks.
+The product runs on a real folder through its public API. The others get favourable conditions: they rank exactly the judged
+units (notes or sections), and the bare model gets the product's chunks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GREP, FTS, RAW, RAW_WORDS, MEANING, ALL, PRODUCT = SYSTEMS = (
 
 
 class Trial:
-    """A vault in `folder`, opened by the product, by the product with the bare model, and read by the others."""
+    """A vault in `folder`, opened by the product and by the product with the bare model; the others read its texts."""
 
     def __init__(self, vault: Vault, model: Remembered, folder: Path) -> None:
         self.vault, self.model = vault, model
@@ -60,7 +60,7 @@ class Trial:
             self._texts[unit] += chunk.text
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close what was opened."""
         for name in ("book", "plain"):
             if name in self.__dict__:
                 self.__dict__[name].close()
@@ -72,7 +72,7 @@ class Trial:
 
     @cached_property
     def plain(self) -> Spellbook:
-        """The product with the bare model: its words, its fusion, no calibration."""
+        """The product with the bare model: same full-text search and fusion, no calibration."""
         return self._opened(self.model.plain())
 
     def _opened(self, embedder: Embedder) -> Spellbook:
@@ -80,11 +80,11 @@ class Trial:
         report = book.reindex()
         if report.failed or report.pending:
             raise SystemExit(f"{self._settings.vault}: {report.failed[:3]}, {report.pending} texts pending")
-        book.watching = True  # nothing changes here any more
+        book.watching = True  # nothing changes from here on
         return book
 
     def ranked(self, system: str, asked: Asked, apart: bool = False) -> list[str]:
-        """Return the units that `system` finds, best first; with `apart`, in notes of other languages than the question's."""
+        """Return the units that `system` finds, best first; with `apart`, only in notes of other languages."""
         if system in {PRODUCT, ALL, MEANING, RAW_WORDS}:
             verb = {MEANING: self.book.memorize, RAW_WORDS: self.plain.search}.get(system, self.book.search)
             limits = {"topic!": asked.language} if apart else None
@@ -95,14 +95,14 @@ class Trial:
         return [unit for unit in units if not (apart and unit.startswith(f"{asked.language}/"))]
 
     def hits(self, system: str, text: str, limit: int = 5) -> list[str]:
-        """Return what `system` finds by default, nothing if it believes that nothing answers; grep and the bare model never do."""
+        """Return the default hits of `system`, none below its threshold; grep and the bare model have no threshold."""
         if system in {PRODUCT, RAW_WORDS}:
             book = self.book if system == PRODUCT else self.plain
             return [self.vault.unit(hit.path, hit.line) for hit in book.search(text, limit=limit).hits]
         return self.ranked(system, Asked(text, "", frozenset()))[:limit]
 
     def _grep(self, text: str) -> list[str]:
-        """Units by how many of the question's words they hold."""
+        """Return units by the number of the question's words they hold."""
         words = set(_words(text.casefold()))
         held = [(sum(word in form for word in words), unit) for unit, form in self._casefolded.items()]
         return [unit for count, unit in sorted(held, key=lambda pair: -pair[0]) if count]
@@ -119,7 +119,7 @@ class Trial:
         return database
 
     def _fts(self, text: str) -> list[str]:
-        """Units by bm25, any of the question's words."""
+        """Return units by bm25, any of the question's words."""
         words = " OR ".join(f'"{word}"' for word in _words(text))
         return [unit for (unit,) in self._database.execute("SELECT unit FROM texts WHERE texts MATCH ? ORDER BY bm25(texts)", (words,))]
 
@@ -132,12 +132,12 @@ class Trial:
         return self.by_cosine(self.raw, self.model.queries([text])[0])
 
     def by_cosine(self, matrix: Vectors, vector: Vectors) -> list[str]:
-        """Units by the cosine of their best chunk; `matrix` has a row for each of `chunks`."""
+        """Return units by the cosine of their best chunk; `matrix` has one row per chunk."""
         return list(dict.fromkeys(self._unit_of[i] for i in np.argsort(-(matrix @ vector), kind="stable")))
 
 
 class Oracle:
-    """The bare model less the mean of a text's language, which it is told: what knowing the language would give."""
+    """The bare model minus the mean vector of the known language: the gain of knowing languages."""
 
     def __init__(self, xquad: Xquad, model: Remembered) -> None:
         self._model = model

@@ -78,7 +78,7 @@ def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
     assert not any(parse(file.name, file.read_bytes()).faults for file in files)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (Path(__file__).parent / "benchmarks").glob("[!_]*.py")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in (Path(__file__).parents[1] / "benchmarks").glob("[!_]*.py")))
 def test_every_benchmark_fits_the_code(name: str) -> None:
     """What it imports of the product is there still."""
     import_module(f"tests.benchmarks.{name}")
