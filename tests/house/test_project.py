@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,20 @@ def test_every_variable_of_a_test_run_is_in_the_guide() -> None:
     used = {name for file in (ROOT / "tests").rglob("*.py") for name in read.findall(file.read_text("utf-8"))}
     assert "SPELLBOOK_CRASHES" in used
     assert used <= set(re.findall(r"`(SPELLBOOK_\w+)`", GUIDE))
+
+
+def test_the_measured_numbers_are_in_the_code() -> None:
+    """Every `module.NAME` in the benchmarks' list of measured numbers exists in the package."""
+    page = (ROOT / "tests/benchmarks/README.md").read_text("utf-8")
+    section = page.partition("## Numbers in the code that were measured elsewhere")[2].partition("\n## ")[0]
+    files = {file.stem: file for file in (ROOT / "spellbook").rglob("*.py")}
+    named = re.findall(r"`([a-z_]+)\.(\w+(?:\.\w+)?)`", section)
+    assert len(named) > 5
+    for module, name in named:
+        found: object = import_module(".".join(files[module].relative_to(ROOT).with_suffix("").parts))
+        for part in name.split("."):
+            assert hasattr(found, part), f"{module}.{name}"
+            found = getattr(found, part)
 
 
 SOURCE = '''
