@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
 from spellbook import config
 from spellbook.config import Config
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from spellbook.maintenance.migrate import Estimate, Migrated
     from spellbook.search.explain import Explanation
     from spellbook.search.related import Around, Backlink
-    from spellbook.search.searcher import Answer, Searcher, State
+    from spellbook.search.searcher import Answer, Options, Searcher, State
     from spellbook.search.toc import About, Category
     from spellbook.vault.journal import Entry
 
@@ -103,46 +103,49 @@ class Spellbook:
 
     # -- finding
 
-    def search(self, query: str, **asked: Any) -> Answer:
-        """Search by meaning and by words; `asked` are the fields of `search.searcher.Question`: limit, filter, min_score, max_tokens."""
-        return self._ask("search", query, **asked)
+    def search(self, query: str, **options: Unpack[Options]) -> Answer:
+        """
+        Search by meaning and by words.
 
-    def memorize(self, query: str, **asked: Any) -> Answer:
-        """Search by meaning alone."""
-        return self._ask("memorize", query, **asked)
+        `options` are `limit` (1 to 100 hits, 5), `filter` (see docs/reference.md), `min_score` (0..1) and
+        `max_tokens` (of the answer's texts, 2,000). Raises InvalidInput for a query or an option that makes no sense.
+        """
+        return self._ask("search", query, **options)
 
-    def find(self, keywords: str | Sequence[str], match: str = "any", **asked: Any) -> Answer:
-        """Search by words: each keyword is a phrase; `match` is `any` or `all` of them."""
-        words = (keywords,) if isinstance(keywords, str) else tuple(keywords)
-        if match not in {"any", "all"}:
-            raise InvalidInput(f"match={match!r:.80} makes no sense.", "It is any or all.")
-        return self._ask("find", " ".join(words), keywords=words, match_all=match == "all", **asked)
+    def memorize(self, query: str, **options: Unpack[Options]) -> Answer:
+        """Search by meaning alone; `options` as for `search`."""
+        return self._ask("memorize", query, **options)
 
-    def why(self, query: str, id: str | None = None, verb: str = "search", **asked: Any) -> Explanation:
+    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Answer:
+        """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
+        return self._ask("find", keywords, match, **options)
+
+    def why(self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[Options]) -> Explanation:
         """
         Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
 
-        Raises MemoryNotFound for an unknown id.
+        `options` as for `search`. Raises MemoryNotFound for an unknown id.
         """
         from spellbook.search import explain
-        from spellbook.search.searcher import VERBS, Question
+        from spellbook.search.searcher import question
 
-        if verb not in VERBS:
-            raise InvalidInput(f"There is no search {verb!r:.80}.", f"It is {', '.join(VERBS)}.")
-        keywords = (query,) if verb == "find" else ()
-        question = Question(query, VERBS[verb], keywords=keywords, **asked)
-        self.refresh(embed=verb != "find")
-        return explain.why(self.index, self._searcher, question, id)
+        asked = question(verb, query, **options)
+        self.refresh(embed=asked.mode != "keyword")
+        return explain.why(self.index, self._searcher, asked, id)
 
-    def _ask(self, verb: str, query: str, **asked: Any) -> Answer:
-        from spellbook.search.searcher import VERBS, Question
+    def _ask(self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Answer:
+        from spellbook.search.searcher import question
 
-        question = Question(query, VERBS[verb], **asked)
+        asked = question(verb, query, match, **options)
         with self._meter.timed(verb):
-            self.refresh(embed=verb != "find")
-            answer = self._searcher.ask(question)
-        told = "; ".join(filter(None, (answer.index.reason, self.complaint, doctor.unseen(self.index))))
-        return replace(answer, index=replace(answer.index, degraded=answer.index.degraded or bool(told), reason=told))
+            self.refresh(embed=asked.mode != "keyword")
+            answer = self._searcher.ask(asked)
+        reason = self._degraded(answer.index.reason)
+        return replace(answer, index=replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason))
+
+    def _degraded(self, *reasons: str) -> str:
+        """Return what keeps answers from being complete, "" if nothing does."""
+        return "; ".join(filter(None, (*reasons, self.complaint, doctor.unseen(self.index))))
 
     def show(self, id: str) -> list[Found]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
@@ -270,9 +273,17 @@ class Spellbook:
 
     # -- writing
 
-    def scribe(self, chunk: object, **options: Any) -> Scribed:
-        """Keep one finished chunk `{"text", "metadata"}`; `options` as for `scribe_all`."""
-        return self.scribe_all([chunk], **options)
+    def scribe(
+        self,
+        chunk: object,
+        *,
+        source: str | None = None,
+        category: str | None = None,
+        force: bool = False,
+        session: str | None = None,
+    ) -> Scribed:
+        """Save one finished chunk `{"text", "metadata"}` as a note; the options are those of `scribe_all`."""
+        return self.scribe_all([chunk], source=source, category=category, force=force, session=session)
 
     def scribe_all(
         self,
@@ -284,10 +295,11 @@ class Spellbook:
         session: str | None = None,
     ) -> Scribed:
         """
-        Keep finished chunks, each as one note; findable when this returns.
+        Save finished chunks, each as one note. Search finds them when this returns.
 
-        All are checked first. Raises InvalidInput if one of them is no chunk;
-        if one repeats what is there already, nothing is written unless `force`.
+        `source` and `category` are for chunks whose metadata has none; `session` is the REST session to count them in.
+        All chunks are checked first. Raises InvalidInput if one is not valid. If one repeats an existing chunk,
+        nothing is written unless `force` is set.
         """
         from spellbook.editing import scribe
 
@@ -312,12 +324,21 @@ class Spellbook:
         content: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         expected_hash: str | None = None,
-        **asked: Any,
+        *,
+        append: str | None = None,
+        replace: tuple[str, str] | None = None,
+        every: bool = False,
+        dry_run: bool = False,
+        force: bool = False,
     ) -> write.Revised:
-        """Change a section's text, frontmatter keys, or both; `asked` are the other fields of `write.Revision`: append, replace …"""
+        """
+        Change a section's text, frontmatter keys, or both. The options are the fields of `editing.write.Revision`.
+
+        Raises MemoryNotFound, InvalidInput, and Conflict if the note changed since `expected_hash`.
+        """
         from spellbook.editing import write
 
-        revision = write.Revision(content, metadata=metadata, expected_hash=expected_hash, **asked)
+        revision = write.Revision(content, append, replace, every, metadata, expected_hash, dry_run, force)
         return self._known(lambda: write.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False) -> write.Erased:
@@ -394,19 +415,30 @@ class Spellbook:
             return export.into_file(vault, Path(file), form, only=only, attachments=attachments)
         return export.write(vault, file, form, only=only, attachments=attachments)
 
-    def import_(self, source: str | Path | None = None, *, progress: Progress | None = None, **asked: Any) -> Imported:
+    def import_(
+        self,
+        source: str | Path | None = None,
+        *,
+        on_conflict: str = "skip",
+        dry_run: bool = False,
+        into: str = "",
+        attachments: bool = True,
+        progress: Progress | None = None,
+    ) -> Imported:
         """
-        Take what an export, a folder, a zip or a note holds into the vault, all of it or nothing; `asked`: see `archive.importer.Asked`.
+        Import an export, a folder, a zip or a note into the vault: all of it, or nothing if anything fails.
 
-        What was imported is findable by words when this returns. Without a source, an import that was cut short is finished.
+        The options are those of `archive.importer.Asked`. Search by words finds the notes when this returns.
+        Without a source, an interrupted import is finished.
         """
         from spellbook.archive import importer
 
-        self.refresh()  # where notes are that were imported before
+        self.refresh()  # the catalog knows where earlier imports put their notes
         if source is None:
             done = importer.finish(self.index)
         else:
-            done = importer.run(self.index, Path(source).expanduser(), importer.Asked(**asked), progress)
+            asked = importer.Asked(on_conflict, dry_run, into, attachments)
+            done = importer.run(self.index, Path(source).expanduser(), asked, progress)
         if not done.dry_run:
             sync.words(self.index)
         return done
@@ -455,8 +487,7 @@ class Spellbook:
         """Return the state of the index, as answers carry it."""
         from spellbook.search import searcher
 
-        told = "; ".join(filter(None, (self.complaint, doctor.unseen(self.index))))
-        return searcher.state(self.index, self.index.catalog.counts(), told)
+        return searcher.state(self.index, self.index.catalog.counts(), self._degraded())
 
     def warm_up(self) -> None:
         """Load what the first search would load."""
@@ -490,15 +521,23 @@ class Spellbook:
             **({"warning": self.complaint} if self.complaint else {}),
         }
 
-    def check(self, *, progress: Progress | None = None, **held_to: Any) -> Checked:
+    def check(
+        self,
+        *,
+        filter: Filter | None = None,
+        min_recall5: float = 0.0,
+        min_mrr: float = 0.0,
+        all_notes: bool = False,
+        progress: Progress | None = None,
+    ) -> Checked:
         """
-        Ask every note its own questions and compare all texts; `held_to` are the fields of `maintenance.evaluate.Standard`.
+        Ask every note its own questions, and compare all texts. The options are those of `maintenance.evaluate.Standard`.
 
         Raises InvalidInput for a filter, a share or golden queries that make no sense.
         """
         from spellbook.maintenance import evaluate
 
-        standard = evaluate.Standard(**held_to)
+        standard = evaluate.Standard(filter, min_recall5, min_mrr, all_notes)
         self.refresh(embed=True)
         checked = evaluate.run(self.index, self._searcher, standard, progress)
         return replace(checked, failures=(*checked.failures, self.complaint)) if self.complaint else checked

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index.catalog.schema import Counts, Found
@@ -142,6 +142,26 @@ class Question:
             raise InvalidInput(f"The least score {self.min_score} makes no sense.", "Scores are from 0 to 1.")
         if self.max_tokens < 50:
             raise InvalidInput(f"{self.max_tokens} tokens hold no answer.", "Allow at least 50.")
+
+
+class Options(TypedDict, total=False):
+    """What `search`, `memorize`, `find` and `why` take by keyword; the fields of `Question` say what each means."""
+
+    limit: int
+    filter: Filter | None
+    min_score: float | None
+    max_tokens: int
+
+
+def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Question:
+    """Return the question of a verb: for `find`, `query` is one phrase or several. Raises InvalidInput."""
+    if verb not in VERBS:
+        raise InvalidInput(f"There is no search {verb!r:.80}.", f"It is {', '.join(VERBS)}.")
+    if match not in {"any", "all"}:
+        raise InvalidInput(f"match={match!r:.80} makes no sense.", "It is any or all.")
+    words = (query,) if isinstance(query, str) else tuple(query)
+    keywords = words if verb == "find" else ()
+    return Question(" ".join(words), VERBS[verb], keywords, match == "all", **options)
 
 
 @dataclass(frozen=True, slots=True)
