@@ -46,10 +46,11 @@ if TYPE_CHECKING:
     from spellbook.maintenance import evaluate, migrate
     from spellbook.maintenance.evaluate import Checked
     from spellbook.maintenance.migrate import Estimate, Migrated
-    from spellbook.search import explain, related, searcher, toc
+    from spellbook.search import explain, question, related, searcher, toc
     from spellbook.search.explain import Explanation
+    from spellbook.search.question import Answer, State
     from spellbook.search.related import Around, Backlink
-    from spellbook.search.searcher import Answer, Searcher, State
+    from spellbook.search.searcher import Searcher
     from spellbook.search.toc import About, Category
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
@@ -57,7 +58,8 @@ else:  # Imported at their first use: `import spellbook` and a reindex with noth
     names = ("merge", "moves", "repair_links", "scribe", "sessions", "undo", "write")
     merge, moves, repair_links, scribe, sessions, undo, write = lazy("spellbook.editing", *names)
     evaluate, migrate = lazy("spellbook.maintenance", "evaluate", "migrate")
-    explain, related, searcher, toc = lazy("spellbook.search", "explain", "related", "searcher", "toc")
+    names = ("explain", "question", "related", "searcher", "toc")
+    explain, question, related, searcher, toc = lazy("spellbook.search", *names)
 
 T = TypeVar("T")
 
@@ -106,7 +108,7 @@ class Spellbook:
 
     # -- finding
 
-    def search(self, query: str, **options: Unpack[searcher.Options]) -> Answer:
+    def search(self, query: str, **options: Unpack[question.Options]) -> Answer:
         """
         Search by meaning and by words.
 
@@ -115,26 +117,26 @@ class Spellbook:
         """
         return self._ask("search", query, **options)
 
-    def memorize(self, query: str, **options: Unpack[searcher.Options]) -> Answer:
+    def memorize(self, query: str, **options: Unpack[question.Options]) -> Answer:
         """Search by meaning alone; `options` as for `search`."""
         return self._ask("memorize", query, **options)
 
-    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[searcher.Options]) -> Answer:
+    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]) -> Answer:
         """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
         return self._ask("find", keywords, match, **options)
 
-    def why(self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[searcher.Options]) -> Explanation:
+    def why(self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[question.Options]) -> Explanation:
         """
         Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
 
         `options` as for `search`. Raises MemoryNotFound for an unknown id.
         """
-        asked = searcher.question(verb, query, **options)
+        asked = question.question(verb, query, **options)
         self.refresh(embed=asked.mode != "keyword")
         return explain.why(self.index, self._searcher, asked, id)
 
-    def _ask(self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[searcher.Options]) -> Answer:
-        asked = searcher.question(verb, query, match, **options)
+    def _ask(self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]) -> Answer:
+        asked = question.question(verb, query, match, **options)
         with self._meter.timed(verb):
             self.refresh(embed=asked.mode != "keyword")
             answer = self._searcher.ask(asked)
@@ -399,11 +401,11 @@ class Spellbook:
 
     def state(self) -> State:
         """Return the state of the index, as answers carry it."""
-        return searcher.state(self.index, self.index.catalog.counts(), self._degraded())
+        return question.state(self.index, self.index.catalog.counts(), self._degraded())
 
     def warm_up(self) -> None:
         """Load the model and the vectors before the first search needs them."""
-        self._searcher.ask(searcher.Question("spellbook", limit=1))
+        self._searcher.ask(question.Question("spellbook", limit=1))
 
     def let_go(self, before: float) -> None:
         """Free the model, Chroma and the vectors in memory, each if unused since `before` (monotonic clock, seconds)."""

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from spellbook.maintenance.evaluate import Checked, Failed, Missed, Unlabelled
     from spellbook.maintenance.migrate import Estimate, Migrated
     from spellbook.search.explain import Explanation, Row
+    from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
     from spellbook.search.related import Around
-    from spellbook.search.searcher import Answer
     from spellbook.search.toc import About, Category
     from spellbook.vault.journal import Entry
 

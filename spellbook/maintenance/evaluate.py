@@ -24,8 +24,9 @@ from spellbook.maintenance.duplicates import Alike, Contradiction, Piece, Place,
 from spellbook.maintenance.golden import Golden
 from spellbook.notes.note import Note
 from spellbook.paths import MARKER
+from spellbook.search.question import MOST_QUERY, VERBS, Question, State, state
 from spellbook.search.ranking import Hit
-from spellbook.search.searcher import MOST_QUERY, VERBS, Question, Searcher, State, state
+from spellbook.search.searcher import Searcher
 from spellbook.system import disk
 
 FIRST = 5

@@ -13,8 +13,9 @@ from spellbook.index.filters import Unmatched, conditions
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
 from spellbook.search import ranking
+from spellbook.search.question import Question, Ranked, Word
 from spellbook.search.ranking import Candidate
-from spellbook.search.searcher import Question, Ranked, Searcher, Word, hits
+from spellbook.search.searcher import Searcher, hits
 
 _SHOWN = 10
 _MOST_SHOWN = 100

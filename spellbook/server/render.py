@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from spellbook.index.catalog.schema import Found, Topic
 from spellbook.index.filters import fold
 from spellbook.search import packing
+from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
-from spellbook.search.searcher import Answer, State
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.text.terms import estimate_tokens
 

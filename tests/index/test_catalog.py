@@ -18,7 +18,8 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.index.extract import read
 from spellbook.index.filters import conditions
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from spellbook.system import sqlite
 from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
 

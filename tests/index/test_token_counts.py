@@ -13,7 +13,8 @@ from spellbook.index import sync
 from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5, Twin
 from spellbook.models.hash import HashEmbedder
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, opened, rows
 
 LONG = (

@@ -16,9 +16,9 @@ from spellbook.index.catalog.schema import Found
 from spellbook.models.hash import HashEmbedder
 from spellbook.search import packing
 from spellbook.search.packing import pack
+from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
-from spellbook.search.searcher import Answer, State
 from spellbook.server import render
 from spellbook.text import quoting
 from spellbook.text.terms import estimate_tokens

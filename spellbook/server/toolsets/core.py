@@ -19,7 +19,7 @@ from spellbook.text.quoting import exact, flat, quoted
 
 if TYPE_CHECKING:
     from spellbook.editing.write import Duplicate
-    from spellbook.search.searcher import Answer, Options
+    from spellbook.search.question import Answer, Options
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
