@@ -18,7 +18,7 @@ from spellbook import config
 from spellbook.config import Config
 from spellbook.errors import MemoryNotFound, SpellbookError
 from spellbook.index import lookup, sync
-from spellbook.index.catalog.schema import Found, Topic
+from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.catalog.sessions import Session
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.metrics import Meter
@@ -147,7 +147,7 @@ class Spellbook:
         """Return what keeps answers from being complete, "" if nothing does."""
         return "; ".join(filter(None, (*reasons, self.complaint, doctor.unseen(self.index))))
 
-    def show(self, id: str) -> list[Found]:
+    def show(self, id: str) -> list[StoredChunk]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
         self.refresh()
         found = lookup.chunks_of(self.index, id)
@@ -163,7 +163,7 @@ class Spellbook:
         """Return the other notes that link to one of the notes at `paths`."""
         return related.backlinks(self.index, paths)
 
-    def _opened(self, found: Sequence[Found]) -> None:
+    def _opened(self, found: Sequence[StoredChunk]) -> None:
         if self.config.count_use:
             with contextlib.suppress(SpellbookError):  # reading works even if counting fails
                 self.index.catalog.usage.opened(each.note for each in found)
@@ -187,7 +187,7 @@ class Spellbook:
         self.refresh()
         return toc.topics_of(self.index, scope)
 
-    def topic(self, topic: str) -> list[Found]:
+    def topic(self, topic: str) -> list[StoredChunk]:
         """Return all chunks of a topic, named as `topic` or `category/topic`, in reading order. Raises MemoryNotFound."""
         self.refresh()
         return toc.chunks_of(self.index, topic)

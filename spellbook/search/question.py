@@ -5,7 +5,7 @@ Questions and answers: what a search is asked, checked, and what it gives back, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -71,8 +71,7 @@ class Answer:
         """Return the answer as the command line's JSON shows it."""
         shown = {"query": self.query, "hits": [hit.as_dict() for hit in self.hits], "index": self.index.as_dict()}
         if self.perhaps:
-            named = ("id", "path", "line", "title", "heading", "score")
-            shown["perhaps"] = [{name: getattr(hit, name) for name in named} for hit in self.perhaps]
+            shown["perhaps"] = [{**asdict(hit.chunk.place), "score": hit.score} for hit in self.perhaps]
         if self.unmatched:
             shown["unmatched"] = [each.as_dict() for each in self.unmatched]
         return shown

@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import instant
 
+T = TypeVar("T")
 Mode = Literal["semantic", "keyword", "both"]
 
 SEMANTIC, KEYWORD = 0.7, 0.3
@@ -55,43 +56,64 @@ _FEW, _FEW_TENFOLD = 0.28, 0.18
 _MANY, _MANY_TENFOLD = 0.4725, 0.0125
 
 
+class _OfChunk(Generic[T]):
+    """An attribute that a hit takes from its chunk under the same name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, hit: Hit, owner: type) -> T:
+        found: T = getattr(hit.chunk, self._name)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """
-    A chunk that was found: where it stands, its score in 0..1, its text as far as the budget goes, and why.
+    A chunk that was found, its score in 0..1, and why: the shares of its legs and adjustments.
 
-    `hash` is of its whole text, for who wants to change it; `backlinks` counts
-    the notes that link to its note. `lead` and `tail` are the header or fence
-    that its text was cut from, and part of `text` once it is packed. `tokens`
-    are those of its whole text with them, None if they were not counted yet.
+    `text` is what an answer shows of the chunk, "" where it has no room for it. `backlinks` counts the notes that link
+    to its note. `tokens` are those of the whole text, None if they were not counted yet.
     """
 
-    id: str
-    path: str
-    line: int
-    title: str
-    heading: str
+    chunk: StoredChunk
     score: float
-    text: str
     why: Mapping[str, Any]
-    topic: str
-    category: str
-    keywords: tuple[str, ...]
-    tags: tuple[str, ...]
-    importance: str | float
-    created: str | None
-    updated: str | None
-    hash: str = ""
+    text: str
     backlinks: int = 0
-    source: str | None = field(default=None, compare=False)
-    lead: str = field(default="", compare=False)
-    tail: str = field(default="", compare=False)
-    tokens: int | None = field(default=None, compare=False)
+    tokens: int | None = None
+
+    id = _OfChunk[str]()
+    path = _OfChunk[str]()
+    line = _OfChunk[int]()
+    title = _OfChunk[str]()
+    heading = _OfChunk[str]()
+    topic = _OfChunk[str]()
+    category = _OfChunk[str]()
+    keywords = _OfChunk[tuple[str, ...]]()
+    tags = _OfChunk[tuple[str, ...]]()
+    created = _OfChunk[str | None]()
+    updated = _OfChunk[str | None]()
+    hash = _OfChunk[str]()
+    source = _OfChunk[str]()
+
+    @property
+    def importance(self) -> str | float:
+        """The importance as its note says it, "medium" if it does not."""
+        given = self.chunk.meta.get("importance")
+        return given if isinstance(given, str | int | float) and not isinstance(given, bool) else "medium"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the hit as the command line's JSON shows it."""
-        shown = {name.name: getattr(self, name.name) for name in fields(self) if name.compare}
+        shown = {name: getattr(self, name) for name in _SHOWN}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in shown.items()}
+
+
+_SHOWN = (
+    *("id", "path", "line", "title", "heading", "score", "text", "why", "topic", "category"),
+    *("keywords", "tags", "importance", "created", "updated", "hash", "backlinks"),
+)
+"""The names of a hit in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +138,7 @@ class Candidate:
     0..1: so far it cannot hold the question's words, whatever it says.
     """
 
-    found: Found
+    chunk: StoredChunk
     semantic: Leg | None
     keyword: Leg | None
     foreign: float = 0.0
@@ -152,34 +174,12 @@ class Candidate:
     @property
     def order(self) -> tuple[float, float, str, str]:
         """Sorts the best first, and the newest first among equals."""
-        newest = (self.found.updated or self.found.created or "").translate(_BACKWARDS) or "\U0010ffff"
-        return -self.score, -(self.keyword.beyond if self.keyword else 0.0), newest, self.found.id
+        newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
+        return -self.score, -(self.keyword.beyond if self.keyword else 0.0), newest, self.chunk.id
 
     def hit(self) -> Hit:
         """Return it as a hit with its whole text."""
-        found = self.found
-        given, source = found.meta.get("importance"), found.meta.get("source")
-        return Hit(
-            id=found.id,
-            path=found.path,
-            line=found.line,
-            title=found.title,
-            heading=found.heading,
-            score=self.score,
-            text=found.text,
-            why={**self.legs, "adjustments": self.adjustments},
-            topic=found.topic,
-            category=found.category,
-            keywords=found.keywords,
-            tags=found.tags,
-            importance=given if isinstance(given, str | int | float) and not isinstance(given, bool) else "medium",
-            created=found.created,
-            updated=found.updated,
-            hash=found.hash,
-            source=str(source) if source else None,
-            lead=found.lead,
-            tail=found.tail,
-        )
+        return Hit(self.chunk, self.score, {**self.legs, "adjustments": self.adjustments}, self.chunk.text)
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
@@ -220,9 +220,9 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
     clone of the vault.
     """
     lives = {**HALF_LIVES, **half_lives}
-    successors = {str(old).removesuffix("#"): each for each in candidates for old in _listed(each.found.meta.get("supersedes"))}
+    successors = {str(old).removesuffix("#"): each for each in candidates for old in _listed(each.chunk.meta.get("supersedes"))}
     for each in candidates:
-        found, base = each.found, each.score
+        found, base = each.chunk, each.score
         if not base:
             continue
         if found.importance != 0.5:
@@ -240,10 +240,10 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
             each.add(f"{days:.0f} days old", -_FADED * base * (1 - 0.5 ** (days / life)))
     for each in candidates:
-        successor = (successors.get(each.found.note) or successors.get(each.found.path)) if successors else None
-        if successor is not None and successor.found.path != each.found.path:
-            each.add(f"superseded by {successor.found.path}", min(-_SUPERSEDED * each.score, successor.score - each.score - 0.0001))
-        elif each.found.meta.get("superseded_by") or each.found.meta.get("status") == "superseded":
+        successor = (successors.get(each.chunk.note) or successors.get(each.chunk.path)) if successors else None
+        if successor is not None and successor.chunk.path != each.chunk.path:
+            each.add(f"superseded by {successor.chunk.path}", min(-_SUPERSEDED * each.score, successor.score - each.score - 0.0001))
+        elif each.chunk.meta.get("superseded_by") or each.chunk.meta.get("status") == "superseded":
             each.add("superseded", -_SUPERSEDED * each.score)
     return sorted(candidates, key=lambda each: each.order)
 
@@ -282,9 +282,9 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
     texts: dict[str, str] = {}
 
     def costs(each: Candidate) -> list[tuple[str, float]]:
-        further = places[each.found.path] - _FREE_PLACES + 1
+        further = places[each.chunk.path] - _FREE_PLACES + 1
         crowded = [(f"chunk {further + _FREE_PLACES} of its note here", -min(_MOST_CROWDED, _CROWDED * further))] if further > 0 else []
-        twin = texts.get(each.found.key)
+        twin = texts.get(each.chunk.key)
         return crowded + ([(f"repeats {twin}", -_REPEATED)] if twin is not None else [])
 
     while left and len(chosen) < limit:
@@ -300,8 +300,8 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
         each = left.pop(best)
         for reason, share in costs(each):
             each.add(reason, share)
-        places[each.found.path] += 1
-        texts.setdefault(each.found.key, each.found.path)
+        places[each.chunk.path] += 1
+        texts.setdefault(each.chunk.key, each.chunk.path)
         chosen.append(each)
     return chosen
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import Scale, score
@@ -52,20 +52,20 @@ class Words:
 
 def by_meaning(
     nearest: Nearest, vector: Vectors, scale: Scale, limits: Sequence[Condition], limit: int, reasons: list[str]
-) -> dict[int, tuple[Found, Leg]]:
+) -> dict[int, tuple[StoredChunk, Leg]]:
     """Return the chunks nearest to a question's unit vector, by number, best first; see `Nearest.chunks`."""
-    result: dict[int, tuple[Found, Leg]] = {}
+    result: dict[int, tuple[StoredChunk, Leg]] = {}
     for chunks, cosine in nearest.chunks(vector, limits, _wanted(limit), reasons):
         leg = Leg(len(result) + 1, score(cosine, scale))
-        result |= {found.chunk: (found, leg) for found in chunks}
+        result |= {found.number: (found, leg) for found in chunks}
     return result
 
 
-def scores_by_meaning(nearest: Nearest, vector: Vectors, scale: Scale, chunks: Iterable[Found]) -> dict[int, Leg]:
+def scores_by_meaning(nearest: Nearest, vector: Vectors, scale: Scale, chunks: Iterable[StoredChunk]) -> dict[int, Leg]:
     """Return the semantic scores of chunks that only the words found, by number."""
     listed = list(chunks)
     cosines = nearest.cosines(vector, [chunk.key for chunk in listed])
-    return {chunk.chunk: Leg(0, score(cosines[chunk.key], scale)) for chunk in listed if chunk.key in cosines}
+    return {chunk.number: Leg(0, score(cosines[chunk.key], scale)) for chunk in listed if chunk.key in cosines}
 
 
 def by_words(
@@ -115,7 +115,7 @@ class Written:
         """Return the scripts and the language of a question."""
         return cls(terms.scripts(text), languages.language(text))
 
-    def foreign(self, chunk: Found, words: float) -> float:
+    def foreign(self, chunk: StoredChunk, words: float) -> float:
         """Return how far, 0..1, `chunk` is in another script or language; `words` is the score of the question's words in it."""
         if not self.scripts:
             return 0.0

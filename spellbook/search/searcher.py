@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spellbook.errors import EmbeddingError
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import Condition, Unmatched, conditions
 from spellbook.index.opened import Index
@@ -92,7 +92,7 @@ class Searcher:
         self._rerank(question, fused, reasons)
         return replace(found, candidates=ranking.adjust(fused, self._index.config.half_lives, uses, time.time()))
 
-    def near(self, vector: Vectors, limit: int = 5) -> list[tuple[Found, float]]:
+    def near(self, vector: Vectors, limit: int = 5) -> list[tuple[StoredChunk, float]]:
         """Return the chunks nearest to a passage's unit vector with their scores, best first."""
         self.used = time.monotonic()
         with self._index.catalog.reading():
@@ -136,7 +136,7 @@ class Searcher:
         if vector is not None and catalog.fingerprint != embedder.fingerprint:
             vector = None
             reasons.append("searched by words only: another process indexes this vault with another embedder")
-        semantic: dict[int, tuple[Found, ranking.Leg]] = {}
+        semantic: dict[int, tuple[StoredChunk, ranking.Leg]] = {}
         if vector is not None:
             semantic = retrieve.by_meaning(self._nearest, vector, embedder.scale, limits, question.limit, reasons)
         by_words = question.mode != "semantic" or vector is None
@@ -151,7 +151,7 @@ class Searcher:
         # Where one leg runs alone, it does not matter which words a chunk in another language cannot have.
         written = retrieve.Written.of(question.text) if by_words and vector is not None else retrieve.ANY_LANGUAGE
         candidates = []
-        for number, chunk in (chunks | {chunk.chunk: chunk for chunk in others}).items():
+        for number, chunk in (chunks | {chunk.number: chunk for chunk in others}).items():
             word = words.legs.get(number)
             candidates.append(Candidate(chunk, scores.get(number), word, written.foreign(chunk, word.score if word else 0.0)))
         return Ranked(candidates, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
@@ -160,7 +160,7 @@ class Searcher:
         """Return how often the candidates' notes were opened, by note id."""
         if not self._index.config.count_use:
             return {}
-        return self._index.catalog.usage.of(each.found.note for each in candidates)
+        return self._index.catalog.usage.of(each.chunk.note for each in candidates)
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
         """Let the reranker, if there is one, judge the first candidates."""
@@ -168,7 +168,7 @@ class Searcher:
         if reranker is None or question.mode == "keyword" or not fused:
             return
         first = fused[:_RERANKED]
-        texts = [f"{each.found.title}\n{each.found.heading}\n{each.found.text}"[:_RERANK_LETTERS] for each in first]
+        texts = [f"{each.chunk.title}\n{each.chunk.heading}\n{each.chunk.text}"[:_RERANK_LETTERS] for each in first]
         try:
             ranking.reranked(fused, reranker.rerank(question.text, texts, _RERANK_SECONDS), reranker.name)
         except EmbeddingError as error:
@@ -176,15 +176,15 @@ class Searcher:
 
     def _pack(self, question: Question, ranked: Ranked, chosen: Sequence[Candidate]) -> tuple[Hit, ...]:
         """Return the chosen as hits whose texts are within the question's budget of tokens."""
-        linked = related.counts(self._index, {each.found.path for each in chosen})
-        tokens = self._index.catalog.counted.of([each.found.chunk for each in chosen], self._index.embedder.tokeniser)
-        shown = [replace(each.hit(), backlinks=linked[each.found.path], tokens=tokens.get(each.found.chunk)) for each in chosen]
+        linked = related.counts(self._index, {each.chunk.path for each in chosen})
+        tokens = self._index.catalog.counted.of([each.chunk.number for each in chosen], self._index.embedder.tokeniser)
+        shown = [replace(each.hit(), backlinks=linked[each.chunk.path], tokens=tokens.get(each.chunk.number)) for each in chosen]
         return packing.pack(shown, question.max_tokens, self._count, packing.by_words(_weights(question, ranked)))
 
     def _embed_next(self, ranked: Ranked) -> None:
         """Ask for the vectors that the best candidates by words still lack."""
         if ranked.counts.pending:
-            self._index.catalog.waiting.ask_for(each.found.key for each in ranked.candidates[:_EMBED_NEXT] if each.keyword)
+            self._index.catalog.waiting.ask_for(each.chunk.key for each in ranked.candidates[:_EMBED_NEXT] if each.keyword)
 
 
 def hits(question: Question, found: Ranked) -> list[Candidate]:
