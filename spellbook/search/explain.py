@@ -13,7 +13,7 @@ from spellbook.index.catalog.schema import Place
 from spellbook.index.filters import Unmatched, conditions
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
-from spellbook.search import ranking
+from spellbook.search import ranking, weights
 from spellbook.search.question import Question, Ranked, Word
 from spellbook.search.ranking import Candidate
 from spellbook.search.searcher import Searcher, hits
@@ -87,7 +87,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         elif any(one is each for one in passed):
             verdict = f"beyond the limit of {question.limit}"
         else:
-            verdict = _refusal(question, found, each, ranking.WEAK if passed else ranking.least(found.counts.chunks))
+            verdict = _refusal(question, found, each, weights.WEAK if passed else ranking.least(found.counts.chunks))
         rows.append(_row(index, found, each, verdict, places.get(number)))
     return Explanation(
         question.text,

@@ -11,49 +11,20 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import instant
+from spellbook.search import weights
 
 T = TypeVar("T")
 Mode = Literal["semantic", "keyword", "both"]
-
-SEMANTIC, KEYWORD = 0.7, 0.3
-"""Weights of the legs in `both`: best of nine question sets; see tests/benchmarks/README.md."""
-
-WEAK = 0.3
-"""What every further hit must reach in `Candidate.evidence` once the best is sure."""
-
-HALF_LIVES: Mapping[str, float] = MappingProxyType(
-    {"": 365.0, "project": 180.0, "system": math.inf, "preference": math.inf, "decision": math.inf}
-)
-"""Days after which half of what age can take is taken, by category; "" stands for all others."""
 
 _BACKWARDS = {letter: 0x10FFFF - letter for letter in range(128)}
 """Dates in ISO sort backwards by their inverted digits."""
 
 _DAY = 86_400.0
-_IMPORTANCE = 0.04
-_PINNED = 0.05
-_FADED = 0.15
-_SUPERSEDED = 0.4
-_CROWDED = 0.04
-_MOST_CROWDED = 0.16
-_FREE_PLACES = 2
-_REPEATED = 0.12
-_RERANKED = 0.6
-_CREDITED = 0.9
-_OPENED = 0.01
-_MOST_OPENED = 0.03
-_FORGOTTEN_DAYS = 90.0
-_CONFIRMING = 0.4
-_EXPECTED = 0.6
-_BY_WORDS_ALONE = 0.5 / 0.6
-_FEW, _FEW_TENFOLD = 0.28, 0.18
-_MANY, _MANY_TENFOLD = 0.4725, 0.0125
 
 
 class _OfChunk(Generic[T]):
@@ -168,8 +139,8 @@ class Candidate:
             return words
         if expected is None:
             return self.semantic.score
-        missing = _EXPECTED * expected * (1 - self.foreign)
-        return max(self.semantic.score + _CONFIRMING * (words - missing), words * _BY_WORDS_ALONE)
+        missing = weights.EXPECTED * expected * (1 - self.foreign)
+        return max(self.semantic.score + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
 
     @property
     def order(self) -> tuple[float, float, str, str]:
@@ -184,7 +155,7 @@ class Candidate:
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
     """Score each candidate by the weighed sum of its legs, with credit for words it cannot hold; return the best first."""
-    semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (SEMANTIC, KEYWORD)}[mode]
+    semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[mode]
     if by_words_only:
         semantic, keyword = 0.0, 1.0
     fused = []
@@ -196,7 +167,7 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
                 each.score = round(each.score + share, 4)
         if each.foreign and each.semantic and semantic and keyword:
             # What a chunk that means as much would have of the words, were it in the question's language.
-            credit = each.foreign * _CREDITED * each.semantic.score - (each.keyword.score if each.keyword else 0.0)
+            credit = each.foreign * weights.CREDITED * each.semantic.score - (each.keyword.score if each.keyword else 0.0)
             each.add("in another language", max(0.0, keyword * credit))
         fused.append(each)
     return sorted(fused, key=lambda each: each.order)
@@ -205,7 +176,7 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
 def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
     """Move the scores of the first candidates towards what a reranker says of them, in 0..1; the others stay behind them."""
     for each, score in zip(candidates, scores, strict=False):
-        each.add(f"reranked {score:.2f} by {name}", _RERANKED * (score - each.score))
+        each.add(f"reranked {score:.2f} by {name}", weights.RERANK_WEIGHT * (score - each.score))
     least = min((each.score for each in candidates[: len(scores)]), default=0.0)
     for each in candidates[len(scores) :]:
         each.add(f"not seen by {name}", min(0.0, least - each.score))
@@ -215,36 +186,36 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
     """
     Adjust by importance, pins, use, age and supersession; return the best first.
 
-    `half_lives` are days by category, over HALF_LIVES; `uses` are by note id; `now` is in seconds since
+    `half_lives` are days by category, over weights.HALF_LIVES; `uses` are by note id; `now` is in seconds since
     1970. Only a note that says its date ages, from its last use on: a file's time changes with every
     clone of the vault.
     """
-    lives = {**HALF_LIVES, **half_lives}
+    lives = {**weights.HALF_LIVES, **half_lives}
     successors = {str(old).removesuffix("#"): each for each in candidates for old in _listed(each.chunk.meta.get("supersedes"))}
     for each in candidates:
         found, base = each.chunk, each.score
         if not base:
             continue
         if found.importance != 0.5:
-            each.add(f"importance {found.importance:g}", _IMPORTANCE * (found.importance - 0.5))
+            each.add(f"importance {found.importance:g}", weights.IMPORTANCE * (found.importance - 0.5))
         use = uses.get(found.note)
         if use is not None:
-            fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / _FORGOTTEN_DAYS)
-            each.add(f"opened {use.count} times", min(_MOST_OPENED, _OPENED * math.log2(1 + use.count)) * fresh)
+            fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
+            each.add(f"opened {use.count} times", min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count)) * fresh)
         if found.meta.get("pinned") is True:
-            each.add("pinned", _PINNED)
+            each.add("pinned", weights.PINNED)
             continue
         written = instant(found.updated or found.created)
         life = lives.get(found.category, lives[""])
         if written is not None and written < now and life < math.inf:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
-            each.add(f"{days:.0f} days old", -_FADED * base * (1 - 0.5 ** (days / life)))
+            each.add(f"{days:.0f} days old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
     for each in candidates:
         successor = (successors.get(each.chunk.note) or successors.get(each.chunk.path)) if successors else None
         if successor is not None and successor.chunk.path != each.chunk.path:
-            each.add(f"superseded by {successor.chunk.path}", min(-_SUPERSEDED * each.score, successor.score - each.score - 0.0001))
+            each.add(f"superseded by {successor.chunk.path}", min(-weights.SUPERSEDED * each.score, successor.score - each.score - 0.0001))
         elif each.chunk.meta.get("superseded_by") or each.chunk.meta.get("status") == "superseded":
-            each.add("superseded", -_SUPERSEDED * each.score)
+            each.add("superseded", -weights.SUPERSEDED * each.score)
     return sorted(candidates, key=lambda each: each.order)
 
 
@@ -256,7 +227,7 @@ def least(chunks: int) -> float:
     through about as many questions off topic whatever a vault's size.
     """
     tens = math.log10(max(1, chunks))
-    return min(_FEW + _FEW_TENFOLD * tens, _MANY + _MANY_TENFOLD * tens)
+    return min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
 
 
 def related(candidates: Sequence[Candidate], expected: float | None, chunks: int) -> list[Candidate]:
@@ -265,7 +236,7 @@ def related(candidates: Sequence[Candidate], expected: float | None, chunks: int
     sure = [each.evidence(expected) for each in candidates]
     if max(sure, default=0.0) < enough:
         return []
-    return [each for each, evidence in zip(candidates, sure, strict=True) if evidence >= min(WEAK, enough)]
+    return [each for each, evidence in zip(candidates, sure, strict=True) if evidence >= min(weights.WEAK, enough)]
 
 
 def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
@@ -282,10 +253,11 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
     texts: dict[str, str] = {}
 
     def costs(each: Candidate) -> list[tuple[str, float]]:
-        further = places[each.chunk.path] - _FREE_PLACES + 1
-        crowded = [(f"chunk {further + _FREE_PLACES} of its note here", -min(_MOST_CROWDED, _CROWDED * further))] if further > 0 else []
+        further = places[each.chunk.path] - weights.FREE_PLACES + 1
+        cost = min(weights.MOST_CROWDED, weights.CROWDED * further)
+        crowded = [(f"chunk {further + weights.FREE_PLACES} of its note here", -cost)] if further > 0 else []
         twin = texts.get(each.chunk.key)
-        return crowded + ([(f"repeats {twin}", -_REPEATED)] if twin is not None else [])
+        return crowded + ([(f"repeats {twin}", -weights.REPEATED)] if twin is not None else [])
 
     while left and len(chosen) < limit:
         # What costs nothing stands in order already: the first of it, or one before it that pays, is the best.

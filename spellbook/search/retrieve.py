@@ -18,7 +18,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import Scale, score
-from spellbook.search import fts_query
+from spellbook.search import fts_query, weights
 from spellbook.search.question import Question, Word
 from spellbook.search.ranking import Leg
 from spellbook.text import languages, terms
@@ -26,14 +26,10 @@ from spellbook.text import languages, terms
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
 
-_POOL = 50
-"""Least number of candidates that each leg gives; see tests/benchmarks/README.md."""
 _SAMPLED, _EACH = 800, 4
 """A chunk's scripts are told from every 4th letter of its first 800: chosen by hand, for speed."""
 _REMEMBERED = 4_000
 """Samples whose scripts are cached: the same chunks come up again."""
-_PRESENT = 3.0
-_ITS_WORDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,7 @@ def by_words(
 
 def _wanted(limit: int) -> int:
     """Return how many candidates a leg gives for so many hits."""
-    return max(_POOL, limit * 4)
+    return max(weights.POOL, limit * weights.CANDIDATES_A_HIT)
 
 
 def _idf(total: int, frequency: int) -> float:
@@ -120,8 +116,8 @@ class Written:
         if not self.scripts:
             return 0.0
         has = _scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH])
-        foreign = 1 - sum([min(share, _PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items()])
-        if self.language and foreign < 1 and words < _ITS_WORDS and languages.language(chunk.text) not in {"", self.language}:
+        foreign = 1 - sum([min(share, weights.PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items()])
+        if self.language and foreign < 1 and words < weights.ITS_WORDS and languages.language(chunk.text) not in {"", self.language}:
             return 1.0
         return foreign
 

@@ -22,7 +22,7 @@ from spellbook.index.filters import Condition, Unmatched, conditions
 from spellbook.index.opened import Index
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import score
-from spellbook.search import packing, ranking, related, retrieve
+from spellbook.search import packing, ranking, related, retrieve, weights
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
 from spellbook.text import terms
@@ -36,8 +36,6 @@ _REMEMBERED = 256
 """Questions whose vectors are cached."""
 _COUNTED = 2_000
 """Texts whose number of tokens is cached."""
-_PERHAPS = 3
-_RERANKED = 20
 _RERANK_SECONDS = 2.0
 _RERANK_LETTERS = 2_000
 
@@ -167,7 +165,7 @@ class Searcher:
         reranker = self._index.reranker
         if reranker is None or question.mode == "keyword" or not fused:
             return
-        first = fused[:_RERANKED]
+        first = fused[: weights.RERANKED]
         texts = [f"{each.chunk.title}\n{each.chunk.heading}\n{each.chunk.text}"[:_RERANK_LETTERS] for each in first]
         try:
             ranking.reranked(fused, reranker.rerank(question.text, texts, _RERANK_SECONDS), reranker.name)
@@ -207,8 +205,8 @@ def nearly(question: Question, found: Ranked) -> list[Candidate]:
     if question.min_score is not None or found.quotes:
         return []
     # By its words alone a text that is not embedded yet seems surer than its score says.
-    near = [each for each in found.candidates if min(each.score, each.evidence(found.expected)) >= ranking.WEAK]
-    return ranking.choose(near, min(_PERHAPS, question.limit))
+    near = [each for each in found.candidates if min(each.score, each.evidence(found.expected)) >= weights.WEAK]
+    return ranking.choose(near, min(weights.PERHAPS, question.limit))
 
 
 def _weights(question: Question, found: Ranked) -> dict[str, float]:
