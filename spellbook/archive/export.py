@@ -62,6 +62,21 @@ def form_of(file: str, said: str | None) -> Form:
     return "markdown" if said == "markdown" or (said is None and file.lower().endswith(".zip")) else "json"
 
 
+def run(
+    vault: Vault,
+    file: str | Path | BinaryIO,
+    format: str | None,
+    *,
+    only: Collection[str] | None = None,
+    attachments: bool = True,
+) -> Exported:
+    """Write the vault into a file, see `into_file`, or an open stream. Raises InvalidInput for an unknown `format`."""
+    form = form_of(str(file), format)
+    if isinstance(file, str | Path):
+        return into_file(vault, Path(file), form, only=only, attachments=attachments)
+    return write(vault, file, form, only=only, attachments=attachments)
+
+
 def into_file(vault: Vault, file: Path, form: Form, *, only: Collection[str] | None = None, attachments: bool = True) -> Exported:
     """
     Write the vault into `file`, which has its old content until the new one is whole.

@@ -24,7 +24,7 @@ from spellbook.text.quoting import one_line, quoted
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
-    from spellbook.search.searcher import Answer
+    from spellbook.search.question import Answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
     from spellbook.editing.moves import Moved
     from spellbook.editing.repair_links import Offer
-    from spellbook.index.catalog.schema import Found, Topic
+    from spellbook.index.catalog.schema import Place, StoredChunk, Topic
     from spellbook.index.filters import Unmatched
     from spellbook.index.sync import Report
-    from spellbook.maintenance.duplicates import Alike, Contradiction, Place
+    from spellbook.maintenance.duplicates import Alike, Contradiction
     from spellbook.maintenance.evaluate import Checked, Failed, Missed, Unlabelled
     from spellbook.maintenance.migrate import Estimate, Migrated
     from spellbook.search.explain import Explanation, Row
+    from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
     from spellbook.search.related import Around
-    from spellbook.search.searcher import Answer
     from spellbook.search.toc import About, Category
     from spellbook.vault.journal import Entry
 
@@ -135,7 +135,7 @@ def _listed(words: Sequence[str]) -> str:
     return one_line(", ".join(words)) or "nothing"
 
 
-def chunks(found: Sequence[Found]) -> None:
+def chunks(found: Sequence[StoredChunk]) -> None:
     """Print the chunks of a note."""
     click.echo(click.style(_place(found[0]), bold=True))
     for chunk in found:
@@ -156,7 +156,7 @@ def around(near: Around) -> None:
             click.echo(f"  … {len(listed) - _MOST_NEAR} more: --json lists them")
 
 
-def pointers(found: Sequence[Found]) -> None:
+def pointers(found: Sequence[StoredChunk]) -> None:
     """Print where chunks stand, a line each."""
     for chunk in found:
         click.echo(f"{_place(chunk)}  {_titles(chunk)}  {_name(chunk.id)}")

@@ -18,7 +18,7 @@ from spellbook.editing.relink import Shift, mended, unlinked
 from spellbook.editing.write import now_like, with_vectors
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.index import sync
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold, instant
 from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
@@ -60,7 +60,7 @@ class Merged:
 class _Side:
     """One of the two: its note as it is in its file, whose hash is `sha256`, and when it was made."""
 
-    found: Found
+    found: StoredChunk
     note: Note
     sha256: str
     since: float

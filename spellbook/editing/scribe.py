@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from spellbook.editing import memory, write
 from spellbook.editing.write import Duplicate, Written
@@ -13,6 +14,15 @@ from spellbook.errors import InvalidInput
 from spellbook.index.opened import Index
 from spellbook.search.searcher import Searcher
 from spellbook.text import credentials
+
+
+class Options(TypedDict, total=False):
+    """What `Spellbook.scribe` takes by keyword, as `Spellbook.scribe_all` does."""
+
+    source: str | None
+    category: str | None
+    force: bool
+    session: str | None
 
 
 @dataclass(frozen=True, slots=True)

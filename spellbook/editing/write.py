@@ -19,7 +19,7 @@ from spellbook.editing import edits
 from spellbook.editing.memory import BROKEN, Findings, Memory, metadata
 from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.index import extract, sync
-from spellbook.index.catalog.schema import Found, hash_of
+from spellbook.index.catalog.schema import StoredChunk, hash_of
 from spellbook.index.filters import fold
 from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
@@ -192,7 +192,7 @@ def _draft(index: Index, memory: Memory, id: str, now: dt.datetime) -> _Draft:
 def _duplicates(index: Index, searcher: Searcher, draft: _Draft) -> list[Duplicate]:
     import numpy as np
 
-    same: dict[str, tuple[Found, float, Literal["words", "meaning", "labels"]]] = {}
+    same: dict[str, tuple[StoredChunk, float, Literal["words", "meaning", "labels"]]] = {}
     for found in index.catalog.by_fold(draft.folds, index.visible):
         if found.text.strip():
             same[found.id] = found, 1.0, "words"
@@ -218,7 +218,7 @@ def _duplicates(index: Index, searcher: Searcher, draft: _Draft) -> list[Duplica
     ]
 
 
-def _is_labelled_alike(found: Found, note: Note) -> bool:
+def _is_labelled_alike(found: StoredChunk, note: Note) -> bool:
     """Say whether a chunk is of the note's topic and shares half of the keywords and entities, and two at least."""
     other = replace(note, meta=found.meta)
     ours, theirs = ({fold(word) for word in (*each.keywords, *each.entities)} for each in (note, other))
@@ -277,7 +277,7 @@ def _sensible(asked: Revision) -> dict[str, Any]:
     return changes
 
 
-def _told_of(index: Index, found: Found, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()) -> Revised:
+def _told_of(index: Index, found: StoredChunk, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()) -> Revised:
     """Say of a chunk, or its whole note, whose file holds `data` now, what was changed."""
     after = index.catalog.at(found.path)
     now = next((each for each in after if each.ordinal == found.ordinal), found)
@@ -285,7 +285,7 @@ def _told_of(index: Index, found: Found, data: bytes, difference: str, *, is_not
     return Revised(now.note if is_note else now.id, found.path, index.catalog.generation, difference, hash, tuple(warnings))
 
 
-def _revised(index: Index, found: Found, read: tuple[Note, str], asked: Revision, *, is_note: bool) -> str:
+def _revised(index: Index, found: StoredChunk, read: tuple[Note, str], asked: Revision, *, is_note: bool) -> str:
     """Return the text of a note, that was `read` with the sha256 of its file, with one section or all of it as it is `asked`."""
     note, sha256 = read
     siblings = index.catalog.at(found.path)
@@ -306,7 +306,7 @@ def _revised(index: Index, found: Found, read: tuple[Note, str], asked: Revision
     return note.text
 
 
-def _span(index: Index, note: Note, found: Found) -> tuple[int, int]:
+def _span(index: Index, note: Note, found: StoredChunk) -> tuple[int, int]:
     """Return from which character to which a section stands in the file as it is now, all its parts."""
     suffix = found.suffix
     parts = [each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == suffix or each.suffix.startswith(f"{suffix}~")]
@@ -337,11 +337,11 @@ def erase(index: Index, id: str, *, hard: bool = False) -> Erased:
     return Erased(said, tuple(each.id for each in gone), (kept,) if kept else (), index.catalog.generation)
 
 
-def _sections(siblings: Sequence[Found]) -> int:
+def _sections(siblings: Sequence[StoredChunk]) -> int:
     return len({each.suffix.partition("~")[0] for each in siblings})
 
 
-def _place_of(found: Found, siblings: Sequence[Found]) -> str:
+def _place_of(found: StoredChunk, siblings: Sequence[StoredChunk]) -> str:
     """Say what a chunk is of its note: a section, what stands above the first one, or a part of either."""
     section = found.suffix.partition("~")[0]
     parts = [each for each in siblings if each.suffix.partition("~")[0] == section]
@@ -387,7 +387,7 @@ def with_vectors(index: Index, path: str) -> None:
         sync.count(index, [key for key, _ in rows])
 
 
-def _erase_section(index: Index, found: Found, hard: bool) -> str | None:
+def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:
     for _ in range(_TRIES):
         data = index.vault.read(found.path)[0]
         note = parse(found.path, data)
@@ -405,7 +405,7 @@ def _erase_section(index: Index, found: Found, hard: bool) -> str | None:
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 
-def _piece(index: Index, note: Note, found: Found, expected: str | None, sha256: str) -> Chunk:
+def _piece(index: Index, note: Note, found: StoredChunk, expected: str | None, sha256: str) -> Chunk:
     """The section of the file as it is now that the caller means."""
     piece = next((each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == found.suffix), None)
     seen = expected or hash_of(found.text)

@@ -78,6 +78,17 @@ def places(index: Index) -> dict[str, Any]:
     }
 
 
+def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> dict[str, Any]:
+    """Return paths, counts, sizes, processes, and the faults that a person should fix; `complaint` is the last scan's."""
+    return {
+        **places(index),
+        "snapshots": snapshots.state(),
+        **figures(index, meter),
+        "faults": [asdict(fault) for fault in faults(index)],
+        **({"warning": complaint} if complaint else {}),
+    }
+
+
 def faults(index: Index) -> tuple[Fault, ...]:
     """Return what a person should mend in the vault's files."""
     return (*index.catalog.notes.faults(), *index.catalog.notes.twins())

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spellbook.editing.write import DUPLICATE
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import Place, StoredChunk
 from spellbook.index.extract import folded
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
 from spellbook.index.sync import Progress
 from spellbook.models.base import score
 from spellbook.notes.note import Note
-from spellbook.search.ranking import Hit
 from spellbook.text import diff
 from spellbook.text.languages import declared, differ, marked, written_in
 
@@ -34,22 +33,6 @@ _MOST_DOUBTS = 5
 _LEAST_WORDS = 3
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _WORD = re.compile(r"\w+")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a chunk stands, or the first one of a note."""
-
-    id: str
-    path: str
-    line: int
-    title: str
-    heading: str
-
-    @classmethod
-    def of(cls, at: Found | Hit) -> Place:
-        """Return the place of a chunk or a hit."""
-        return cls(at.id, at.path, at.line, at.title, at.heading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +73,7 @@ class Piece:
     language: str
 
     @classmethod
-    def of(cls, found: Found, note: Note) -> Piece | None:
+    def of(cls, found: StoredChunk, note: Note) -> Piece | None:
         """Return what is kept of a chunk of `note`, None for one that says next to nothing below its headings."""
         if not _says_something(found.text):
             return None
@@ -99,7 +82,7 @@ class Piece:
         subject = fold(" > ".join(filter(None, (found.title if is_named else "", found.heading))))
         words, numbers = diff.masked(found.text)
         language = declared(note.meta.get("language") or note.meta.get("lang"))
-        return cls(found.chunk, Place.of(found), found.key, folded(words), numbers, subject, language)
+        return cls(found.number, found.place, found.key, folded(words), numbers, subject, language)
 
     @property
     def said(self) -> tuple[str, tuple[str, ...]]:
@@ -241,7 +224,7 @@ def _is_series(a: Piece, b: Piece) -> bool:
 
 
 def _contradiction(index: Index, a: Piece, b: Piece) -> tuple[tuple[str, str], ...]:
-    texts = {found.chunk: found.text for found in index.catalog.by_number([a.chunk, b.chunk])}
+    texts = {found.number: found.text for found in index.catalog.by_number([a.chunk, b.chunk])}
     return diff.contradiction(texts.get(a.chunk, ""), texts.get(b.chunk, ""))
 
 

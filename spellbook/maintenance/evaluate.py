@@ -15,17 +15,19 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound
+from spellbook.index.catalog.schema import Place
 from spellbook.index.filters import Condition, Filter, conditions
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
 from spellbook.index.sync import Progress
 from spellbook.maintenance import golden
-from spellbook.maintenance.duplicates import Alike, Contradiction, Piece, Place, compare
+from spellbook.maintenance.duplicates import Alike, Contradiction, Piece, compare
 from spellbook.maintenance.golden import Golden
 from spellbook.notes.note import Note
 from spellbook.paths import MARKER
+from spellbook.search.question import MOST_QUERY, VERBS, Question, State, state
 from spellbook.search.ranking import Hit
-from spellbook.search.searcher import MOST_QUERY, VERBS, Question, Searcher, State, state
+from spellbook.search.searcher import Searcher
 from spellbook.system import disk
 
 FIRST = 5
@@ -197,7 +199,7 @@ def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_Note], list[
             note = Note(found.path, "", found.meta, 0, 0, ())
             if found.path not in notes or found.ordinal < notes[found.path][0]:
                 lacks = tuple(name for name in ("topic", "questions") if not getattr(note, name))
-                place = replace(Place.of(found), id=found.note)
+                place = replace(found.place, id=found.note)
                 notes[found.path] = found.ordinal, _Note(place, note.kind == "memory", note.questions, lacks)
             if piece := Piece.of(found, note):
                 pieces.append((found.path, found.ordinal, piece))
@@ -273,7 +275,7 @@ def _ask(searcher: Searcher, notes: Iterable[_Note], progress: Progress | None) 
             rank = next((rank for rank, hit in enumerate(hits, 1) if hit.path == note.place.path), 0)
             ranks.append(rank)
             if not 0 < rank <= FIRST:
-                instead, score = (Place.of(hits[0]), hits[0].score) if hits else (None, 0.0)
+                instead, score = (hits[0].chunk.place, hits[0].score) if hits else (None, 0.0)
                 missed.append(Missed(note.place, question, rank, instead, score))
         if progress:
             progress("asking", done, len(asked))
@@ -311,7 +313,7 @@ def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]
     reason = f"{hits[0].path} was found, and nothing should be" if hits and not query.expect else ""
     if not (missing or unknown or reason):
         return []
-    return [Failed(query.query, query.line, missing, unknown, tuple(map(Place.of, hits)), reason)]
+    return [Failed(query.query, query.line, missing, unknown, tuple(hit.chunk.place for hit in hits), reason)]
 
 
 def _meant(index: Index, name: str) -> frozenset[str]:

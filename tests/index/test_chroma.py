@@ -17,7 +17,8 @@ from spellbook.index import sync
 from spellbook.index.vectors import vectors
 from spellbook.index.vectors.vectors import Chroma, Unavailable
 from spellbook.models.hash import HashEmbedder
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.blocks import as_rows, units
 from tests.helpers import finished, opened, python
 

@@ -16,7 +16,8 @@ from spellbook.index import sync
 from spellbook.index.catalog.schema import Known
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes.note import Stamp
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, Failing, from_scratch, opened, told
 
 THEN, NOW = 1_000_000_000_000, 1_000_000_000_000 + SETTLED_NS

@@ -13,7 +13,8 @@ from spellbook.index import sync
 from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5, Twin
 from spellbook.models.hash import HashEmbedder
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, opened, rows
 
 LONG = (
@@ -67,7 +68,7 @@ def test_after_embedding_every_chunk_is_counted_as_an_answer_shows_it(vault, wri
         assert len(hits) > 8
         for hit in hits:
             assert hit["why"]["text"] == "whole"
-            assert kept(index)[found[hit["id"]].chunk] == ("letters", len(hit["text"]))
+            assert kept(index)[found[hit["id"]].number] == ("letters", len(hit["text"]))
 
 
 def test_a_question_counts_no_text_again(vault, write_note):
@@ -232,9 +233,9 @@ def test_a_count_is_of_the_chunk_that_was_read(vault, write_note):
     with opened(vault, Letters()) as index:
         sync.words(index)
         [found] = index.catalog.at("a.md")
-        for chunk, key in ((found.chunk, "another"), (found.chunk + 1, found.key)):
+        for chunk, key in ((found.number, "another"), (found.number + 1, found.key)):
             index.catalog.counted.add([(chunk, key, 13)], "letters")
             assert kept(index) == {}
-        index.catalog.counted.add([(found.chunk, found.key, 13)], "letters")
-        assert index.catalog.counted.of([found.chunk, found.chunk + 1], "letters") == {found.chunk: 13}
-        assert index.catalog.counted.of([found.chunk], "words") == {}
+        index.catalog.counted.add([(found.number, found.key, 13)], "letters")
+        assert index.catalog.counted.of([found.number, found.number + 1], "letters") == {found.number: 13}
+        assert index.catalog.counted.of([found.number], "words") == {}

@@ -15,7 +15,7 @@ from spellbook import book as books
 from spellbook import config
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
-from spellbook.maintenance.duplicates import Place
+from spellbook.index.catalog.schema import Place
 from spellbook.maintenance.evaluate import Checked
 from tests.helpers import Failing
 

@@ -88,7 +88,8 @@ def test_an_index_without_its_embedder_says_so(vault, write_note):
     """The explanation of a search by words alone is degraded, as the search is."""
     from spellbook.index import sync
     from spellbook.search.explain import why
-    from spellbook.search.searcher import Question, Searcher
+    from spellbook.search.question import Question
+    from spellbook.search.searcher import Searcher
 
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Failing()) as index:

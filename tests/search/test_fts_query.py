@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from spellbook.index import sync
 from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.search import fts_query
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from spellbook.text.terms import index_form, parts
 from tests.helpers import opened
 

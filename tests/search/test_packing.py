@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.search import packing
 from spellbook.search.packing import by_words, excerpt, head, pack, pointer, sentences
 from spellbook.search.ranking import Hit
@@ -17,8 +17,9 @@ from spellbook.text.quoting import quoted
 from spellbook.text.terms import estimate_tokens
 
 
-def hit(text, score=0.5, line=1):
-    return Hit("id", "a.md", line, "t", "", score, text, {}, "", "", (), (), "medium", None, None)
+def hit(text, score=0.5, line=1, title="t"):
+    chunk = StoredChunk(0, "id", "a.md", line, line, title, "", text, "", "", "", 0.5, None, None, 0, 0, (), (), {})
+    return Hit(chunk, score, {}, text)
 
 
 def words(*given):
@@ -69,7 +70,7 @@ def test_heads_are_counted_only_where_they_may_be_too_much():
         counted.append(text)
         return estimate_tokens(text)
 
-    hits = [hit("The crane lifts the copper."), replace(hit("The crane is old."), title="crane " * 45)]
+    hits = [hit("The crane lifts the copper."), hit("The crane is old.", title="crane " * 45)]
     pack(hits, 2_000, count, words("crane"))
     assert counted == [each.text for each in hits]
     counted.clear()

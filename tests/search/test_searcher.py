@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import sync
 from spellbook.search import ranking
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, Failing, note_writer, opened
 
 MODES = ("semantic", "keyword", "both")

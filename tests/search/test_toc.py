@@ -12,7 +12,7 @@ from spellbook import book as books
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.index.catalog.schema import Topic
-from spellbook.search.searcher import State
+from spellbook.search.question import State
 from spellbook.search.toc import About, Category, first_sentence
 from spellbook.server import render
 from spellbook.text.terms import estimate_tokens

@@ -184,7 +184,7 @@ def test_a_watcher_lets_go(book, write_note, monkeypatch):
     write_note("a.md", "text")
     book.search("text")
     with watcher.Watcher(book):
-        until(lambda: "_searcher" not in vars(book))
+        until(lambda: book._made is None)
 
 
 def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
@@ -195,9 +195,9 @@ def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
         async with Client(build(book)) as client:
             await anyio.to_thread.run_sync(until, lambda: book.watching)
             await client.list_tools()
-            assert "_searcher" not in vars(book)
+            assert book._made is None
             await client.call_tool("get_index", {})
-            await anyio.to_thread.run_sync(until, lambda: "_searcher" in vars(book))
+            await anyio.to_thread.run_sync(until, lambda: book._made is not None)
 
     anyio.run(main)
 

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.cli import main
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.models.hash import HashEmbedder
 from spellbook.search import packing
 from spellbook.search.packing import pack
+from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
-from spellbook.search.searcher import Answer, State
 from spellbook.server import render
 from spellbook.text import quoting
 from spellbook.text.terms import estimate_tokens
@@ -72,9 +72,14 @@ def quoted(answer):
 
 def hits(texts, names):
     return [
-        Hit(f"{name}#", f"{name}.md", 3, name, name, 0.5, text, {}, name, name, (), (), 0.5, None, name, "0123456789abcdef", 1, source)
+        Hit(chunk(name, text, source, line=3, updated=name), 0.5, {}, text, backlinks=1)
         for text, (name, source) in zip(texts, names, strict=True)
     ]
+
+
+def chunk(name, text, source, line=1, updated=None):
+    labels = {"source": source}
+    return StoredChunk(0, f"{name}#", f"{name}.md", line, line, name, name, text, "", name, name, 0.5, None, updated, 0, 0, (), (), labels)
 
 
 NAMES = st.tuples(HOSTILE, st.one_of(st.none(), HOSTILE, HOSTILE.map("https://x".__add__)))
@@ -115,10 +120,7 @@ def test_no_text_passes_for_a_hit(given, most):
 @given(st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE), min_size=1, max_size=4), st.sampled_from([60, 20_000]))
 def test_no_text_passes_for_a_chunk(given, most):
     """The same of a note that is read, with what is around it, of a topic, and of what is named where nothing was found."""
-    chunks = [
-        Found(0, f"{name}#", f"{name}.md", 1, 1, name, name, text, "", name, name, 0.5, None, None, 0, 0, (), (), {"source": source})
-        for text, name, source in given
-    ]
+    chunks = [chunk(name, text, source) for text, name, source in given]
     near = [Backlink(f"{name}.md", name, name, (1,)) for _, name, _ in given]
     around = Around((), tuple(near), tuple(Related(each.path, each.id, each.title, (each.title,)) for each in near))
     for answer in (render.shown(chunks, around, most), render.topic(given[0][1], chunks, most, near)):

@@ -23,7 +23,7 @@ from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import MIGRATIONS, WEIGHTS, Counts, Found, Topic
+from spellbook.index.catalog.schema import MIGRATIONS, WEIGHTS, Counts, StoredChunk, Topic
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.spared import Spared
 from spellbook.index.catalog.sql import batches, quoted
@@ -172,7 +172,7 @@ class Catalog:
         """Return how many chunks match an FTS5 expression."""
         return int(self._rows("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
 
-    def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[Found]:
+    def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks that carry one of `keys` and meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         if not keys:
@@ -181,20 +181,20 @@ class Catalog:
         where = f"key IN (SELECT value FROM json_each(:keys)) AND {where}"
         return self._found(where, {**values, "keys": json.dumps(list(keys))}, "chunks CROSS JOIN notes")
 
-    def by_number(self, numbers: Sequence[int]) -> list[Found]:
+    def by_number(self, numbers: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by their numbers, in no order."""
         return self._found("chunk IN (SELECT value FROM json_each(:numbers))", {"numbers": json.dumps(list(numbers))}) if numbers else []
 
-    def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[Found]:
+    def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks whose folded text has one of these hashes, of notes that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         return self._found(f"same IN ({quoted(same)}) AND {where}", values) if same else []
 
-    def note(self, id: str) -> list[Found]:
+    def note(self, id: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note with this id, else with this path; none if there is no such note."""
         return self._found("notes.id = :id", {"id": id}) or self.at(id)
 
-    def meant(self, id: str) -> list[Found]:
+    def meant(self, id: str) -> list[StoredChunk]:
         """
         Return the chunks that `id` means: all of a note's, in order, for its id or path; one for a chunk's; none if it means nothing.
 
@@ -208,11 +208,11 @@ class Catalog:
                 break
         return found
 
-    def at(self, path: str) -> list[Found]:
+    def at(self, path: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note at `path`; none if there is no such note."""
         return self._found("notes.path = :path", {"path": path})
 
-    def topic(self, topic: str, category: str | None = None, conditions: Sequence[Condition] = ()) -> list[Found]:
+    def topic(self, topic: str, category: str | None = None, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return all chunks of a topic, of its notes that meet `conditions`, in reading order."""
         where, values = in_sql(self._database, conditions)
         asked = "notes.topic = :topic AND (:category IS NULL OR notes.category = :category)"
@@ -256,7 +256,7 @@ class Catalog:
             for category, topic, notes, chunks, updated, mtime, titles, keywords in rows
         ]
 
-    def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[Found]:
+    def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return how the note that stands for a topic begins, of those that meet `conditions`: index, README, namesake, else the first."""
         where, values = in_sql(self._database, conditions)
         rows = self._rows(
@@ -297,7 +297,7 @@ class Catalog:
                 problems.append(f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault")
         return problems
 
-    def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[Found]:
+    def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
         """Return chunks. With CROSS in `tables` SQLite begins with them, not with the notes that meet a condition: these may be many."""
         labels = ", ".join(f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in ("keywords", "tags", "meta"))
         rows = self._rows(
@@ -315,7 +315,7 @@ class Catalog:
         found = []
         for row in rows:
             keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
-            found.append(Found._make((*row[:16], _list(keywords), _list(tags), _mapping(meta), *row[19:])))
+            found.append(StoredChunk._make((*row[:16], _list(keywords), _list(tags), _mapping(meta), *row[19:])))
         return found
 
 

@@ -204,10 +204,26 @@ class Known(NamedTuple):
     sha256: str
 
 
-class Found(NamedTuple):
-    """A chunk with what a hit shows of it; `lead` and `tail` frame the text of a part that was cut out of a table or of code."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk stands: its id, its note's path and title, its first line (from 1), and its heading path."""
 
-    chunk: int
+    id: str
+    path: str
+    line: int
+    title: str
+    heading: str
+
+
+class StoredChunk(NamedTuple):
+    """
+    A chunk as the catalog has it, with its note's labels; `number` is its row.
+
+    `line` and `end_line` count from 1. `lead` and `tail` are the table header or code fence that the text was cut from.
+    `importance` is 0..1; `created` and `updated` are ISO 8601.
+    """
+
+    number: int
     id: str
     path: str
     line: int
@@ -243,6 +259,21 @@ class Found(NamedTuple):
     def hash(self) -> str:
         """The hash by which a caller says which text it has seen."""
         return hash_of(self.text)
+
+    @property
+    def whole(self) -> str:
+        """Its text as an answer shows it where nothing is left out."""
+        return whole(self.text, self.lead, self.tail)
+
+    @property
+    def source(self) -> str:
+        """Where its note says that the text comes from, "" if it does not say."""
+        return str(self.meta.get("source") or "")
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return Place(self.id, self.path, self.line, self.title, self.heading)
 
 
 def whole(text: str, lead: str, tail: str) -> str:

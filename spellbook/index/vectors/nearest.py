@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
 from spellbook.index.vectors.simhash import Sketches
@@ -56,13 +56,13 @@ class Nearest:
 
     def chunks(
         self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]
-    ) -> list[tuple[tuple[Found, ...], float]]:
+    ) -> list[tuple[tuple[StoredChunk, ...], float]]:
         """
         Return the `wanted` texts nearest to a unit vector, each as the chunks that say it and meet `limits`, with its cosine.
 
         What kept Chroma from answering is added to `reasons`: then it took longer.
         """
-        met: list[tuple[tuple[Found, ...], float]] = []
+        met: list[tuple[tuple[StoredChunk, ...], float]] = []
         matrix = self._refresh()
         for times in _OVERFETCH:
             # Most filters leave much, and most keys are in use: it is cheaper to look at what is near than to list all that may be.
@@ -122,12 +122,12 @@ class Nearest:
             self._sketches = sketches
             return sketches
 
-    def _met(self, near: Near, limits: Sequence[Condition], wanted: int) -> list[tuple[tuple[Found, ...], float]]:
+    def _met(self, near: Near, limits: Sequence[Condition], wanted: int) -> list[tuple[tuple[StoredChunk, ...], float]]:
         """Return the first `wanted` of `near` that have chunks, with these."""
-        met: list[tuple[tuple[Found, ...], float]] = []
+        met: list[tuple[tuple[StoredChunk, ...], float]] = []
         for start in range(0, len(near), wanted):
             some = near[start : start + wanted]
-            chunks: dict[str, tuple[Found, ...]] = {}
+            chunks: dict[str, tuple[StoredChunk, ...]] = {}
             for found in self._index.catalog.by_key([key for key, _ in some], limits):
                 chunks[found.key] = (*chunks.get(found.key, ()), found)
             met += [(chunks[key], cosine) for key, cosine in some if key in chunks]

@@ -19,7 +19,7 @@ from spellbook.text.quoting import exact, flat, quoted
 
 if TYPE_CHECKING:
     from spellbook.editing.write import Duplicate
-    from spellbook.search.searcher import Answer
+    from spellbook.search.question import Answer, Options
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
@@ -174,8 +174,16 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
         phrase, every = a.phrase(replace)
-        asked = {"append": append or None, "replace": phrase, "every": every, "force": force}
-        done = book.revise(chunk_id, content or None, metadata, expected_hash or None, **asked)
+        done = book.revise(
+            chunk_id,
+            content or None,
+            metadata,
+            expected_hash or None,
+            append=append or None,
+            replace=phrase,
+            every=every,
+            force=force,
+        )
         said = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
         warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
         return "\n".join([said, *warned, quoted(done.difference) or "(it said so already)"])
@@ -232,7 +240,7 @@ _STATUS_OPEN = {
 }
 
 
-def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> dict[str, Any]:
+def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> Options:
     return {"limit": limit, "filter": filter, "min_score": min_score, "max_tokens": max_tokens}
 
 
