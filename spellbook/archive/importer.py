@@ -34,6 +34,7 @@ from spellbook.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.processes import is_locked
 from spellbook.vault import rules
+from spellbook.vault.folder import Folder
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.listing import shown
 from spellbook.vault.names import numbered, safe_name
@@ -251,7 +252,7 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
     staged: list[_Staged] = []
     seen: dict[str, str] = {}
     taken = _Paths(disk.folds(index.vault.root))
-    with sources.opened(place, index.config.state) as source:
+    with sources.opened(place) as source:
         for incoming in source.files:
             start, sha256 = stage.tell(), hashlib.sha256()
             for piece in incoming.pieces:
@@ -395,7 +396,7 @@ def _check_settings(path: str, data: bytes) -> None:
         elif path == IGNORE_FILE:
             with tempfile.TemporaryDirectory() as scratch:
                 (Path(scratch) / IGNORE_FILE).write_bytes(data)
-                Vault(Path(scratch), Path(scratch)).ignores("x.md")
+                Folder(Path(scratch)).ignores("x.md")
     except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
 

@@ -179,6 +179,13 @@ class Folder:
             raise PathOutsideVault(f"{listing.shown(path)[:200]!r} is not written: {reason}.", "Choose another path.")
         return real
 
+    def check_target(self, path: str) -> None:
+        """Raise PathOutsideVault if no file may be made or changed at `path`: see `admitted`; the trash may hold anything."""
+        if not path.startswith(f"{rules.TRASH}/"):
+            self.admitted(path)
+        elif not self.holds(path):
+            raise PathOutsideVault(f"{path[:200]!r} leads out of the vault.", "It is a link; put a folder in its place.")
+
     def holds(self, path: str) -> bool:
         """Say whether `path` leads, through whatever links, to a place inside the vault."""
         return listing.is_inside(self.root, path)

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from spellbook.errors import MemoryNotFound
 from spellbook.notes.links import Span
@@ -153,6 +153,15 @@ class Draft:
     id: int | None = None
     made: dict[int, Trace] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+
+class EntryOptions(TypedDict, total=False):
+    """Keywords of `Journal.entry`, for functions that hand them on."""
+
+    undoes: int | None
+    for_good: bool
+    always: bool
+    resumes: bool
 
 
 class Journal:
