@@ -141,10 +141,7 @@ class Folder:
 
     def hash(self, path: str) -> str:
         """Return the `digest` of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
-        sha256 = hashlib.sha256()
-        for piece in self.pieces(path):
-            sha256.update(piece)
-        return sha256.hexdigest()
+        return disk.hash_pieces(self.pieces(path))
 
     def locate(self, path: str, *, known: bool = False) -> Path:
         """

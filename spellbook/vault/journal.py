@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import hashlib
 import json
 import threading
 import time
@@ -23,6 +22,7 @@ from typing import Any, TypedDict
 from spellbook.errors import MemoryNotFound
 from spellbook.notes.links import Span
 from spellbook.system.sqlite import Database, Migration
+from spellbook.vault.folder import digest
 
 FILE = "journal.db"
 
@@ -424,7 +424,7 @@ class Journal:
 
 
 def _hash(data: bytes | None) -> str | None:
-    return None if data is None else hashlib.sha256(data).hexdigest()
+    return None if data is None else digest(data)
 
 
 def net(traces: Sequence[Trace]) -> tuple[Trace, ...]:
