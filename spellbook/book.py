@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from spellbook.editing.merge import Keep, Merged
     from spellbook.editing.moves import Moved
     from spellbook.editing.repair_links import Offer
-    from spellbook.editing.scribe import Scribed
+    from spellbook.editing.revise import Erased, Revised
     from spellbook.editing.undo import Undone
+    from spellbook.editing.write import Scribed
     from spellbook.maintenance.evaluate import Checked
     from spellbook.maintenance.migrate import Estimate, Migrated
     from spellbook.search.explain import Explanation
@@ -289,11 +290,11 @@ class Spellbook:
         All are checked first. Raises InvalidInput if one of them is no chunk;
         if one repeats what is there already, nothing is written unless `force`.
         """
-        from spellbook.editing import scribe
+        from spellbook.editing import write
 
         self.follow()
         with self._meter.timed("scribe"):
-            done = scribe.scribe(self.index, self._searcher, given, source, category, force=force)
+            done = write.scribe(self.index, self._searcher, given, source, category, force=force)
         if session and done.written:
             self.index.catalog.sessions.count(session, len(done.written))
         return done
@@ -302,9 +303,9 @@ class Spellbook:
         self, chunk: object, *, source: str | None = None, category: str | None = None
     ) -> tuple[memory.Findings, list[write.Duplicate]]:
         """Check a chunk without writing it; return what was found and what it would repeat."""
-        from spellbook.editing import scribe
+        from spellbook.editing import write
 
-        return scribe.validate(self.index, self._searcher, chunk, source, category)
+        return write.validate(self.index, self._searcher, chunk, source, category)
 
     def revise(
         self,
@@ -313,18 +314,18 @@ class Spellbook:
         metadata: Mapping[str, Any] | None = None,
         expected_hash: str | None = None,
         **asked: Any,
-    ) -> write.Revised:
-        """Change a section's text, frontmatter keys, or both; `asked` are the other fields of `write.Revision`: append, replace …"""
-        from spellbook.editing import write
+    ) -> Revised:
+        """Change a section's text, frontmatter keys, or both; `asked` are the other fields of `revise.Revision`: append, replace …"""
+        from spellbook.editing import revise
 
-        revision = write.Revision(content, metadata=metadata, expected_hash=expected_hash, **asked)
-        return self._known(lambda: write.revise(self.index, chunk_id, revision))
+        revision = revise.Revision(content, metadata=metadata, expected_hash=expected_hash, **asked)
+        return self._known(lambda: revise.revise(self.index, chunk_id, revision))
 
-    def erase(self, id: str, *, hard: bool = False) -> write.Erased:
-        """Erase a note, by its id or path, or one section, by its own id, into the trash; see `editing.write.erase`."""
-        from spellbook.editing import write
+    def erase(self, id: str, *, hard: bool = False) -> Erased:
+        """Erase a note, by its id or path, or one section, by its own id, into the trash; see `editing.revise.erase`."""
+        from spellbook.editing import revise
 
-        return self._known(lambda: write.erase(self.index, id, hard=hard))
+        return self._known(lambda: revise.erase(self.index, id, hard=hard))
 
     def _known(self, change: Callable[[], T]) -> T:
         """Change a note; only if it is not where the index has it, look at the vault first."""
@@ -335,14 +336,14 @@ class Spellbook:
             self.refresh()
             return change()
 
-    def erase_topic(self, topic: str, *, hard: bool = False) -> write.Erased:
+    def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
         """Erase every note of a topic into the trash."""
-        from spellbook.editing import write
+        from spellbook.editing import revise
         from spellbook.search import toc
 
         self.topic(topic)  # raises, and names topics that are spelled alike
         category, name = toc.category_and_topic(self.index, topic)
-        return write.erase_topic(self.index, name, category, hard=hard)
+        return revise.erase_topic(self.index, name, category, hard=hard)
 
     def merge(self, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
         """Make one note of two that say much the same; only shown unless `apply`. See `editing.merge.merge`."""

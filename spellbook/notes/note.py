@@ -59,6 +59,9 @@ class Fault:
     line: int
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.path}, line {self.line}: {self.reason}" if self.line else f"{self.path}: {self.reason}"
+
 
 class Stamp(NamedTuple):
     """What the disk says of a file without opening it: bytes, nanoseconds, inode."""
