@@ -22,13 +22,15 @@ def with_embedder(toml: str, name: str) -> str:
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
+    from tomlkit.items import Item
 
     text = toml.removeprefix("\ufeff")
     value = json.dumps(name, ensure_ascii=False)
     try:
         settings = tomlkit.parse(text)
         if "embedder" in settings:
-            if name or settings.item("embedder").trivia.comment:
+            item = settings.item("embedder")
+            if name or (isinstance(item, Item) and item.trivia.comment):
                 settings["embedder"] = name
             else:
                 del settings["embedder"]

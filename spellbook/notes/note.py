@@ -227,7 +227,7 @@ def parse(path: str, data: bytes) -> Note:
     problems: list[Fault] = []
     if match:
         try:
-            meta, repeated, odd = load(match[1])
+            meta, repeated, odd = load(match[0])
             faults += [Fault(path, line + 2, reason) for reason, line in odd]
             problems += [Fault(path, line + 2, f"the key {key!r} is there twice") for key, line in repeated]
         except BadHeader as error:
