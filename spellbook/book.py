@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from spellbook.archive.importer import Imported
     from spellbook.archive.restore import Restored as RestoredSnapshot
     from spellbook.archive.snapshots import Snapshots
-    from spellbook.editing import memory, merge, moves, repair_links, scribe, sessions, undo, write
+    from spellbook.editing import memory, merge, moves, repair_links, revise, sessions, undo, write
     from spellbook.editing.merge import Keep, Merged
     from spellbook.editing.moves import Moved
     from spellbook.editing.repair_links import Offer
-    from spellbook.editing.scribe import Scribed
+    from spellbook.editing.revise import Erased, Revised
     from spellbook.editing.undo import Undone
+    from spellbook.editing.write import Scribed
     from spellbook.maintenance import evaluate, migrate
     from spellbook.maintenance.evaluate import Checked
     from spellbook.maintenance.migrate import Estimate, Migrated
@@ -55,8 +56,8 @@ if TYPE_CHECKING:
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
     export, importer = lazy("spellbook.archive", "export", "importer")
-    names = ("merge", "moves", "repair_links", "scribe", "sessions", "undo", "write")
-    merge, moves, repair_links, scribe, sessions, undo, write = lazy("spellbook.editing", *names)
+    names = ("merge", "moves", "repair_links", "revise", "sessions", "undo", "write")
+    merge, moves, repair_links, revise, sessions, undo, write = lazy("spellbook.editing", *names)
     evaluate, migrate = lazy("spellbook.maintenance", "evaluate", "migrate")
     names = ("explain", "question", "related", "searcher", "toc")
     explain, question, related, searcher, toc = lazy("spellbook.search", *names)
@@ -225,7 +226,7 @@ class Spellbook:
 
     # -- writing
 
-    def scribe(self, chunk: object, **options: Unpack[scribe.Options]) -> Scribed:
+    def scribe(self, chunk: object, **options: Unpack[write.Options]) -> Scribed:
         """Save one finished chunk `{"text", "metadata"}` as a note; the options are those of `scribe_all`."""
         return self.scribe_all([chunk], **options)
 
@@ -247,7 +248,7 @@ class Spellbook:
         """
         self.follow()
         with self._meter.timed("scribe"):
-            done = scribe.scribe(self.index, self._searcher, given, source, category, force=force)
+            done = write.scribe(self.index, self._searcher, given, source, category, force=force)
         if session and done.written:
             self.index.catalog.sessions.count(session, len(done.written))
         return done
@@ -256,7 +257,7 @@ class Spellbook:
         self, chunk: object, *, source: str | None = None, category: str | None = None
     ) -> tuple[memory.Findings, list[write.Duplicate]]:
         """Check a chunk without writing it; return errors, warnings, and the chunks it would repeat."""
-        return scribe.validate(self.index, self._searcher, chunk, source, category)
+        return write.validate(self.index, self._searcher, chunk, source, category)
 
     def revise(
         self,
@@ -270,18 +271,18 @@ class Spellbook:
         every: bool = False,
         dry_run: bool = False,
         force: bool = False,
-    ) -> write.Revised:
+    ) -> Revised:
         """
-        Change a section's text, frontmatter keys, or both. The options are the fields of `editing.write.Revision`.
+        Change a section's text, frontmatter keys, or both. The options are the fields of `editing.revise.Revision`.
 
         Raises MemoryNotFound, InvalidInput, and Conflict if the note changed since `expected_hash`.
         """
-        revision = write.Revision(content, append, replace, every, metadata, expected_hash, dry_run, force)
-        return self._known(lambda: write.revise(self.index, chunk_id, revision))
+        revision = revise.Revision(content, append, replace, every, metadata, expected_hash, dry_run, force)
+        return self._known(lambda: revise.revise(self.index, chunk_id, revision))
 
-    def erase(self, id: str, *, hard: bool = False) -> write.Erased:
-        """Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it. See `editing.write.erase`."""
-        return self._known(lambda: write.erase(self.index, id, hard=hard))
+    def erase(self, id: str, *, hard: bool = False) -> Erased:
+        """Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it. See `editing.revise.erase`."""
+        return self._known(lambda: revise.erase(self.index, id, hard=hard))
 
     def _known(self, change: Callable[[], T]) -> T:
         """Run `change`; if the note is not where the index has it, scan the vault and try again."""
@@ -292,11 +293,11 @@ class Spellbook:
             self.refresh()
             return change()
 
-    def erase_topic(self, topic: str, *, hard: bool = False) -> write.Erased:
+    def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
         """Move every note of a topic to the trash."""
         self.topic(topic)  # raises MemoryNotFound, with similar names
         category, name = toc.category_and_topic(self.index, topic)
-        return write.erase_topic(self.index, name, category, hard=hard)
+        return revise.erase_topic(self.index, name, category, hard=hard)
 
     def merge(self, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
         """Merge two similar notes into one; writes nothing unless `apply` is set. See `editing.merge.merge`."""

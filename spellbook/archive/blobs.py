@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import hashlib
 import os
 import zlib
 from collections.abc import Collection, Iterator
@@ -54,26 +53,20 @@ class Blobs:
         """
         first = next(pieces, b"")
         is_packed = len(zlib.compress(first[:_SAMPLE], 1)) < _WORTH * len(first[:_SAMPLE])
-        sha256 = hashlib.sha256()
-
-        def hashed() -> Iterator[bytes]:
-            for piece in chain((first,), pieces):
-                sha256.update(piece)
-                yield piece
-
+        hashed = disk.Hashed(chain((first,), pieces))
         self.make()
         temporary = disk.aside(self.folder)
         try:
             with temporary.open("xb") as file:
                 if is_packed:
                     with gzip.GzipFile("", "wb", 6, file, mtime=0) as target:
-                        target.writelines(hashed())
+                        target.writelines(hashed)
                 else:
-                    file.writelines(hashed())
+                    file.writelines(hashed)
                 if not hasattr(os, "sync"):  # else all are written down at once, in the end
                     file.flush()
                     os.fsync(file.fileno())
-            name = sha256.hexdigest()
+            name = hashed.sha256
             there = self._find(name)
             if there is not None and (name in trusted or _hash(there) == name):
                 return name, 0
@@ -95,14 +88,12 @@ class Blobs:
         blob = self._find(sha256)
         if blob is None:
             raise StorageError(f"{name}: its content is missing in {self.folder}.", "Restore another snapshot.")
-        read = hashlib.sha256()
+        read = disk.Hashed(_read(blob))
         try:
-            for piece in _read(blob):
-                read.update(piece)
-                yield piece
+            yield from read
         except (OSError, EOFError, zlib.error) as error:
             raise StorageError(f"{blob}: cannot be read ({error}).", "Restore another snapshot.") from error
-        if read.hexdigest() != sha256:
+        if read.sha256 != sha256:
             raise StorageError(f"{name}: what {self.folder} has of it is damaged.", "Restore another snapshot.")
 
     def check(self, sha256: str) -> str:
@@ -149,10 +140,7 @@ def _read(blob: Path) -> Iterator[bytes]:
 
 def _hash(blob: Path) -> str | None:
     """The hash of a blob's content, None if it cannot be read."""
-    sha256 = hashlib.sha256()
     try:
-        for piece in _read(blob):
-            sha256.update(piece)
+        return disk.hash_pieces(_read(blob))
     except (OSError, EOFError, zlib.error):
         return None
-    return sha256.hexdigest()

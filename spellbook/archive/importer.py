@@ -10,7 +10,6 @@ that was asked for, and kept in the trash.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -34,6 +33,7 @@ from spellbook.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.processes import is_locked
 from spellbook.vault import rules
+from spellbook.vault.folder import Folder
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.listing import shown
 from spellbook.vault.names import numbered, safe_name
@@ -251,11 +251,10 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
     staged: list[_Staged] = []
     seen: dict[str, str] = {}
     taken = _Paths(disk.folds(index.vault.root))
-    with sources.opened(place, index.config.state) as source:
+    with sources.opened(place) as source:
         for incoming in source.files:
-            start, sha256 = stage.tell(), hashlib.sha256()
-            for piece in incoming.pieces:
-                sha256.update(piece)
+            start, pieces = stage.tell(), disk.Hashed(incoming.pieces)
+            for piece in pieces:
                 stage.write(piece)
                 _check_room(index.config.state, stage.tell())
             size = stage.tell() - start
@@ -264,7 +263,7 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
                 stage.seek(start)
                 stage.truncate()
                 continue
-            each = _Staged(*_destination(index, incoming, asked), start, size, sha256.hexdigest(), incoming.mode, incoming.mtime_ns)
+            each = _Staged(*_destination(index, incoming, asked), start, size, pieces.sha256, incoming.mode, incoming.mtime_ns)
             # Conversations of one title are several all the same.
             key = incoming.id or each.path
             if _is_wanted(incoming.path, asked) and key not in seen:
@@ -395,7 +394,7 @@ def _check_settings(path: str, data: bytes) -> None:
         elif path == IGNORE_FILE:
             with tempfile.TemporaryDirectory() as scratch:
                 (Path(scratch) / IGNORE_FILE).write_bytes(data)
-                Vault(Path(scratch), Path(scratch)).ignores("x.md")
+                Folder(Path(scratch)).ignores("x.md")
     except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
 
@@ -456,17 +455,15 @@ def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> 
 
 
 def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
-    sha256 = hashlib.sha256()
-    at, end = staged.start, staged.start + staged.size
-    while at < end:
-        stage.seek(at)
-        piece = stage.read(min(_PIECE, end - at))
-        if not piece:
-            break
-        sha256.update(piece)
-        at += len(piece)
-        yield piece
-    if sha256.hexdigest() != staged.sha256:
+    def read() -> Iterator[bytes]:
+        at, end = staged.start, staged.start + staged.size
+        while at < end and (stage.seek(at), piece := stage.read(min(_PIECE, end - at)))[1]:
+            at += len(piece)
+            yield piece
+
+    pieces = disk.Hashed(read())
+    yield from pieces
+    if pieces.sha256 != staged.sha256:
         raise StorageError(f"{staged.path}: what was read of it is damaged; the state folder's disk fails.", "Import it again.")
 
 

@@ -27,6 +27,7 @@ from spellbook.notes.note import Fault
 from spellbook.paths import MARKER
 from spellbook.system import disk
 from spellbook.vault import rules
+from spellbook.vault.folder import Folder
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.listing import shown
 from spellbook.vault.rules import TRASH
@@ -128,32 +129,31 @@ def into_folder(blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], int
     made: list[Path] = []
     try:
         into.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as scratch:
-            target = Vault(into.resolve(), Path(scratch))
-            there = {path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()}
-            other = next((path for path in sorted(there) if not _is_part(target, path, files)), None)
-            if other is not None:
-                raise InvalidInput(f"{into} is not empty: it holds {other}.", "Name an empty folder, or one that does not exist.")
-            for number, (path, kept) in enumerate(files.items(), 1):
-                if path not in there:
-                    place = target.admitted(path)
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    temporary = disk.aside(place.parent)
-                    made.append(temporary)
-                    with temporary.open("xb") as file:
-                        file.writelines(blobs.pieces(kept.sha256, path))
-                    os.chmod(temporary, rules.permissions(kept.item.mode))
-                    disk.set_time(temporary, kept.item.stamp.mtime_ns)
-                    disk.claim(temporary, place)
-                    temporary.unlink(missing_ok=True)
-                    made[-1] = place
-                if progress:
-                    progress("restoring", number, len(files))
-            for path in there - files.keys():
-                (into / path).unlink()  # ours, of a restore that was killed
-            for folder in manifest.head["folders"]:
-                target.admitted(folder).mkdir(parents=True, exist_ok=True)
-            disk.sync_all()
+        target = Folder(into.resolve())
+        there = {path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()}
+        other = next((path for path in sorted(there) if not _is_part(target, path, files)), None)
+        if other is not None:
+            raise InvalidInput(f"{into} is not empty: it holds {other}.", "Name an empty folder, or one that does not exist.")
+        for number, (path, kept) in enumerate(files.items(), 1):
+            if path not in there:
+                place = target.admitted(path)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                temporary = disk.aside(place.parent)
+                made.append(temporary)
+                with temporary.open("xb") as file:
+                    file.writelines(blobs.pieces(kept.sha256, path))
+                os.chmod(temporary, rules.permissions(kept.item.mode))
+                disk.set_time(temporary, kept.item.stamp.mtime_ns)
+                disk.claim(temporary, place)
+                temporary.unlink(missing_ok=True)
+                made[-1] = place
+            if progress:
+                progress("restoring", number, len(files))
+        for path in there - files.keys():
+            (into / path).unlink()  # ours, of a restore that was killed
+        for folder in manifest.head["folders"]:
+            target.admitted(folder).mkdir(parents=True, exist_ok=True)
+        disk.sync_all()
     except BaseException as error:
         for place in reversed(made):
             with contextlib.suppress(OSError):
@@ -166,7 +166,7 @@ def into_folder(blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], int
     return Restored(manifest.name, str(into), len(files.keys() - there), (), len(files.keys() & there), None)
 
 
-def _is_part(target: Vault, path: str, files: Mapping[str, Kept]) -> bool:
+def _is_part(target: Folder, path: str, files: Mapping[str, Kept]) -> bool:
     """Say whether a file was put there by a restore of this snapshot that was cut short."""
     if disk.TEMPORARY.fullmatch(path.rpartition("/")[2]):
         return True
@@ -262,7 +262,7 @@ class Over:
             return lambda path: False
         with tempfile.TemporaryDirectory() as scratch:
             (Path(scratch) / IGNORE_FILE).write_bytes(b"".join(self.blobs.pieces(then.sha256, IGNORE_FILE)))
-            vault = Vault(Path(scratch), Path(scratch))
+            vault = Folder(Path(scratch))
             listed = {item.path for item in tree(self.vault).files if vault.ignores(item.path)}
         return listed.__contains__
 
@@ -291,20 +291,11 @@ class Over:
             return False
 
     def _set_aside(self, path: str) -> None:
-        with self.vault.alone():
-            trash = self.vault.trash.take(path, None)
-        self._note_removed(path, trash)
+        self._note_removed(path, self.vault.trash.set_aside(path))
 
     def _note_removed(self, path: str, trash: str, now: str | None = None) -> None:
-        def back() -> None:
-            data = None if now is None else self.vault.held(trash, now)
-            (self.vault.root / path).parent.mkdir(parents=True, exist_ok=True)
-            with self.vault.alone():
-                if self.vault.moved(self.vault.root / trash, data, iter([path])) is None:
-                    raise Conflict(f"{path}: something else is there.", f"What was there is {trash}.")
-
         self.removed.append(path)
-        self.back.append(back)
+        self.back.append(partial(self.vault.trash.put_back, trash, path, now))
 
     def _put_back(self, kept: Kept) -> None:
         """Make a file what it was."""
@@ -354,7 +345,7 @@ def _half(name: str, before: str, error: BaseException) -> StorageError:
     )
 
 
-def hash_of(vault: Vault, path: str) -> str | None:
+def hash_of(vault: Folder, path: str) -> str | None:
     """Return the hash of a file of the vault, None if it is not there."""
     try:
         return vault.hash(path)

@@ -27,8 +27,8 @@ from spellbook.archive.tree import tree
 from spellbook.errors import InvalidInput, PathOutsideVault
 from spellbook.notes.note import Fault
 from spellbook.system.disk import regular
+from spellbook.vault.folder import Folder
 from spellbook.vault.rules import belongs
-from spellbook.vault.vault import Vault
 
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
 _READS = "It reads its own, conversations of ChatGPT and Claude, and Markdown in a folder or a zip."
@@ -63,9 +63,9 @@ class Source:
 
 
 @contextmanager
-def opened(place: Path, scratch: Path) -> Iterator[Source]:
+def opened(place: Path) -> Iterator[Source]:
     """
-    Open a folder, a zip or a note, or an export of Spellbook's, ChatGPT's or Claude's; `scratch` is a folder for locks.
+    Open a folder, a zip or a note, or an export of Spellbook's, ChatGPT's or Claude's.
 
     Raises InvalidInput for what is none of these, or damaged.
     """
@@ -76,7 +76,7 @@ def opened(place: Path, scratch: Path) -> Iterator[Source]:
                 with ExitStack() as stack:
                     yield _chats([(stack.enter_context(regular(file)), file.name) for file in chats])
             else:
-                yield _folder(place, scratch)
+                yield _folder(place)
         elif place.suffix.lower() == ".md":
             with regular(place) as file:
                 yield Source(iter([_note(file, place.name)]))
@@ -100,10 +100,10 @@ def _file(file: IO[bytes], name: str) -> Source:
 # -- folders
 
 
-def _folder(place: Path, scratch: Path) -> Source:
-    vault = Vault(place.resolve(), scratch)
-    found = tree(vault)
-    files = (Incoming(item.path, vault.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
+def _folder(place: Path) -> Source:
+    folder = Folder(place.resolve())
+    found = tree(folder)
+    files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
     return Source(files, list(found.folders), list(found.faults))
 
 

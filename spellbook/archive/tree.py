@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from spellbook.errors import PathOutsideVault, VaultNotFound
 from spellbook.notes.note import Fault, Stamp
+from spellbook.vault.folder import Folder
 from spellbook.vault.listing import shown, stamp_of
 from spellbook.vault.rules import belongs
-from spellbook.vault.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Tree:
     faults: tuple[Fault, ...]
 
 
-def tree(vault: Vault) -> Tree:
+def tree(vault: Folder) -> Tree:
     """Look at the whole vault. Raises VaultNotFound if its root cannot be listed."""
     files: list[Item] = []
     empty: list[str] = []
@@ -74,7 +74,7 @@ def tree(vault: Vault) -> Tree:
     return Tree(tuple(sorted(files, key=lambda item: item.path)), tuple(sorted(empty)), tuple(faults))
 
 
-def _item(vault: Vault, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Iterator[Item]:
+def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Iterator[Item]:
     try:
         path.encode("utf-8")
         vault.locate(path)

@@ -185,7 +185,7 @@ def verify(book: Spellbook, as_json: bool) -> None:
     else:
         click.echo(f"{done.snapshots} snapshots, {done.contents} contents: {len(done.faults) or 'nothing'} damaged.")
     for fault in done.faults:
-        click.echo(f"spellbook: {one_line(fault.path)}: {one_line(fault.reason)}.", err=True)
+        click.echo(f"spellbook: {one_line(str(fault))}.", err=True)
     if done.faults:
         sys.exit(1)
 
@@ -248,6 +248,6 @@ def _listed(what: str, names: Sequence[str]) -> None:
 def _tell(faults: Sequence[Fault]) -> None:
     """Name what is missing, and end as a command that met a fault."""
     for fault in faults:
-        click.echo(f"spellbook: {one_line(fault.path)}: {one_line(fault.reason)}; left out.", err=True)
+        click.echo(f"spellbook: {one_line(str(fault))}; left out.", err=True)
     if faults:
         sys.exit(1)

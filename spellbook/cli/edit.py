@@ -83,9 +83,9 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
         if not isinstance(given, dict):
             raise InvalidInput("The input must be one JSON object.", '{"text": …, "metadata": {…}}')
         return given
-    note = parse("input", data)
+    note = parse("The input", data)
     if note.faults:
-        raise InvalidInput(f"The input, line {note.faults[0].line}: {note.faults[0].reason}.", "Mend it; nothing was written.")
+        raise InvalidInput(f"{note.faults[0]}.", "Mend it; nothing was written.")
     meta = {key: value for key, value in note.meta.items() if key not in {"id", "created", "updated"}}
     return {"text": note.body, "metadata": meta}
 

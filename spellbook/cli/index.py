@@ -18,7 +18,6 @@ from spellbook.text.quoting import json_of, one_line
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
     from spellbook.index.sync import Report
-    from spellbook.notes.note import Fault
 
 _MOST_LOGGED = 20
 """Faults of one run that a log tells."""
@@ -148,7 +147,7 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
         except Exception as error:
             log(f"{type(error).__name__}: {error}")
             raise
-        faults = [f"{one_line(_place(fault))}: {one_line(fault.reason)}." for fault in report.failed]
+        faults = [f"{one_line(str(fault))}." for fault in report.failed]
         log(" ".join((output.told(report), *faults[:_MOST_LOGGED])))
     if as_json:
         output.as_json(report.as_dict())
@@ -173,10 +172,6 @@ def _reindex(book: Spellbook, **asked: Any) -> Report:
         again = replace(report, seconds=0.0)
         uptodate.put(*places, seen, output.told(again), json_of(again.as_dict()))
     return report
-
-
-def _place(fault: Fault) -> str:
-    return f"{fault.path}, line {fault.line}" if fault.line else fault.path
 
 
 @command()

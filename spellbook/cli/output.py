@@ -214,7 +214,7 @@ def moved(done: Moved, *, dry_run: bool) -> None:
         for each in done.changed:
             click.echo(plain(each.difference))
     for left in done.left:
-        click.echo(f"spellbook: {one_line(left.path)}: {one_line(left.reason)}.", err=True)
+        click.echo(f"spellbook: {one_line(str(left))}.", err=True)
     links = sum(each.links for each in done.changed)
     what = f"{_count(len(done.moved), 'file')}; {_count(links, 'link')} in {_count(len(done.changed), 'note')} mended"
     click.echo(f"{'Would move' if dry_run else 'Moved'} {one_line(done.old)} to {one_line(done.new)}: {what}.", err=dry_run)
@@ -228,7 +228,7 @@ def offer(made: Offer, *, is_done: bool) -> None:
     for each in made.changed:
         click.echo(plain(each.difference))
     for left in made.left:
-        click.echo(f"spellbook: {one_line(left.path)}: {one_line(left.reason)}.", err=True)
+        click.echo(f"spellbook: {one_line(str(left))}.", err=True)
     links, notes = sum(each.links for each in made.changed), _count(len(made.changed), "note")
     unknown = sum(guess.path is None for guess in made.guesses)
     told = f" Of {_count(unknown, 'link')} it is not known." if unknown else ""

@@ -72,17 +72,14 @@ def _metadata(pairs: Sequence[str]) -> dict[str, object]:
     """Read K=V as frontmatter would be read, texts as they are typed."""
     from spellbook.editing.memory import LISTS, TEXTS
     from spellbook.errors import InvalidInput
-    from spellbook.notes.frontmatter import BadHeader, load
+    from spellbook.notes.frontmatter import load_value
 
     found: dict[str, object] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise InvalidInput(f"--set {pair!r:.100} is not K=V.", "For example --set importance=high.")
-        try:
-            read = load(f"k: {value}")[0]["k"]
-        except BadHeader:
-            read = value
+        read = load_value(value)
         if key in LISTS and not isinstance(read, list):
             read = [part.strip() for part in value.split(",") if part.strip()]
         found[key] = value if key in TEXTS or read is None or isinstance(read, str) else read

@@ -37,8 +37,7 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
     written in a way that cannot be changed without touching something else.
     """
     if not note.editable:
-        fault = note.faults[-1]
-        raise InvalidInput(f"{note.path}, line {fault.line}: {fault.reason}.", "Mend the line first; nothing was changed.")
+        raise InvalidInput(f"{note.faults[-1]}.", "Mend the line first; nothing was changed.")
     import yaml
 
     # A value that is there already keeps its spelling.

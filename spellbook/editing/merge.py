@@ -15,7 +15,7 @@ from typing import Literal
 from spellbook.editing import combine, edits
 from spellbook.editing.combine import Changed
 from spellbook.editing.relink import Shift, mended, unlinked
-from spellbook.editing.write import now_like, with_vectors
+from spellbook.editing.revise import now_like, with_vectors
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.index import sync
 from spellbook.index.catalog.schema import StoredChunk

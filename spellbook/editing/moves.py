@@ -24,7 +24,7 @@ from spellbook.index import sync
 from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.links import Files, Span
-from spellbook.notes.note import Note, decode, parse
+from spellbook.notes.note import Fault, Note, decode, parse
 from spellbook.system import disk
 from spellbook.text.diff import unified
 from spellbook.vault import names
@@ -52,14 +52,6 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """A note with links that could not be mended, and why."""
-
-    path: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Moved:
     """What a move did, or would do: paths of notes and other files, old and new, notes that changed, and what was left."""
 
@@ -67,7 +59,7 @@ class Moved:
     new: str
     moved: tuple[tuple[str, str], ...]
     changed: tuple[Changed, ...]
-    left: tuple[Left, ...]
+    left: tuple[Fault, ...]
     generation: int
 
 
@@ -89,7 +81,7 @@ class _Plan:
     spans: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     same: dict[str, bytes] = field(default_factory=dict)
     symlinks: dict[str, tuple[str, str]] = field(default_factory=dict)
-    left: list[Left] = field(default_factory=list)
+    left: list[Fault] = field(default_factory=list)
 
     @property
     def what(self) -> str:
@@ -226,13 +218,13 @@ def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
         note = parse(path, data)
         then = None if plan.then is None else _found_again(index.vault.journal, plan.then.get(source), note, digest(data))
     except (MemoryNotFound, UnreadableNote) as error:
-        plan.left.append(Left(path, error.message))
+        plan.left.append(Fault(path, 0, error.message))
         return
     done = mended(note, source, plan.shift, then=then)
     if done.left:
         lines = ", ".join(str(link.line) for link in done.left)
         why = "no spelling leads there" if note.editable else note.faults[-1].reason
-        plan.left.append(Left(path, f"links on line {lines} are as they were ({why})"))
+        plan.left.append(Fault(path, 0, f"links on line {lines} are as they were ({why})"))
     plan.spans[path] = done.spans
     if done.count:
         plan.texts[path], plan.counts[path] = (data, note.encode(done.text)), done.count
@@ -266,10 +258,11 @@ def _rewrites(journal: Journal, entry: Entry | None) -> dict[str, Rewrite] | Non
     if entry is None:
         return None
     since = moved_since(journal, entry)
-    return {_carried(path, since): rewrite for path, rewrite in journal.rewrites(entry.id).items()}
+    return {carried(path, since): rewrite for path, rewrite in journal.rewrites(entry.id).items()}
 
 
-def _carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
+def carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
+    """Return the path of a file after these moves, the earliest first."""
     for old, new in moves:
         if f"{path}/".startswith(f"{old}/"):
             path = new + path[len(old) :]
@@ -330,7 +323,7 @@ def _note_same(index: Index, plan: _Plan, paths: Iterable[str]) -> None:
 def _mend(index: Index, plan: _Plan) -> StorageError | None:
     """Write the mended notes; what somebody changed meanwhile is mended as it is now, or left and told. Returns what stops it."""
     for path, reason in symlinks.write(index.vault, plan.symlinks).items():
-        plan.left.append(Left(path, reason))
+        plan.left.append(Fault(path, 0, reason))
         plan.symlinks.pop(path)
     homes = {new: old for old, new in plan.shift.moved.items()}
     wanted = set(plan.texts)
@@ -347,7 +340,7 @@ def _mend(index: Index, plan: _Plan) -> StorageError | None:
             return None
     for path in wanted:
         plan.texts.pop(path)
-        plan.left.append(Left(path, "the file keeps changing; its links are as they were"))
+        plan.left.append(Fault(path, 0, "the file keeps changing; its links are as they were"))
     return None
 
 
@@ -407,7 +400,7 @@ def _finish(index: Index) -> None:
         _settle(index, plan, trouble)
         _log.warning("A move of %s to %s that was cut short is finished; %d notes were still to be mended.", old, new, len(plan.texts))
         for left in plan.left:
-            _log.warning("%s: %s.", left.path, left.reason)
+            _log.warning("%s.", left)
         return
     if os.path.lexists(source):
         if target.is_file() and not target.stat().st_size:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 
-from spellbook.editing.moves import Changed, Left
+from spellbook.editing.moves import Changed
 from spellbook.editing.relink import rewritten
 from spellbook.errors import MemoryNotFound, UnreadableNote
 from spellbook.index import sync
@@ -23,7 +23,7 @@ from spellbook.index.catalog.links import Linked
 from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.links import By, Files, Link, Reached
-from spellbook.notes.note import Note, parse
+from spellbook.notes.note import Fault, Note, parse
 from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
 
@@ -57,7 +57,7 @@ class Offer:
 
     guesses: tuple[Guess, ...]
     changed: tuple[Changed, ...]
-    left: tuple[Left, ...]
+    left: tuple[Fault, ...]
     generation: int
 
 
@@ -77,7 +77,7 @@ def mend(index: Index, *, dry_run: bool) -> Offer:
         return offer
     with index.vault.change("doctor", "links"):
         failed = index.vault.write_all(texts)
-    left = [*offer.left, *(Left(path, error.message) for path, error in failed.items())]
+    left = [*offer.left, *(Fault(path, 0, error.message) for path, error in failed.items())]
     changed = [each for each in offer.changed if each.path not in failed]
     sync.some(index, [each.path for each in changed])
     return Offer(offer.guesses, tuple(changed), tuple(left), index.catalog.generation)
@@ -97,20 +97,20 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
             meant[guess.source][guess.target] = guess
     files = Files(index.vault.files())
     changed: list[Changed] = []
-    left: list[Left] = []
+    left: list[Fault] = []
     texts: dict[str, tuple[bytes, str]] = {}
     for path, targets in sorted(meant.items()):
         try:
             data = index.vault.read(path)[0]
             note = parse(path, data)
         except (MemoryNotFound, UnreadableNote) as error:
-            left.append(Left(path, error.message))
+            left.append(Fault(path, 0, error.message))
             continue
         broken = [link for link in links.find(note) if link.target in targets]
         forms = {link: _form(link, path, targets[link.target].path or "", files) for link in broken}
         done = rewritten(note, forms, {link: _shown(note, link, targets[link.target]) for link in broken})
         if done.left:
-            left.append(Left(path, f"links on line {', '.join(str(link.line) for link in done.left)} have to be edited by hand"))
+            left.append(Fault(path, 0, f"links on line {', '.join(str(link.line) for link in done.left)} have to be edited by hand"))
         if done.count:
             changed.append(Changed(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
             texts[path] = (note.encode(done.text), digest(data))

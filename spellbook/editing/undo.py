@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from spellbook.editing import edits, moves
-from spellbook.editing.write import with_vectors
+from spellbook.editing.revise import with_vectors
 from spellbook.errors import Conflict, MemoryNotFound, UnreadableNote
 from spellbook.index import sync
 from spellbook.index.opened import Index
@@ -161,10 +161,7 @@ def _step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, s
 
 def _moved_to(index: Index, trace: Trace, since: Sequence[tuple[str, str]]) -> str | None:
     """Return where the note is that a change left at a path, if `mv` or its owner moved it; None if it was not moved."""
-    home = trace.path
-    for old, new in since:
-        if f"{home}/".startswith(f"{old}/"):
-            home = new + home[len(old) :]
+    home = moves.carried(trace.path, since)
     if home != trace.path and index.vault.stamp(home):
         return home
     text = None if home.startswith(f"{TRASH}/") or trace.after is None else index.vault.journal.text(trace.after)

@@ -25,8 +25,7 @@ from spellbook.notes import chunks, links
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, parse
 from spellbook.text import terms
-from spellbook.vault.folder import digest
-from spellbook.vault.vault import Vault
+from spellbook.vault.folder import Folder, digest
 
 _log = logging.getLogger(__name__)
 _MARKS = re.compile(r"\W+")
@@ -52,7 +51,7 @@ class Rules:
     fingerprint: str
 
 
-def read(vault: Vault, path: str, rules: Rules, known: Known | None = None) -> Entry | None:
+def read(vault: Folder, path: str, rules: Rules, known: Known | None = None) -> Entry | None:
     """
     Read one file as the catalog keeps it; None if it is gone.
 

@@ -286,7 +286,7 @@ def _reader(index: Index, pieces: int) -> Iterator[tuple[tuple[int, int], Callab
     if pieces < MANY:
         yield _PIECE, lambda pieces: (parse_pool.entries(index.vault, decided, piece) for piece in pieces)
         return
-    with parse_pool.Readers(index.vault, index.config.state, decided) as others:
+    with parse_pool.Readers(index.vault, decided) as others:
         yield _ROUND, others.read
 
 

@@ -103,8 +103,8 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     yield "the vault can be read and the index is up to it", [complaint] if complaint else []
     silent = ["the process that watches gives no sign of life: end it, or let it go on"] if is_silent(index.config.state) else []
     yield "whoever watches the vault sees every folder", [*filter(None, [unseen(index)]), *silent]
-    yield "every note can be read as it is written", [_fault(fault) for fault in index.catalog.notes.faults()]
-    yield "no two notes have one id", [_fault(fault) for fault in index.catalog.notes.twins()]
+    yield "every note can be read as it is written", [str(fault) for fault in index.catalog.notes.faults()]
+    yield "no two notes have one id", [str(fault) for fault in index.catalog.notes.twins()]
     yield "no link was broken by a rename", _links(index)
     yield "nothing was left half done", _unfinished(index, snapshots)
     yield "the catalog is sound", _sound(index.catalog.verify)
@@ -123,7 +123,7 @@ def _links(index: Index) -> list[str]:
     offer = repair_links.offered(index)
     count = sum(each.links for each in offer.changed)
     said = [f"{count} link{'s' * (count != 1)} can be mended: `spellbook doctor --fix links` shows how"] if count else []
-    said += [f"{left.path}: {left.reason}" for left in offer.left]
+    said += [str(left) for left in offer.left]
     unknown = [guess for guess in offer.guesses if guess.path is None]
     for guess in unknown[:_MOST_LISTED]:
         like = f"; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else ""
@@ -161,8 +161,3 @@ def _embedder(index: Index) -> list[str]:
     length = float(np.linalg.norm(vector))
     wrong = vector.ndim != 1 or not 0.99 < length < 1.01
     return [f"{index.embedder.name} gave a vector of shape {vector.shape} and length {length:.3f}"] if wrong else []
-
-
-def _fault(fault: Fault) -> str:
-    place = f"{fault.path}, line {fault.line}" if fault.line else fault.path
-    return f"{place!r}: {fault.reason}" if "\n" in fault.path else f"{place}: {fault.reason}"

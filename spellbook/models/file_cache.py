@@ -7,7 +7,6 @@ What cannot be read or written there is found out once more.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 from pathlib import Path
@@ -43,8 +42,7 @@ def sum_of(file: Path) -> str:
     kept = recall("sums", str(file))
     if isinstance(kept, list) and kept[:2] == stamp:
         return str(kept[2])
-    with file.open("rb") as data:
-        found = hashlib.file_digest(data, "sha256").hexdigest()
+    found = disk.hash_of(file)
     if time.time_ns() - state.st_mtime_ns > _SETTLED:
         remember("sums", str(file), [*stamp, found])
     return found

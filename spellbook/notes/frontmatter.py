@@ -40,36 +40,70 @@ class BadHeader(ValueError):
         self.is_text = is_text
 
 
-def load(header: str) -> tuple[dict[str, Any], _Lines, _Lines]:
-    """Return the header's values, its repeated keys, and what looks like a date or number and is none. Raises BadHeader."""
-    if len(header) > _MOST_HEADER:
-        raise BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
+def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
+    """
+    Return the values of a block that `FRONTMATTER` matches, its repeated keys, and what is read as text.
+
+    Read as text are values that look like a date or a number and are none. Raises BadHeader.
+    """
+    import frontmatter
+
+    handler = _handler()()
+    values, _ = frontmatter.parse(block, handler=handler)
+    return _plain(values), handler.repeated, handler.odd
+
+
+def load_value(text: str) -> object:
+    """Return one value as frontmatter would hold it; what is not YAML is the text itself."""
+    try:
+        return _plain(_handler()().load(f"k: {text}"))["k"]
+    except BadHeader:
+        return text
+
+
+@cache
+def _handler() -> Any:
     import yaml
     from frontmatter.default_handlers import YAMLHandler
 
-    repeated: _Lines = []
-    odd: _Lines = []
-    header = header.replace("\0", " ")
-    try:
-        # libyaml's composer overflows the C stack on deep nesting; its parser does not.
-        if sum(map(header.count, "[{-?:")) > 500:
-            _no_abyss(yaml.parse(header, Loader=_fast()))
-        value = YAMLHandler().load(header, Loader=lambda text: _loader()(text, repeated, odd))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", mark.line if mark else 0) from error
-    except yaml.reader.ReaderError as error:
-        letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
-        line = line_at(header, max(0, header.find(letter))) - 1
-        raise BadHeader(f"the frontmatter is not YAML (the character {letter!r} is not allowed)", line) from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadHeader(f"the frontmatter is not YAML ({error})", 0) from error
-    if value is None:
-        return {}, [], []
-    if not isinstance(value, dict):
-        kind = "a list" if isinstance(value, list) else "plain text"
-        raise BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0, is_text=True)
-    return _plain(value), repeated, odd
+    class Handler(YAMLHandler):
+        """YAML for python-frontmatter, in which a hostile header cannot hang, crash or swell."""
+
+        FM_BOUNDARY = FRONTMATTER
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.repeated: _Lines = []
+            self.odd: _Lines = []
+
+        def split(self, text: str) -> tuple[str, str]:
+            found = FRONTMATTER.match(text)
+            return (found[1], text[found.end() :]) if found else ("", text)
+
+        def load(self, fm: str, **_: object) -> Any:
+            if len(fm) > _MOST_HEADER:
+                raise BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
+            fm = fm.replace("\0", " ")
+            try:
+                # libyaml's composer overflows the C stack on deep nesting; its parser does not.
+                if sum(map(fm.count, "[{-?:")) > 500:
+                    _no_abyss(yaml.parse(fm, Loader=_fast()))
+                value = super().load(fm, Loader=lambda text: _loader()(text, self.repeated, self.odd))
+            except yaml.MarkedYAMLError as error:
+                mark = error.problem_mark or error.context_mark
+                raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", mark.line if mark else 0) from error
+            except yaml.reader.ReaderError as error:
+                letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
+                line = line_at(fm, max(0, fm.find(letter))) - 1
+                raise BadHeader(f"the frontmatter is not YAML (the character {letter!r} is not allowed)", line) from error
+            except (yaml.YAMLError, RecursionError) as error:
+                raise BadHeader(f"the frontmatter is not YAML ({error})", 0) from error
+            if value is not None and not isinstance(value, dict):
+                kind = "a list" if isinstance(value, list) else "plain text"
+                raise BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0, is_text=True)
+            return value
+
+    return Handler
 
 
 def _fast() -> Any:

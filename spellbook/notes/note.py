@@ -59,6 +59,9 @@ class Fault:
     line: int
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.path}, line {self.line}: {self.reason}" if self.line else f"{self.path}: {self.reason}"
+
 
 class Stamp(NamedTuple):
     """What the disk says of a file without opening it: bytes, nanoseconds, inode."""
@@ -224,7 +227,7 @@ def parse(path: str, data: bytes) -> Note:
     problems: list[Fault] = []
     if match:
         try:
-            meta, repeated, odd = load(match[1])
+            meta, repeated, odd = load(match[0])
             faults += [Fault(path, line + 2, reason) for reason, line in odd]
             problems += [Fault(path, line + 2, f"the key {key!r} is there twice") for key, line in repeated]
         except BadHeader as error:

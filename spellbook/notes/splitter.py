@@ -77,8 +77,10 @@ def prose(text: str, start: int, end: int, most: int, cost: int, inside: Frame |
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
     """Yield where the sentences of running text stand, without the blanks between them."""
-    whole = _whole_spans(text)
-    ends = [match.end() for match in _SENTENCE_END.finditer(text) if not _within(whole, match.end())]
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    if ends:
+        whole = _whole_spans(text)
+        ends = [end for end in ends if not _within(whole, end)]
     for start, end in pairwise([0, *ends, len(text)]):
         said = text[start:end]
         if said.strip():

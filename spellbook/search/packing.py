@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from spellbook.index.catalog.schema import framed
+from spellbook.notes import splitter
 from spellbook.search.ranking import Hit
 from spellbook.text import terms
 from spellbook.text.quoting import exact, flat, quoted
@@ -38,7 +39,6 @@ _POINTERS = 0.3
 _MOST_A_LETTER, _MOST_BESIDES = 1.2, 2
 """No `count` says more of a text than this: see `models.base.Embedder.count_tokens`."""
 
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 _GAP = "…"
 _NUMBERED = 4
 """Tokens of the number of a line, or of a gap."""
@@ -242,7 +242,8 @@ def sentences(text: str, first: int) -> list[Sentence]:
     found = []
     first -= text[: len(text) - len(text.lstrip())].count("\n")
     for number, each in enumerate(text.split("\n"), first):
-        found += [Sentence(part.rstrip(), number) for part in _SENTENCE_END.split(each) if part.strip()]
+        # The first of a line keeps its indentation.
+        found += [Sentence(each[i and start : end], number) for i, (start, end) in enumerate(splitter.sentences(each))]
     return found
 
 

@@ -16,6 +16,7 @@ from spellbook.errors import MemoryNotFound
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import alike, conditions, did_you_mean, fold
 from spellbook.index.opened import Index
+from spellbook.notes.splitter import sentences
 
 DESCRIBES = "category.md"
 """The note that describes the category its frontmatter names, else that of its folder's name."""
@@ -24,7 +25,6 @@ _MOST_SUMMARY = 120
 _SAYS_SO = ("summary", "description")
 _WIKILINK = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
 _NO_PROSE = re.compile(r"\{/\*.*?\*/\}|%%.*?%%|\[!\w+\][+-]?.*|(?<=[-*+] )\[[ xX]\] ")
-_SENTENCE = re.compile(r".+?(?:[.!?…](?=\s|$)|[。！？]|$)", re.S)
 _LEAST_LETTERS = 12
 _MARKS = {"strong_open", "strong_close", "em_open", "em_close", "link_open", "link_close", "html_inline"}
 
@@ -151,7 +151,7 @@ def first_sentence(text: str) -> str:
         for before, inline in pairwise(tokens)
         if before.type == "paragraph_open" and inline.type == "inline"
     ]
-    listed = [sentence for paragraph in prose for found in _SENTENCE.finditer(paragraph) if (sentence := found[0].strip())]
+    listed = [paragraph[start:end] for paragraph in prose for start, end in sentences(paragraph)]
     return _cut(next((each for each in listed if sum(map(str.isalpha, each)) >= _LEAST_LETTERS), listed[0] if listed else ""))
 
 

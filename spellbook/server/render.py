@@ -25,8 +25,9 @@ from spellbook.text.quoting import exact, flat, quoted
 from spellbook.text.terms import estimate_tokens
 
 if TYPE_CHECKING:
-    from spellbook.editing.moves import Changed, Left, Moved
+    from spellbook.editing.moves import Changed, Moved
     from spellbook.editing.repair_links import Offer
+    from spellbook.notes.note import Fault
     from spellbook.search.toc import About, Category
 
 _MORE_TOKENS = 30
@@ -133,7 +134,7 @@ def offered(made: Offer, is_preview: bool) -> str:
     return "\n".join([head, *nowhere, *_mended(made.changed, made.left)])
 
 
-def _mended(changed: Sequence[Changed], left: Sequence[Left]) -> list[str]:
+def _mended(changed: Sequence[Changed], left: Sequence[Fault]) -> list[str]:
     parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_LEFT]]
     room = _MOVE_TOKENS
     for number, each in enumerate(changed):

@@ -211,6 +211,31 @@ def hash_of(place: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+class Hashed:
+    """Pieces of bytes that are hashed while they are iterated; `sha256` is that of what was yielded so far, in hexadecimal."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+        self._hash = hashlib.sha256()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self._hash.update(piece)
+            yield piece
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+
+def hash_pieces(pieces: Iterable[bytes]) -> str:
+    """Return the sha256 of all pieces together, in hexadecimal."""
+    hashed = Hashed(pieces)
+    for _ in hashed:
+        pass
+    return hashed.sha256
+
+
 def sync_folder(folder: Path) -> None:
     """Let what was named or unnamed in `folder` survive a power cut."""
     with contextlib.suppress(OSError):  # some network drives will not

@@ -141,10 +141,7 @@ class Folder:
 
     def hash(self, path: str) -> str:
         """Return the `digest` of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
-        sha256 = hashlib.sha256()
-        for piece in self.pieces(path):
-            sha256.update(piece)
-        return sha256.hexdigest()
+        return disk.hash_pieces(self.pieces(path))
 
     def locate(self, path: str, *, known: bool = False) -> Path:
         """
@@ -178,6 +175,13 @@ class Folder:
         if reason:
             raise PathOutsideVault(f"{listing.shown(path)[:200]!r} is not written: {reason}.", "Choose another path.")
         return real
+
+    def check_target(self, path: str) -> None:
+        """Raise PathOutsideVault if no file may be made or changed at `path`: see `admitted`; the trash may hold anything."""
+        if not path.startswith(f"{rules.TRASH}/"):
+            self.admitted(path)
+        elif not self.holds(path):
+            raise PathOutsideVault(f"{path[:200]!r} leads out of the vault.", "It is a link; put a folder in its place.")
 
     def holds(self, path: str) -> bool:
         """Say whether `path` leads, through whatever links, to a place inside the vault."""

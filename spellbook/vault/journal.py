@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import hashlib
 import json
 import threading
 import time
@@ -18,11 +17,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from spellbook.errors import MemoryNotFound
 from spellbook.notes.links import Span
 from spellbook.system.sqlite import Database, Migration
+from spellbook.vault.folder import digest
 
 FILE = "journal.db"
 
@@ -153,6 +153,15 @@ class Draft:
     id: int | None = None
     made: dict[int, Trace] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+
+class EntryOptions(TypedDict, total=False):
+    """Keywords of `Journal.entry`, for functions that hand them on."""
+
+    undoes: int | None
+    for_good: bool
+    always: bool
+    resumes: bool
 
 
 class Journal:
@@ -415,7 +424,7 @@ class Journal:
 
 
 def _hash(data: bytes | None) -> str | None:
-    return None if data is None else hashlib.sha256(data).hexdigest()
+    return None if data is None else digest(data)
 
 
 def net(traces: Sequence[Trace]) -> tuple[Trace, ...]:

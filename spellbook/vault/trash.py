@@ -5,6 +5,7 @@ The trash: where what is erased or replaced lies until a person takes it back.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.system import disk
@@ -12,11 +13,15 @@ from spellbook.vault import names
 from spellbook.vault.rules import TRASH
 from spellbook.vault.writer import Writer, changed, mode_of
 
+if TYPE_CHECKING:
+    from spellbook.vault.vault import Vault
+
 
 class Trash:
     """The folder `.trash` in a vault."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, vault: Vault, writer: Writer) -> None:
+        self._vault = vault
         self._writer = writer
 
     def take(self, path: str, data: bytes | None) -> str:
@@ -27,16 +32,29 @@ class Trash:
         """
         target = f"{TRASH}/{path}"
         self.check()
-        place = self._writer.root.joinpath(*path.split("/"))
+        place = self._vault.root.joinpath(*path.split("/"))
         try:
             return self._writer.moved_numbered(place, data, target)
         except (FileExistsError, NotADirectoryError):  # a file lies here where its folder would be
             return self._writer.moved_numbered(place, data, f"{TRASH}/{place.name}")
 
+    def set_aside(self, path: str) -> str:
+        """Move what lies at `path` here without a word to the journal, and return its path."""
+        with self._writer.exclusive():
+            return self.take(path, None)
+
+    def put_back(self, trash: str, path: str, expected: str | None) -> None:
+        """Move what lies here at `trash` to exactly `path`; a file must hash to `expected`. Raises Conflict, OSError."""
+        data = None if expected is None else self._writer.held(trash, expected)
+        (self._vault.root / path).parent.mkdir(parents=True, exist_ok=True)
+        with self._writer.exclusive():
+            if self._writer.moved(self._vault.root / trash, data, iter([path])) is None:
+                raise Conflict(f"{path}: something else is there.", f"What was there is {trash}.")
+
     def check(self) -> None:
         """Raise PathOutsideVault if nothing can be moved here: it is a link that leads out of the vault, or a file."""
-        place = self._writer.root / TRASH
-        if not self._writer.holds(f"{TRASH}/x") or (os.path.lexists(place) and not place.is_dir()):
+        place = self._vault.root / TRASH
+        if not self._vault.holds(f"{TRASH}/x") or (os.path.lexists(place) and not place.is_dir()):
             raise PathOutsideVault(f"{TRASH} is a file, or leads out of the vault.", "Put a folder in its place.")
 
     def copy(self, path: str, expected: str) -> str:
@@ -46,18 +64,18 @@ class Trash:
         Raises Conflict, MemoryNotFound.
         """
         try:
-            status = self._writer.locate(path).stat()
+            status = self._vault.locate(path).stat()
         except FileNotFoundError as error:
             raise MemoryNotFound(f"{path}: it is gone.", "Somebody moved or deleted it in this moment.") from error
         for name in names.numbered(f"{TRASH}/{path}"):
-            if not self._writer.holds(name):
+            if not self._vault.holds(name):
                 break
             try:
-                self._writer.place(name, self._writer.pieces(path), mode=status.st_mode, mtime_ns=status.st_mtime_ns, own=True)
+                self._vault.place(name, self._vault.pieces(path), mode=status.st_mode, mtime_ns=status.st_mtime_ns, own=True)
             except Conflict:
-                if self._writer.hash(name) != expected:
+                if self._vault.hash(name) != expected:
                     continue
-            if self._writer.hash(name) != expected:
+            if self._vault.hash(name) != expected:
                 raise changed(path)
             return name
         raise PathOutsideVault(f"{TRASH} leads out of the vault, or is full.", "Put an empty folder in its place.")
@@ -65,7 +83,7 @@ class Trash:
     def keep(self, path: str, name: str, data: bytes) -> str:
         """Write `data` here, beside where the note `path` would go and with its mode, and return its path there."""
         folder = path.rpartition("/")[0]
-        return self._writer.created([TRASH, *filter(None, folder.split("/"))], name, data, mode_of(self._writer.locate(path)))
+        return self._writer.created([TRASH, *filter(None, folder.split("/"))], name, data, mode_of(self._vault.locate(path)))
 
     def restore(self, path: str) -> str:
         """Move a note from the trash to where it was; `path` as `Vault.remove` gave it. Returns its path, numbered if taken."""
@@ -74,14 +92,14 @@ class Trash:
         home = path.removeprefix(TRASH + "/")
         if not names.is_note(home):
             raise InvalidInput(f"{path:.200}: not a note.", "Move it back by hand.")
-        if ".." in path.split("/") or "\0" in path or not self._writer.holds(path):
+        if ".." in path.split("/") or "\0" in path or not self._vault.holds(path):
             raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
-        self._writer.admitted(home)
-        source = self._writer.root.joinpath(*path.split("/"))
-        with self._writer.alone():
+        self._vault.admitted(home)
+        source = self._vault.root.joinpath(*path.split("/"))
+        with self._writer.exclusive():
             try:
-                return self._writer.moved_numbered(source, self._writer.read(path)[0], home)
+                return self._writer.moved_numbered(source, self._vault.read(path)[0], home)
             except (FileNotFoundError, MemoryNotFound) as error:
-                raise MemoryNotFound(f"{path}: not in the trash.", f"Look into {self._writer.root / TRASH}.") from error
+                raise MemoryNotFound(f"{path}: not in the trash.", f"Look into {self._vault.root / TRASH}.") from error
             except OSError as error:
                 raise disk.storage_error(path, error) from error

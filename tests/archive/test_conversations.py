@@ -257,5 +257,5 @@ def test_no_conversation_ends_an_import(tmp_path_factory, mapping, node, message
         {"mapping": mapping, "current_node": node, "id": 1},
         {"chat_messages": [message], "uuid": "u"},
     )
-    with opened(file, file.parent) as source:
+    with opened(file) as source:
         assert all(b"".join(each.pieces).startswith(b"---\nid: c") for each in source.files)

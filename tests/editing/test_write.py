@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spellbook.editing import write
-from spellbook.editing.write import Revision
+from spellbook.editing import revise, write
+from spellbook.editing.revise import Revision
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.index import sync
 from spellbook.index.catalog.schema import hash_of
@@ -98,11 +98,10 @@ def test_validate_writes_nothing(book, vault):
 
 def test_a_memory_is_kept_while_the_embedder_is_down(vault):
     """It is written and found by words, and its vector is pending."""
-    from spellbook.editing import memory
 
     with opened(vault, Failing()) as index:
         sync.words(index)
-        [written], _ = write.write(index, Searcher(index), [memory.check(CHUNK).memory])
+        [written] = write.scribe(index, Searcher(index), [CHUNK], None, None, force=False).written
         assert (written.pending, index.catalog.counts().pending) == (True, 1)
         assert [hit.path for hit in Searcher(index).ask(Question("lighthouse")).hits] == [written.path]
     with opened(vault) as index:
@@ -111,10 +110,9 @@ def test_a_memory_is_kept_while_the_embedder_is_down(vault):
 
 def test_writing_into_an_index_that_was_never_built(vault, tmp_path):
     """The first thing that is ever done with a vault may be a write, and it is found."""
-    from spellbook.editing import memory
 
     with opened(vault) as index:
-        [written], _ = write.write(index, Searcher(index), [memory.check(CHUNK).memory])
+        [written] = write.scribe(index, Searcher(index), [CHUNK], None, None, force=False).written
         assert [found.path for found in index.catalog.note(written.chunk_id)] == [written.path]
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
@@ -200,7 +198,7 @@ def test_a_change_in_another_section_is_kept(book, harbour):
     """A file that an editor saved since the index saw it is revised as it is now, if the section is the same."""
     theirs = NOTE.replace("third", "third, by an editor").replace("topic: sea", "topic: port")
     harbour.write_bytes(theirs.encode())
-    write.revise(book.index, "harbour#two", Revision(content="mine"))
+    revise.revise(book.index, "harbour#two", Revision(content="mine"))
     assert harbour.read_bytes().decode() == theirs.replace("second section", "mine")
 
 
@@ -209,9 +207,9 @@ def test_a_change_in_the_same_section_is_a_conflict(book, harbour):
     theirs = NOTE.replace("second section", "second section, by an editor")
     harbour.write_bytes(theirs.encode())
     with pytest.raises(Conflict) as caught:
-        write.revise(book.index, "harbour#two", Revision(content="mine"))
+        revise.revise(book.index, "harbour#two", Revision(content="mine"))
     assert ("Read it again" in caught.value.hint, harbour.read_bytes()) == (True, theirs.encode())
-    write.revise(book.index, "harbour#two", Revision(content="mine"))
+    revise.revise(book.index, "harbour#two", Revision(content="mine"))
     assert harbour.read_bytes() == theirs.replace("second section, by an editor", "mine").encode()
 
 
@@ -359,7 +357,7 @@ def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
     write_note("other.md", "text", topic="new")
     book.reindex()
     (vault / "t/1.md").unlink()
-    done = write.erase_topic(book.index, "old", "project")
+    done = revise.erase_topic(book.index, "old", "project")
     assert sorted(done.trash) == [".trash/t/0.md", ".trash/t/2.md"]
     assert [topic.topic for topic in book.topics()] == ["new"]
     with pytest.raises(MemoryNotFound):

@@ -192,7 +192,7 @@ def _made(plan: str, folder: Path, source: Path, known: Engine, wanted: _Vectors
     tried = Onnx(folder)
     cosine, speed = _compared(tried, known, wanted)
     vector = base64.b64encode(tried.passage(SAMPLE[0]).tobytes()).decode()
-    sums = {file.name: (file.stat().st_size, _sum(file)) for file in sorted(folder.iterdir())}
+    sums = {file.name: (file.stat().st_size, disk.hash_of(file)) for file in sorted(folder.iterdir())}
     return _Made(folder, Manifest(plan, "", round(speed, 2), round(cosine, 6), sums, vector), tried)
 
 
@@ -245,7 +245,7 @@ def _check(folder: Path, manifest: Manifest) -> None:
     file = folder / "manifest.json"
     long_ago = time.time() - file.stat().st_mtime > _SETTLED
     for name, (size, wanted) in manifest.sums.items():
-        if (folder / name).stat().st_size != size or ((size < _SMALL or long_ago) and _sum(folder / name) != wanted):
+        if (folder / name).stat().st_size != size or ((size < _SMALL or long_ago) and disk.hash_of(folder / name) != wanted):
             raise ValueError(f"{name} is damaged")
     if long_ago:
         with contextlib.suppress(OSError):
@@ -284,11 +284,6 @@ def _processor() -> Iterator[str]:
                 yield line
             elif not line.strip():
                 return
-
-
-def _sum(file: Path) -> str:
-    with file.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def _tidy(folder: Path) -> None:

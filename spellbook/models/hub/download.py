@@ -111,7 +111,7 @@ def _taken(http: httpx.Client, parts: Sequence[_Part], meant: store.Pulled, prog
             )
         for part in parts:
             _fetch(http, part, stage / part.path, report)
-            files[part.path] = part.size, _sha256(stage / part.path)
+            files[part.path] = part.size, disk.hash_of(stage / part.path)
             done += part.size
         for file in [file for file in stage.rglob("*") if file.is_file() and file.relative_to(stage).as_posix() not in files]:
             file.unlink()  # of an earlier try, from elsewhere
@@ -301,12 +301,7 @@ def _is(file: Path, part: _Part) -> bool:
     if not file.is_file() or _size(file) != part.size:
         return False
     kind, _, wanted = part.digest.partition(":")
-    return wanted == (_sha256(file) if kind == "sha256" else _git(file))
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()
+    return wanted == (disk.hash_of(file) if kind == "sha256" else _git(file))
 
 
 def _git(file: Path) -> str:
