@@ -49,7 +49,7 @@ def main() -> NoReturn:
 
 
 def _run(arguments: list[str]) -> int:
-    if _nothing_to_do(arguments):
+    if nothing_to_do(arguments):
         os._exit(0)  # nothing was begun that must be ended; to take the interpreter down takes as long as a look at 500 notes
     from spellbook.cli import main as run
 
@@ -108,7 +108,7 @@ def _drop_output() -> None:
             os.close(nowhere)
 
 
-def _nothing_to_do(arguments: list[str]) -> bool:
+def nothing_to_do(arguments: list[str]) -> bool:
     """Answer a plain `reindex` that the seal can answer; whatever else is asked is click's to read."""
     asked, vault = list(arguments), ""
     if "--vault" in asked[:-1]:

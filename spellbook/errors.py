@@ -1,5 +1,5 @@
 """
-Everything that can go wrong, said to the person who can mend it.
+Every error that Spellbook raises on purpose, worded for the person who can fix it.
 
     SpellbookError
     ├── InvalidInput        INVALID_INPUT         an argument, filter or setting that makes no sense
@@ -12,7 +12,6 @@ Everything that can go wrong, said to the person who can mend it.
     ├── RestInvalid         REST_INVALID          a session id that nobody gave out
     ├── RestExpired         REST_EXPIRED          a session past its hour, or ended
     ├── StorageError        STORAGE_ERROR         the disk or the catalog
-    ├── SearchError         SEARCH_ERROR          a query that cannot be run
     └── EmbeddingError      EMBEDDING_ERROR       the embedder or the reranker
         ├── AuthenticationError  AUTHENTICATION_ERROR  a service refuses the key
         └── RateLimited          RATE_LIMIT_EXCEEDED   a service wants to be asked less often
@@ -107,12 +106,6 @@ class StorageError(SpellbookError):
     """The disk or the catalog failed."""
 
     code = "STORAGE_ERROR"
-
-
-class SearchError(SpellbookError):
-    """A query that cannot be run."""
-
-    code = "SEARCH_ERROR"
 
 
 class EmbeddingError(SpellbookError):

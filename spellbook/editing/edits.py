@@ -48,7 +48,7 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
         for key, value in changes.items():
             text = _removed(text, key) if value is None else _set(text, key, value, note.meta.get(key))
         after = parse(note.path, note.encode(text))
-        exact = _told(after) <= _told(note) and after.body == note.body and _same(after.meta, asked)
+        exact = _fault_reasons(after) <= _fault_reasons(note) and after.body == note.body and _same(after.meta, asked)
     except (yaml.YAMLError, ValueError, RecursionError):
         exact = False
     if not exact:
@@ -204,7 +204,7 @@ def _placed(note: Note) -> list[tuple[int, Block]]:
     return [(offsets[block.start], block) for block in note.blocks]
 
 
-def _told(note: Note) -> set[str]:
+def _fault_reasons(note: Note) -> set[str]:
     return {fault.reason for fault in note.faults}
 
 

@@ -99,8 +99,8 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
     """
     if dry_run:
         sync.words(index)
-        return _told(index, _planned(index, old, new, undoes))
-    with _alone(index):
+        return _report(index, _planned(index, old, new, undoes))
+    with _locked(index):
         _finish(index)
         sync.words(index)
         plan = _planned(index, old, new, undoes)
@@ -120,8 +120,8 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
                 file.unlink()
                 raise
             trouble = _mend(index, plan)
-        _settle(index, plan, trouble)
-        return _told(index, plan)
+        _commit(index, plan, trouble)
+        return _report(index, plan)
 
 
 def went(journal: Journal, entry: Entry) -> tuple[str, str] | None:
@@ -146,11 +146,11 @@ def moved_since(journal: Journal, entry: Entry) -> list[tuple[str, str]]:
 def finish(index: Index) -> None:
     """Finish a move that was cut short, if there is one and nobody is at it. Raises StorageError."""
     if (index.config.state / UNDER_WAY).exists():
-        with contextlib.suppress(Conflict), _alone(index, wait=0):
+        with contextlib.suppress(Conflict), _locked(index, wait=0):
             _finish(index)
 
 
-def _alone(index: Index, wait: float = 60) -> AbstractContextManager[None]:
+def _locked(index: Index, wait: float = 60) -> AbstractContextManager[None]:
     busy = Conflict("Another Spellbook is moving notes.", "Repeat it when that is done; nothing was moved.")
     return disk.alone(index.config.state / _LOCK, wait, busy)
 
@@ -344,7 +344,7 @@ def _mend(index: Index, plan: _Plan) -> StorageError | None:
     return None
 
 
-def _settle(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
+def _commit(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
     """Let the index follow; then the move is done, unless there was trouble."""
     changed = [path for pair in plan.shift.moved.items() for path in pair]
     sync.some(index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)])
@@ -353,7 +353,7 @@ def _settle(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
     (index.config.state / UNDER_WAY).unlink(missing_ok=True)
 
 
-def _told(index: Index, plan: _Plan) -> Moved:
+def _report(index: Index, plan: _Plan) -> Moved:
     changed = [
         Changed(path, plan.counts[path], unified(decode(path, before)[0], decode(path, after)[0], f"a/{path}", f"b/{path}"))
         for path, (before, after) in sorted(plan.texts.items())
@@ -397,7 +397,7 @@ def _finish(index: Index) -> None:
         plan.symlinks |= {path: (before, after) for path, (before, after) in written.get("symlinks", {}).items()}
         with _change(index, plan, undoes, resumes=True):
             trouble = _mend(index, plan)
-        _settle(index, plan, trouble)
+        _commit(index, plan, trouble)
         _log.warning("A move of %s to %s that was cut short is finished; %d notes were still to be mended.", old, new, len(plan.texts))
         for left in plan.left:
             _log.warning("%s.", left)

@@ -101,7 +101,7 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         difference = unified(note.text, text, f"a/{found.path}", f"b/{found.path}")
         secrets = tuple(f"line {each.line} looks like it holds {each.kind}" for each in credentials.new(note.text, text))
         if asked.dry_run or text == note.text:
-            return _told_of(index, found, data, difference, is_note=is_note, warnings=secrets)
+            return _result(index, found, data, difference, is_note=is_note, warnings=secrets)
         if secrets and not asked.force:
             raise InvalidInput(f"{found.path}: {'; '.join(secrets)}.", credentials.HINT)
         try:
@@ -111,7 +111,7 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
             continue  # changed in this very moment: look again whether the parts overlap
         sync.some(index, [found.path])
         with_vectors(index, found.path)
-        return _told_of(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
+        return _result(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 
@@ -134,7 +134,7 @@ def _sensible(asked: Revision) -> dict[str, Any]:
     return changes
 
 
-def _told_of(index: Index, found: Found, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()) -> Revised:
+def _result(index: Index, found: Found, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()) -> Revised:
     """Say of a chunk, or its whole note, whose file holds `data` now, what was changed."""
     after = index.catalog.at(found.path)
     now = next((each for each in after if each.ordinal == found.ordinal), found)

@@ -39,9 +39,7 @@ def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
     assert with_embedder(before, name) == after
 
 
-@pytest.mark.parametrize(
-    "toml", ['threads = 3\nx = """\n# embedder = "a"\n"""\n', "embedder = \n", "embedder = 1\nembedder = 2\n"]
-)
+@pytest.mark.parametrize("toml", ['threads = 3\nx = """\n# embedder = "a"\n"""\n', "embedder = \n", "embedder = 1\nembedder = 2\n"])
 def test_what_only_a_person_can_change(toml: str) -> None:
     """What cannot be changed for certain is refused, and so is what is no TOML."""
     with pytest.raises(InvalidInput):
