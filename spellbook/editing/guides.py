@@ -1,8 +1,7 @@
 """
-The guides that `rest` hands out: the vault's own notes of category system, read as lists.
+The guides that `rest` returns: notes of the category system in the vault, read as lists.
 
-A person may edit, translate or delete them; what a guide does not say, the
-packaged one does.
+A person may edit, translate or delete them. What a guide lacks comes from the packaged one.
 """
 
 from __future__ import annotations
