@@ -48,7 +48,7 @@ def main() -> NoReturn:
 
 
 def _run(arguments: list[str]) -> int:
-    if _nothing_to_do(arguments):
+    if nothing_to_do(arguments):
         os._exit(0)  # nothing is open; a normal exit would take as long as checking 500 notes
     from spellbook.cli import main as run
 
@@ -107,7 +107,7 @@ def _drop_output() -> None:
             os.close(nowhere)
 
 
-def _nothing_to_do(arguments: list[str]) -> bool:
+def nothing_to_do(arguments: list[str]) -> bool:
     """Answer a plain `reindex` if nothing has changed, and return whether that was so. click handles everything else."""
     asked, vault = list(arguments), ""
     if "--vault" in asked[:-1]:

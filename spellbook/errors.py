@@ -12,7 +12,6 @@ The errors that Spellbook raises, and the code of each.
     ├── RestInvalid         REST_INVALID          an unknown session id
     ├── RestExpired         REST_EXPIRED          a session that is older than an hour, or was ended
     ├── StorageError        STORAGE_ERROR         the disk or the catalog failed
-    ├── SearchError         SEARCH_ERROR          a query that cannot be run
     └── EmbeddingError      EMBEDDING_ERROR       the embedder or the reranker failed
         ├── AuthenticationError  AUTHENTICATION_ERROR  a service refused the key
         └── RateLimited          RATE_LIMIT_EXCEEDED   a service received too many requests
@@ -107,12 +106,6 @@ class StorageError(SpellbookError):
     """The disk or the catalog failed."""
 
     code = "STORAGE_ERROR"
-
-
-class SearchError(SpellbookError):
-    """A query cannot be run."""
-
-    code = "SEARCH_ERROR"
 
 
 class EmbeddingError(SpellbookError):

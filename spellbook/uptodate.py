@@ -26,14 +26,14 @@ FILE = "seal"
 _VARIABLES = paths.variables("index")
 _SETTINGS = (f"{paths.MARKER}/config.toml", ".spellbookignore")
 _ENDINGS = {"code": frozenset({".py"}), "notes": frozenset({".md", ".mD", ".Md", ".MD"})}
-_BY_HANDLE = os.scandir in os.supports_fd
+BY_HANDLE = os.scandir in os.supports_fd
 _PASSING = (".lock", ".log", ".log.1", "-shm", FILE)
 """Files in the folder of the index that say nothing of what is in it."""
 
-_PLAIN = 2
+PLAIN = 2
 """The last form of `marshal` in which equal lists are always equal bytes; it is in C, there already, and faster than any text."""
 
-_MUCH = 100_000
+MUCH = 100_000
 """Bytes of a seal from which on two processes look sooner than one, some 2,000 notes."""
 
 
@@ -76,7 +76,7 @@ def said(named: str, *, as_json: bool = False) -> str | None:
         if len(seen) != int(size):
             return None
         (_, _, around), *pieces = _taken_apart(seen)
-        is_whole = around == _around(root, state) and (_both if len(seen) > _MUCH and _has_help() else _is_whole)(pieces)
+        is_whole = around == _around(root, state) and (_both if len(seen) > MUCH and has_help() else _is_whole)(pieces)
     except (OSError, ValueError):
         return None
     return (text if as_json else sentence).decode().rstrip("\n") if is_whole else None
@@ -104,7 +104,7 @@ def _is_whole(pieces: list[tuple[str, str, bytes]]) -> bool:
         return False
 
 
-def _has_help(load: str = "/proc/loadavg") -> bool:
+def has_help(load: str = "/proc/loadavg") -> bool:
     """Say whether a processor is idle at this moment; where none is, or nobody says so, a second process is in the way of this one."""
     try:
         with open(load, "rb") as file:  # 0.42 0.38 0.30 1/234 5678: of 234 threads one runs, this one
@@ -132,7 +132,7 @@ def _around(root: str, state: str) -> bytes:
     package = os.path.dirname(__file__)
     variables = [os.environ.get(name, "") for name in _VARIABLES]
     stamps = [_stamp(place) for place in (os.path.dirname(package), *(os.path.join(root, name) for name in _SETTINGS))]
-    return dumps([root, package, *variables, *stamps, *_index(state)], _PLAIN)
+    return dumps([root, package, *variables, *stamps, *_index(state)], PLAIN)
 
 
 def _index(state: str) -> Iterator[str]:
@@ -159,7 +159,7 @@ def _folder(kind: str, folder: str) -> tuple[bytes, list[str]]:
     seen: list[str | int] = []
     inside: list[str] = []
     # What is looked at from its folder is found sooner than by its whole path.
-    handle = os.open(folder, os.O_RDONLY) if _BY_HANDLE else None
+    handle = os.open(folder, os.O_RDONLY) if BY_HANDLE else None
     try:
         with os.scandir(folder if handle is None else handle) as entries:
             for entry in entries:
@@ -174,7 +174,7 @@ def _folder(kind: str, folder: str) -> tuple[bytes, list[str]]:
     finally:
         if handle is not None:
             os.close(handle)
-    return dumps([seen, inside], _PLAIN), inside
+    return dumps([seen, inside], PLAIN), inside
 
 
 def _stamp(path: str) -> str:

@@ -72,7 +72,7 @@ def convert(given: Mapping[str, Any]) -> Conversation | None:
         **({"created": created} if created else {}),
         **({"updated": updated} if updated else {}),
     }
-    body = "\n\n".join(f"## {'User' if turn.asks else _NAMES[kind]}\n\n{_lowered(turn.text)}" for turn in turns)
+    body = "\n\n".join(f"## {'User' if turn.asks else _NAMES[kind]}\n\n{lowered(turn.text)}" for turn in turns)
     day = f"{created.date().isoformat()} " if created else ""
     path = f"{CATEGORY}/{_NAMES[kind]}/{safe_name(f'{day}{title[:_MOST_TITLE]}')}.md"
     return Conversation(id, path, compose(meta, body), updated.timestamp() if updated else None) if safe else None
@@ -104,7 +104,7 @@ def _clean(text: str) -> str:
     return _BROKEN.sub("", _MARKS.sub("", text)).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _lowered(text: str) -> str:
+def lowered(text: str) -> str:
     """The text with its headings below `##`, so that a turn is one section however it is written."""
     source = lines(text)
     for block in blocks(text):

@@ -182,10 +182,10 @@ def _records(item: Item, pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]
     except UnicodeDecodeError:
         content = None
     content = content or {"base64": base64.b64encode(piece).decode("ascii")}
-    yield {**head, "sha256": sha256.hexdigest(), **(_told(item.path, piece) if head and item.is_note else {}), **content}
+    yield {**head, "sha256": sha256.hexdigest(), **(_metadata(item.path, piece) if head and item.is_note else {}), **content}
 
 
-def _told(path: str, data: bytes) -> Mapping[str, Any]:
+def _metadata(path: str, data: bytes) -> Mapping[str, Any]:
     """What the note says of itself, for programs that read no frontmatter; nothing of it is needed to have the note again."""
     try:
         note = parse(path, data)

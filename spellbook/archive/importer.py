@@ -47,7 +47,7 @@ _SETTINGS = f"{MARKER}/config.toml"
 _KEEP_OUT = "keep out"
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
 _PIECE = 1 << 20
-_LARGE, _RESERVE = 100_000_000, 200_000_000
+LARGE, RESERVE = 100_000_000, 200_000_000
 """Of an import of more bytes than the first, the second are left free on the disk, as snapshots leave them."""
 _TRIES = 20
 
@@ -141,7 +141,7 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
     if asked.into:
         index.vault.admitted(_into(asked, "x.md"))
     report = Imported(dry_run=asked.dry_run)
-    with _alone(index.config.state):
+    with _locked(index.config.state):
         folder = index.config.state / _FOLDER
         try:
             if asked.dry_run:
@@ -169,7 +169,7 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
 
 def finish(index: Index) -> Imported:
     """Finish an import that was cut short after all of it had been read; empty if there is none."""
-    with _alone(index.config.state):
+    with _locked(index.config.state):
         return _finish(index)
 
 
@@ -197,7 +197,7 @@ def _finish(index: Index) -> Imported:
     return report
 
 
-def _alone(state: Path) -> AbstractContextManager[None]:
+def _locked(state: Path) -> AbstractContextManager[None]:
     return disk.alone(state / "import.lock", 5, StorageError("Another import into this vault is under way.", "Wait until it is done."))
 
 
@@ -212,7 +212,7 @@ def _check_place(vault: Vault, place: Path) -> None:
 # -- reading and checking
 
 
-class _Paths:
+class Paths:
     """The paths that an import will have; where the disk `folds` them, `A` and `a` are one."""
 
     def __init__(self, folds: bool) -> None:
@@ -250,7 +250,7 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
     """
     staged: list[_Staged] = []
     seen: dict[str, str] = {}
-    taken = _Paths(disk.folds(index.vault.root))
+    taken = Paths(disk.folds(index.vault.root))
     with sources.opened(place) as source:
         for incoming in source.files:
             start, pieces = stage.tell(), disk.Hashed(incoming.pieces)
@@ -287,11 +287,11 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
 
 def _check_room(folder: Path, staged: int) -> None:
     """Raise StorageError before an import fills the disk, which a file without an end, or one that is mostly holes, would do."""
-    if staged > _LARGE and shutil.disk_usage(folder).free < _RESERVE:
+    if staged > LARGE and shutil.disk_usage(folder).free < RESERVE:
         raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", "Make room; nothing was imported.")
 
 
-def _check_path(vault: Vault, path: str, taken: _Paths) -> None:
+def _check_path(vault: Vault, path: str, taken: Paths) -> None:
     """Raise InvalidInput or PathOutsideVault if no file can be at `path`: for others of this import, the vault's, or by `rules`."""
     if reason := taken.clash(path):
         raise InvalidInput(f"{reason}.", "Rename one of them in the source; nothing was imported.")

@@ -105,7 +105,7 @@ class Snapshots:
 
         Raises StorageError if there is no room, VaultNotFound.
         """
-        with self._alone():
+        with self._locked():
             taken = self._create(progress)
             self._prune()
             return taken
@@ -220,7 +220,7 @@ class Snapshots:
         A damaged content is deleted, so that the next snapshot keeps it anew
         if the vault has it still.
         """
-        with self._alone():
+        with self._locked():
             faults: list[Fault] = []
             held: dict[str, tuple[str, str]] = {}
             names = self.names()
@@ -239,7 +239,7 @@ class Snapshots:
 
     def prune(self) -> tuple[str, ...]:
         """Let go of snapshots that are no longer to be kept, see `to_keep`, and of contents that no other has; return their names."""
-        with self._alone():
+        with self._locked():
             return self._prune(sweep=True)
 
     def _prune(self, *, sweep: bool = False) -> tuple[str, ...]:
@@ -266,7 +266,7 @@ class Snapshots:
         else, StorageError or Conflict, with nothing changed.
         """
         name = self.find(name)
-        with self._alone():
+        with self._locked():
             manifest = self._manifest(name)
             files, faults = restore.whole(self._vault, self._blobs, manifest, skip_damaged=skip_damaged)
             done = self._over(manifest, files, progress) if into is None else self._into(manifest, files, into, progress)
@@ -308,7 +308,7 @@ class Snapshots:
     # -- places
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         self._blobs.make()
         with disk.alone(
             self.folder / "snapshots.lock", 10, StorageError("Another Spellbook is at the snapshots.", "Try again in a moment.")

@@ -1,7 +1,7 @@
 """
-A memory: a finished chunk that an agent or a person wants kept, checked and made into a note.
+A memory: a finished chunk that an agent or a person wants to keep, checked and made into a note.
 
-Pure. Errors say what makes it no memory; warnings, what will make it hard to find.
+Pure. Errors make a chunk invalid; warnings say what makes it hard to find.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _OWN = ("id", "topic", "category", "keywords", "questions", "entities", "importa
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A checked chunk: its text and the frontmatter it will have, `id` and dates not yet."""
+    """A checked chunk: its text and its frontmatter, without `id` and dates."""
 
     text: str
     meta: Mapping[str, Any]
 
     @property
     def folder(self) -> str:
-        """Where its note goes in the vault."""
+        """The folder of its note in the vault."""
         return f"{self.meta['category']}/{self.meta['topic']}"
 
     @property
@@ -65,7 +65,10 @@ class Memory:
 
 @dataclass(slots=True)
 class Findings:
-    """What was found in a chunk: `memory` if there is no error; `secrets` says what looks like one, never the secret itself."""
+    """
+    The result of a check: `memory` unless there are errors. `secrets` describe what looks like a secret, never its
+    text.
+    """
 
     memory: Memory | None = None
     errors: list[str] = field(default_factory=list)

@@ -1,9 +1,8 @@
 """
-Merge: two notes that say much the same become one; the other goes to the trash with a pointer to it.
+Merge two notes that say much the same. The other note goes to the trash with a pointer to the first.
 
-The older note keeps its id and its place, and links to the other are mended to
-lead to it. Nothing is written unless asked, and never while the two contradict
-and nobody has said which is right.
+The older note keeps its id and path, and links to the other are redirected to it. Nothing is written unless `apply`
+is set, and never while the two contradict each other and `keep` is empty.
 """
 
 from __future__ import annotations
@@ -68,11 +67,10 @@ class _Side:
 
 def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
     """
-    Merge the notes `a` and `b`, named by their ids, paths, or ids of their chunks; only show it unless `apply`.
+    Merge the notes `a` and `b`, given by id, path, or the id of a chunk; only report unless `apply`.
 
-    Raises MemoryNotFound; InvalidInput for one note twice, or frontmatter with a
-    fault; Conflict, with nothing written, if they contradict and `keep` is not
-    said, or if a file was changed in this moment.
+    Raises MemoryNotFound; InvalidInput if both are one note, or for faulty frontmatter; Conflict, with nothing
+    written, if they contradict and `keep` is empty, or if a file changes at the same moment.
     """
     named = [_side(index, id) for id in (a, b)]
     if named[0].found.path == named[1].found.path:

@@ -1,9 +1,8 @@
 """
-Moves: a note or a folder gets another path, and every link to it and in it leads where it led.
+Move a note or a folder, and rewrite links so that every link still leads to the same file.
 
-What is about to be done is written into the state folder first, so that a move
-that a kill cut short is finished by the next call, or was never begun. Nothing
-is written over: neither another file, nor what somebody saved meanwhile.
+The plan is written to the state folder first. If a kill interrupts a move, the next call completes it, or it never
+began. Nothing is overwritten: no other file, and nothing that somebody saved in the meantime.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A note whose links are mended: its path now, how many, and how, as a unified difference."""
+    """A note with rewritten links: its new path, the number of links, and a unified diff."""
 
     path: str
     links: int
@@ -53,7 +52,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a move did, or would do: paths of notes and other files, old and new, notes that changed, and what was left."""
+    """What a move did, or would do: old and new paths of all files, changed notes, and links that were left."""
 
     old: str
     new: str
@@ -66,10 +65,10 @@ class Moved:
 @dataclass(slots=True)
 class _Plan:
     """
-    A move with what it takes: texts `before` and `after` by the new paths of notes, and how many links are mended in each.
+    A planned move: texts before and after by new path, and the number of rewritten links in each.
 
-    `spans` are what is done to links, also in notes that keep their text. `then` are what the move that this one takes back
-    did to links, by the paths of notes before this one; None if it takes none back.
+    `spans` are the changes to links, also in notes that keep their text. `then` is what the move that this one
+    undoes did to links, by the current path; None if it undoes none.
     """
 
     old: str
@@ -85,22 +84,21 @@ class _Plan:
 
     @property
     def what(self) -> str:
-        """How the log calls it."""
+        """The description of the move in the log."""
         return f"{self.old}{_TO}{self.new}"
 
 
 def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Entry | None = None) -> Moved:
     """
-    Move the note or folder `old`, a path or a note's id, to `new`, and mend the links; `dry_run` only says how.
+    Move the note or folder `old` (a path or a note's id) to `new` and rewrite links; `dry_run` only reports.
 
-    A folder that is there takes it in. `undoes` is the entry of the journal that
-    this takes back. Raises MemoryNotFound, InvalidInput for
-    a path that cannot be one, Conflict if something is at `new`.
+    If `new` is a folder, `old` is moved into it. `undoes` is the journal entry that this move undoes. Raises
+    MemoryNotFound, InvalidInput for an impossible path, and Conflict if something is at `new`.
     """
     if dry_run:
         sync.words(index)
-        return _told(index, _planned(index, old, new, undoes))
-    with _alone(index):
+        return _report(index, _planned(index, old, new, undoes))
+    with _locked(index):
         _finish(index)
         sync.words(index)
         plan = _planned(index, old, new, undoes)
@@ -120,12 +118,12 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
                 file.unlink()
                 raise
             trouble = _mend(index, plan)
-        _settle(index, plan, trouble)
-        return _told(index, plan)
+        _commit(index, plan, trouble)
+        return _report(index, plan)
 
 
 def went(journal: Journal, entry: Entry) -> tuple[str, str] | None:
-    """Return from where to where an entry of the journal moved something, None if it is none that did."""
+    """Return the old and new path of a journal entry that is a move, else None."""
     try:
         if entry.undoes is not None:
             undone = went(journal, journal.get(entry.undoes))
@@ -137,20 +135,20 @@ def went(journal: Journal, entry: Entry) -> tuple[str, str] | None:
 
 
 def moved_since(journal: Journal, entry: Entry) -> list[tuple[str, str]]:
-    """Return from where to where notes and folders were moved after an entry, the earliest first."""
+    """Return the old and new paths of all moves after an entry, the earliest first."""
     newest = journal.entries(1)
     later = journal.entries(newest[0].id - entry.id) if newest else []
     return [places for each in reversed(later) if each.id > entry.id and (places := went(journal, each))]
 
 
 def finish(index: Index) -> None:
-    """Finish a move that was cut short, if there is one and nobody is at it. Raises StorageError."""
+    """Complete a move that was cut short, unless another process is moving. Raises StorageError."""
     if (index.config.state / UNDER_WAY).exists():
-        with contextlib.suppress(Conflict), _alone(index, wait=0):
+        with contextlib.suppress(Conflict), _locked(index, wait=0):
             _finish(index)
 
 
-def _alone(index: Index, wait: float = 60) -> AbstractContextManager[None]:
+def _locked(index: Index, wait: float = 60) -> AbstractContextManager[None]:
     busy = Conflict("Another Spellbook is moving notes.", "Repeat it when that is done; nothing was moved.")
     return disk.alone(index.config.state / _LOCK, wait, busy)
 
@@ -180,7 +178,7 @@ def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
 
 
 def _doubles(index: Index) -> set[str]:
-    """The symbolic links to other notes of the vault: what those say is mended there, seen from where they are."""
+    """The symbolic links to other notes of the vault. Their links are rewritten in the note itself."""
     root = os.path.join(index.vault.root, "")
     real = {path: os.path.realpath(index.vault.root / path) for path in index.vault.symlinks()}
     return {path for path, place in real.items() if place.startswith(root) and index.vault.stamp(place[len(root) :].replace(os.sep, "/"))}
@@ -195,7 +193,7 @@ def _written_since(index: Index, path: str, at: float) -> bool:
 
 
 def _concerned(index: Index, shift: Shift) -> set[str]:
-    """The notes with a link that would no longer lead where it does, or nowhere, by what the catalog knows of them."""
+    """The notes with a link that the move would break or redirect, according to the catalog."""
     touched = {links.key(path) for pair in shift.moved.items() for path in pair}
     return {
         each.source
@@ -209,7 +207,7 @@ def _concerned(index: Index, shift: Shift) -> set[str]:
 
 
 def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
-    """Plan what the note that was at `source` is to hold, and that lies `at` a path as long as the move is not done."""
+    """Plan the new text of the note that was at `source`. Until the move is done it is at the path `at`."""
     path = plan.shift.now(source)
     for planned in (plan.texts, plan.spans, plan.same):
         planned.pop(path, None)
@@ -233,7 +231,7 @@ def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
 
 
 def _found_again(journal: Journal, rewrite: Rewrite | None, note: Note, sha256: str) -> dict[int, Span | None]:
-    """Return where links are that an earlier move found in a note; nothing if that is not known, or not any more."""
+    """Return the positions of links that an earlier move recorded in a note; empty if they are not known any more."""
     if rewrite is None or rewrite.after is None:
         return {}
     data = note.encode() if rewrite.after == sha256 else journal.text(rewrite.after)
@@ -248,13 +246,13 @@ def _found_again(journal: Journal, rewrite: Rewrite | None, note: Note, sha256: 
 
 
 def _taken_back(journal: Journal, old: str, new: str) -> Entry | None:
-    """Return the move that one from `old` to `new` takes back, if it was made lately."""
+    """Return the recent move that a move from `old` to `new` would undo, if there is one."""
     entries = (entry for entry in journal.entries(_LOOKED_BACK) if entry.is_whole and not entry.is_undone)
     return next((entry for entry in entries if went(journal, entry) == (new, old)), None)
 
 
 def _rewrites(journal: Journal, entry: Entry | None) -> dict[str, Rewrite] | None:
-    """Return what `entry` did to links, by the paths of files now, wherever they were moved since."""
+    """Return what `entry` did to links, by the current paths of files."""
     if entry is None:
         return None
     since = moved_since(journal, entry)
@@ -270,7 +268,10 @@ def carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
 
 
 def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, str]:
-    """Return the paths that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault, Conflict."""
+    """
+    Return the source and target paths that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault,
+    Conflict.
+    """
     vault = index.vault
     source, target = old.rstrip("/"), new.rstrip("/")
     if not os.path.lexists(vault.locate(source)):
@@ -315,13 +316,16 @@ def _change(index: Index, plan: _Plan, undoes: Entry | None, *, resumes: bool = 
 
 
 def _note_same(index: Index, plan: _Plan, paths: Iterable[str]) -> None:
-    """Tell the journal of notes that keep their text, and of whose links some lead somewhere by chance from now on."""
+    """Record in the journal notes that keep their text but have links that lead somewhere by chance from now on."""
     if changes := [Change(path, plan.same[path], plan.same[path], links=plan.spans[path]) for path in paths]:
         index.vault.journal.note(changes)
 
 
 def _mend(index: Index, plan: _Plan) -> StorageError | None:
-    """Write the mended notes; what somebody changed meanwhile is mended as it is now, or left and told. Returns what stops it."""
+    """
+    Write the notes with new links. A note that changed in the meantime is planned again, or left and reported.
+    Returns the error that stops the move, if any.
+    """
     for path, reason in symlinks.write(index.vault, plan.symlinks).items():
         plan.left.append(Fault(path, 0, reason))
         plan.symlinks.pop(path)
@@ -344,8 +348,8 @@ def _mend(index: Index, plan: _Plan) -> StorageError | None:
     return None
 
 
-def _settle(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
-    """Let the index follow; then the move is done, unless there was trouble."""
+def _commit(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
+    """Update the index, then mark the move as done, unless there was an error."""
     changed = [path for pair in plan.shift.moved.items() for path in pair]
     sync.some(index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)])
     if trouble is not None:
@@ -353,7 +357,7 @@ def _settle(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
     (index.config.state / UNDER_WAY).unlink(missing_ok=True)
 
 
-def _told(index: Index, plan: _Plan) -> Moved:
+def _report(index: Index, plan: _Plan) -> Moved:
     changed = [
         Changed(path, plan.counts[path], unified(decode(path, before)[0], decode(path, after)[0], f"a/{path}", f"b/{path}"))
         for path, (before, after) in sorted(plan.texts.items())
@@ -397,7 +401,7 @@ def _finish(index: Index) -> None:
         plan.symlinks |= {path: (before, after) for path, (before, after) in written.get("symlinks", {}).items()}
         with _change(index, plan, undoes, resumes=True):
             trouble = _mend(index, plan)
-        _settle(index, plan, trouble)
+        _commit(index, plan, trouble)
         _log.warning("A move of %s to %s that was cut short is finished; %d notes were still to be mended.", old, new, len(plan.texts))
         for left in plan.left:
             _log.warning("%s.", left)
@@ -419,7 +423,7 @@ def _entry(journal: Journal, number: int | None) -> Entry | None:
 
 
 def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoes: Entry | None) -> _Plan:
-    """Plan again what is still to be done after the files were moved; `texts` are the hashes of what notes are to hold."""
+    """Plan the rest of a move whose files are moved already; `texts` are the planned hashes of notes."""
     files = index.vault.files()
     homes = {path: old + path[len(new) :] for path in files if path == new or path.startswith(f"{new}/")}
     aliases = index.catalog.links.aliases()

@@ -1,7 +1,7 @@
 """
-Mending: links rewritten so that they lead where they led before files got other paths, and nothing else in a note.
+Rewrite links so that they lead to the same file after files were moved, and change nothing else in a note.
 
-Pure. A text that would not read back as exactly that is left as it is.
+Pure. Each new text is parsed again; if it does not read as planned, the links stay as they are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_ALONE = 100
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """The files `before` some got other paths and `after` it; `moved` are the new paths by the old ones."""
+    """The files before and after a move; `moved` maps old paths to new ones."""
 
     before: Files
     after: Files
@@ -78,11 +78,11 @@ class Mended:
 
 def mended(note: Note, source: str, shift: Shift, *, then: Mapping[int, Span | None] | None = None) -> Mended:
     """
-    Mend the links of `note`, whose path is the new one, and which was at `source`.
+    Rewrite the links of `note`, whose path is the new one, and which was at `source`.
 
-    `then` is given if an earlier move is taken back: it says what that one did to the links that were there already, by the
-    characters at which they stand, None for nothing. What it wrote anew is spelled as before, what it left is left; links
-    that were written since are mended as ever.
+    `then` is given when an earlier move is undone. It maps the character position of each link that existed then to
+    the span that the move recorded, or None. Links that the move rewrote get their old spelling, links that it left
+    stay, and links written since are rewritten as usual.
     """
     forms: dict[Link, str | None] = {}
     spellings: dict[Link, str] = {}
@@ -146,10 +146,10 @@ def derived(before: Note, after: Note) -> tuple[Span, ...]:
 
 def found_again(former: str, spans: Sequence[Span], note: Note) -> dict[int, Span | None]:
     """
-    Return the links of `note` that stood in its `former` text, by the characters at which they stand now, each with its span.
+    Return the links of `note` that were in its `former` text, by their current position, each with its span or
+    None.
 
-    None is for those without a span. What a person changed meanwhile is told from what stayed by comparing lines, and in
-    lines that changed, words.
+    Lines are compared first, then the words of lines that changed.
     """
     by_place = {span.at: span for span in spans}
     same = [*_same(former, note.text)]

@@ -1,9 +1,8 @@
 """
-Broken links: those that lead nowhere, and what they meant, as far as that can be known.
+Find broken links and repair those whose target is known.
 
-A rename that nobody told Spellbook of breaks links. Where files went the
-catalog remembers; else names, aliases and titles tell. What is offered is
-shown first, and can be undone.
+A rename outside Spellbook breaks links. The catalog remembers where files went; else names, aliases and titles are
+compared. Repairs are shown first, and can be undone.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _MARKS = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A link that leads nowhere: the file that it meant, if that is known, and why; else those that it may have meant."""
+    """A broken link: the file that it meant and why, if known, else the most similar files."""
 
     source: str
     line: int
@@ -53,7 +52,7 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Links that lead nowhere, the notes in which some were mended, or would be, and what was left."""
+    """Broken links, the notes with repaired links (or links that would be repaired), and what was left."""
 
     guesses: tuple[Guess, ...]
     changed: tuple[Changed, ...]

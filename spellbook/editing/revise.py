@@ -37,13 +37,12 @@ _EMBED_AT_ONCE = 64
 @dataclass(frozen=True, slots=True)
 class Revision:
     """
-    What is to become of a section or a note.
+    A requested change of a section or a note.
 
-    Of its text: a new `content`, or something to `append`, or a phrase to
-    `replace` by another, the only one unless `every` of them is meant. Of its
-    frontmatter: `metadata` to set, or with None to remove. `expected_hash` is
-    the hash of the section, or the file's sha256, as the caller last saw it.
-    What looks like a secret is only written with `force`.
+    Text: a new `content`, or text to `append`, or a phrase to `replace` by another. The phrase must be unique
+    unless `every` is set. Frontmatter: `metadata` to set; None removes a key. `expected_hash` is the hash of the
+    section, or the file's sha256, as the caller last saw it. Text that looks like a secret is only written with
+    `force`.
     """
 
     content: str | None = None
@@ -59,10 +58,10 @@ class Revision:
 @dataclass(frozen=True, slots=True)
 class Revised:
     """
-    A section or a note that was changed: its id, the change as a unified difference, and its hash now.
+    A changed section or note: its id, the change as a unified diff, and its hash now.
 
-    The hash of a note of several sections is the first 16 digits of its file's sha256.
-    `warnings` say what of the file the system did not let it keep, its owner say, and what looks like a secret.
+    The hash of a note of several sections is the first 16 digits of its file's sha256. `warnings` name file
+    attributes that were lost and text that looks like a secret.
     """
 
     chunk_id: str
@@ -75,7 +74,7 @@ class Revised:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was `erased`, in words; ids of its chunks, and where in the trash it lies, nothing for what was deleted for good."""
+    """What was `erased`, in words, the ids of its chunks, and their paths in the trash, none if deleted for good."""
 
     erased: str
     chunk_ids: tuple[str, ...]
@@ -85,12 +84,12 @@ class Erased:
 
 def revise(index: Index, id: str, asked: Revision) -> Revised:
     """
-    Change the text of one section, frontmatter keys, or both, and no other byte; `updated` is kept up where the note has it.
+    Change the text of one section, frontmatter keys, or both, and no other byte. `updated` is set where the note
+    has it.
 
-    `id` names a section; for all but a new content, also a whole note. Raises
-    MemoryNotFound; InvalidInput for what makes no sense, cannot be kept, or
-    looks like a secret without `force`;
-    Conflict, with nothing written, if the section is not what it was.
+    `id` names a section, or a whole note unless `content` is given. Raises MemoryNotFound; InvalidInput for a
+    request that makes no sense, cannot be stored, or looks like a secret without `force`; Conflict, with nothing
+    written, if the section changed since.
     """
     changes = _sensible(asked)
     for _ in range(_TRIES):
@@ -101,22 +100,22 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         difference = unified(note.text, text, f"a/{found.path}", f"b/{found.path}")
         secrets = tuple(f"line {each.line} looks like it holds {each.kind}" for each in credentials.new(note.text, text))
         if asked.dry_run or text == note.text:
-            return _told_of(index, found, data, difference, is_note=is_note, warnings=secrets)
+            return _result(index, found, data, difference, is_note=is_note, warnings=secrets)
         if secrets and not asked.force:
             raise InvalidInput(f"{found.path}: {'; '.join(secrets)}.", credentials.HINT)
         try:
             with index.vault.change("revise", id) as warnings:
                 index.vault.write(found.path, note.encode(text), digest(data))
         except Conflict:
-            continue  # changed in this very moment: look again whether the parts overlap
+            continue  # changed at the same moment: check again whether the parts overlap
         sync.some(index, [found.path])
         with_vectors(index, found.path)
-        return _told_of(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
+        return _result(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 
 def _sensible(asked: Revision) -> dict[str, Any]:
-    """Return the metadata to set. Raises InvalidInput for a revision that nobody can want."""
+    """Return the metadata to set. Raises InvalidInput for a contradictory or empty request."""
     texts = [each for each in (asked.content, asked.append, asked.replace) if each is not None]
     if not texts and not asked.metadata:
         raise InvalidInput("There is nothing to revise.", "Give content, metadata, or both; or append, or replace.")
@@ -134,8 +133,8 @@ def _sensible(asked: Revision) -> dict[str, Any]:
     return changes
 
 
-def _told_of(index: Index, found: StoredChunk, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()) -> Revised:
-    """Say of a chunk, or its whole note, whose file holds `data` now, what was changed."""
+def _result(index: Index, found: StoredChunk, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()) -> Revised:
+    """Return the result for a chunk or its whole note; `data` are the bytes of the file now."""
     after = index.catalog.at(found.path)
     now = next((each for each in after if each.ordinal == found.ordinal), found)
     hash = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
@@ -143,7 +142,7 @@ def _told_of(index: Index, found: StoredChunk, data: bytes, difference: str, *, 
 
 
 def _revised(index: Index, found: StoredChunk, read: tuple[Note, str], asked: Revision, *, is_note: bool) -> str:
-    """Return the text of a note, that was `read` with the sha256 of its file, with one section or all of it as it is `asked`."""
+    """Return the new text of a note. `read` is the note and the sha256 of its file."""
     note, sha256 = read
     siblings = index.catalog.at(found.path)
     if asked.content is not None and is_note and len(siblings) > 1:
@@ -164,7 +163,7 @@ def _revised(index: Index, found: StoredChunk, read: tuple[Note, str], asked: Re
 
 
 def _span(index: Index, note: Note, found: StoredChunk) -> tuple[int, int]:
-    """Return from which character to which a section stands in the file as it is now, all its parts."""
+    """Return the start and end characters of a section, with all its parts, in the file as it is now."""
     suffix = found.suffix
     parts = [each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == suffix or each.suffix.startswith(f"{suffix}~")]
     if not parts:
@@ -174,10 +173,10 @@ def _span(index: Index, note: Note, found: StoredChunk) -> tuple[int, int]:
 
 def erase(index: Index, id: str, *, hard: bool = False) -> Erased:
     """
-    Erase a note, named by its id or path, or one chunk, named by its own id; the only chunk of a note is the note.
+    Erase a note (by id or path) or one chunk (by its own id). The only chunk of a note stands for the note.
 
-    What is erased goes to the trash unless `hard`. One section of a longer
-    note is cut out of it, and kept in the trash as a file of its own.
+    Erased text goes to the trash unless `hard`. One section of a longer note is cut out, and kept in the trash as a
+    file of its own.
     """
     found, is_note = resolve(index, id), bool(index.catalog.note(id))
     siblings = index.catalog.at(found.path)
@@ -199,7 +198,7 @@ def _sections(siblings: Sequence[StoredChunk]) -> int:
 
 
 def _place_of(found: StoredChunk, siblings: Sequence[StoredChunk]) -> str:
-    """Say what a chunk is of its note: a section, what stands above the first one, or a part of either."""
+    """Describe a chunk within its note: a section, the text above the first one, or a part of either."""
     section = found.suffix.partition("~")[0]
     parts = [each for each in siblings if each.suffix.partition("~")[0] == section]
     name = f"the section {flat(parts[0].heading or section[1:])}" if section != "#" else "the text above the first section"
@@ -221,9 +220,9 @@ def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = 
 
 
 def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
-    """Remove whole notes that are what the index says of them; if one is not, none is removed."""
+    """Remove whole notes if all are as the index knows them, else none."""
     known = index.catalog.notes.known(paths)
-    there = [path for path in paths if index.vault.stamp(path)] or [paths[0]]  # the others vanished meanwhile
+    there = [path for path in paths if index.vault.stamp(path)] or [paths[0]]  # the others were deleted in the meantime
     changed = [path for path in there if digest(index.vault.read(path)[0]) != known[path].sha256]
     if changed:
         sync.some(index, paths)
@@ -235,11 +234,11 @@ def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
 
 
 def with_vectors(index: Index, path: str) -> None:
-    """Embed what is still pending of the note at `path`; an embedder that fails leaves it pending."""
+    """Embed the pending chunks of the note at `path`. If the embedder fails they stay pending."""
     found = index.catalog.at(path)
     rows = index.catalog.waiting.texts([each.key for each in found]) if found else []
     with contextlib.suppress(EmbeddingError):
-        # A long note that nobody embedded yet is left to the next run.
+        # The rest of a long note is left to the next run.
         index.catalog.vectors.add(sync.vectors(index, rows[:_EMBED_AT_ONCE]))
         sync.count(index, [key for key, _ in rows])
 
@@ -263,7 +262,7 @@ def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:
 
 
 def _piece(index: Index, note: Note, found: StoredChunk, expected: str | None, sha256: str) -> Chunk:
-    """The section of the file as it is now that the caller means."""
+    """Return the section that the caller means in the file as it is now. Raises Conflict if it changed."""
     piece = next((each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == found.suffix), None)
     seen = expected or hash_of(found.text)
     is_same = piece is not None and (hash_of(piece.text) == seen[:16] or (len(seen) >= 16 and bool(expected) and sha256.startswith(seen)))
@@ -285,7 +284,10 @@ def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -
 
 
 def now_like(old: object) -> object:
-    """Return the time in the form that `old` has: a date, a time with or without its zone, or a text of one; None if it is none."""
+    """
+    Return the current time in the form of `old`: a date, a time with or without zone, or a text of one; None for
+    others.
+    """
     now = dt.datetime.now().astimezone().replace(microsecond=0)
     if isinstance(old, dt.datetime):
         return now if old.tzinfo else now.replace(tzinfo=None)

@@ -24,10 +24,10 @@ from spellbook.text import credentials
 from spellbook.text.diff import contradiction, unified
 
 DUPLICATE = 0.95
-"""From this score on a text says what another one says already."""
+"""From this score on, a text counts as a duplicate."""
 
 LIKELY = 0.88
-"""From this score on it may, if topic and labels agree: of Korean sentences that say the same, 93 % reach it (KLUE-STS)."""
+"""From this score on, a text with the same topic and labels may be one: 93 % of Korean paraphrases reach it (KLUE-STS)."""
 
 _NEAREST = 10
 _MOST_COMPARED = 10_000
@@ -36,12 +36,11 @@ _MOST_COMPARED = 10_000
 @dataclass(frozen=True, slots=True)
 class Duplicate:
     """
-    A chunk that a new text repeats.
+    An existing chunk that a new text repeats.
 
-    `how` is by which it was found: the same `words` (then `score` is 1), the
-    `meaning`, or `labels`, topic and keywords, which only say that it may.
-    `difference` shows what is not the same, `changed` the parts in which the two
-    contradict, that of the chunk first.
+    `how` says how it was found: by equal `words` (then `score` is 1), by `meaning`, or by `labels` (topic and
+    keywords), which is only a hint. `difference` is a unified diff, `changed` the pairs of words in which the two
+    contradict, those of the chunk first.
     """
 
     id: str
@@ -55,7 +54,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A note that was written: its id, its path, and the generation that has it."""
+    """A note that was written: its id, its path, and the generation of the index that contains it."""
 
     chunk_id: str
     path: str
@@ -74,7 +73,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Scribed:
-    """What became of chunks: what was `written`, if anything, and for each the chunks that it repeats, or may repeat."""
+    """The result for given chunks: notes `written`, if any, and the duplicates and warnings of each chunk."""
 
     written: tuple[Written, ...]
     duplicates: tuple[tuple[Duplicate, ...], ...]
@@ -92,11 +91,10 @@ class _Draft:
 
 def scribe(index: Index, searcher: Searcher, given: Sequence[object], source: str | None, category: str | None, *, force: bool) -> Scribed:
     """
-    Keep finished chunks, each as one note.
+    Store finished chunks, each as one note.
 
-    All are checked first. Raises InvalidInput if one of them is no chunk;
-    if one repeats what is there already, nothing is written unless `force`.
-    The same goes for what looks like a secret, but that raises InvalidInput.
+    All are checked first. If one repeats an existing chunk, nothing is written unless `force`. Raises InvalidInput
+    for an invalid chunk, and for text that looks like a secret unless `force`.
     """
     findings = [memory.check(each, source=source, category=category, scope=index.scope) for each in given]
     wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
@@ -111,7 +109,7 @@ def scribe(index: Index, searcher: Searcher, given: Sequence[object], source: st
 
 
 def validate(index: Index, searcher: Searcher, chunk: object, source: str | None, category: str | None) -> tuple[Findings, list[Duplicate]]:
-    """Check a chunk without writing it; return what was found and what it would repeat."""
+    """Check a chunk without writing it; return the findings and the chunks that it repeats."""
     found = memory.check(chunk, source=source, category=category, scope=index.scope)
     draft = _draft(index, found.memory, dt.datetime.now().astimezone()) if found.memory else None
     return found, _duplicates(index, searcher, draft) if draft else []
@@ -121,9 +119,9 @@ def _write(
     index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool = False
 ) -> tuple[list[Written], list[list[Duplicate]]]:
     """
-    Write each memory as one note and index it at once; return what was written and what each would repeat.
+    Write each memory as one note and index it at once; return what was written and the duplicates of each.
 
-    Unless `force`, nothing at all is written if one of them repeats a chunk by its words or its meaning.
+    Unless `force`, nothing is written if one of them repeats a chunk by words or meaning.
     """
     now = dt.datetime.now().astimezone()
     drafts = [_draft(index, each, now) for each in memories]
@@ -151,7 +149,7 @@ def _written(index: Index, path: str, draft: _Draft) -> Written:
 
 
 def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
-    from ulid import ULID  # takes a while to import, and most processes write nothing
+    from ulid import ULID  # slow to import, and most processes write nothing
 
     text = given.note(str(ULID()), now)
     note = parse(f"{given.folder}/{given.name}.md", text.encode("utf-8"))
@@ -194,7 +192,7 @@ def _duplicates(index: Index, searcher: Searcher, draft: _Draft) -> list[Duplica
 
 
 def _is_labelled_alike(found: StoredChunk, note: Note) -> bool:
-    """Say whether a chunk is of the note's topic and shares half of the keywords and entities, and two at least."""
+    """Say whether a chunk has the note's topic and shares at least half, and two, of the keywords and entities."""
     other = replace(note, meta=found.meta)
     ours, theirs = ({fold(word) for word in (*each.keywords, *each.entities)} for each in (note, other))
     shared = len(ours & theirs)

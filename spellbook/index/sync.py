@@ -61,7 +61,7 @@ _COUNTED = 200
 
 _LOOKS = 5
 _GLANCES = 3
-_CATCHING_UP = 20.0
+CATCHING_UP = 20.0
 """Seconds that Chroma is caught up for at once: for a large vault it takes minutes, and nobody needs to wait for it."""
 
 _BEHIND = 500
@@ -446,7 +446,7 @@ def settle(index: Index) -> bool:
     behind = min(_BEHIND, chunks // 20)
     if chunks > _SOON * index.config.exact_most and len(index.catalog.vectors.changes(index.chroma.seq, behind + 1)) > behind:
         with contextlib.suppress(Unavailable):  # search does without until it succeeds
-            index.chroma.catch_up(index.catalog.vectors.changes, index.catalog.vectors.of, chunks, _CATCHING_UP)
+            index.chroma.catch_up(index.catalog.vectors.changes, index.catalog.vectors.of, chunks, CATCHING_UP)
             return not index.catalog.vectors.changes(index.chroma.seq, 1)
     return True
 

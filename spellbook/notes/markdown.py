@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_MOST_LINES = 300_000
+MOST_LINES = 300_000
 _MOST_TOKENS = 200_000
 """Lines and tokens in which blocks are looked for. A token takes half a kilobyte: so many are ten times the largest note."""
 
-_MOST_MARKED = 200_000
+MOST_MARKED = 200_000
 """Letters of headings with marks in them, each of which takes up to ten microseconds."""
 
 REST = "rest"
@@ -74,7 +74,7 @@ def height(text: str) -> int:
 
 
 @cache
-def _markdown() -> MarkdownIt:
+def block_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock, reference
 
@@ -130,8 +130,8 @@ def _parsed(body: str) -> Iterator[Block]:
     # Without its last line end the parser trips over an HTML block in a list in a quote.
     body = body if body.endswith("\n") else f"{body}\n"
     count = height(body)
-    found: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, _MOST_LINES)}
-    tokens = _markdown().parse(body if count <= _MOST_LINES else "".join(lines(body)[:_MOST_LINES]), found)
+    found: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, MOST_LINES)}
+    tokens = block_parser().parse(body if count <= MOST_LINES else "".join(lines(body)[:MOST_LINES]), found)
     for block in _blocks(tokens, found):
         if block.end > found[REST]:
             block = _until(found[REST], block)
@@ -179,7 +179,7 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
         elif token.level == 0 and kind == "heading":
             source = token if token.nesting == 0 else tokens[at + 1]
             marked += min(len(source.content), 3 * _MOST_HEADING) if _MARKED.search(source.content) else 0
-            if marked > _MOST_MARKED:
+            if marked > MOST_MARKED:
                 found[REST] = min(found[REST], start)
                 return
             yield Block(kind, start, end, int(token.tag[1]), heading_text(source.content), prose=((start, end),))

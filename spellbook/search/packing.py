@@ -79,7 +79,7 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
     """
     wholes = [hit.chunk.whole for hit in hits]
     plain = [count(text) if hit.tokens is None else hit.tokens for hit, text in zip(hits, wholes, strict=True)]
-    sizes = [_marked(size, text, count) for size, text in zip(plain, wholes, strict=True)]
+    sizes = [tokens_shown(size, text, count) for size, text in zip(plain, wholes, strict=True)]
 
     def marked(text: str) -> int:
         return count(quoted(text))
@@ -111,7 +111,7 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
     return tuple(packed)
 
 
-def _marked(tokens: int, text: str, count: Count) -> int:
+def tokens_shown(tokens: int, text: str, count: Count) -> int:
     """Return the tokens of a text, `tokens` without its marks, as it is shown; counted anew only where more than marks comes to it."""
     shown = quoted(text)
     is_escaped = shown.count("\\") > text.count("\\")
@@ -125,7 +125,7 @@ def _frames(hits: Sequence[Hit], room: int, count: Count) -> list[int]:
     Most of a head's words were never counted before, which takes as long as the text under it.
     """
     heads = list(map(head, hits))
-    sizes = [_most(each, count) + _BETWEEN for each in heads]
+    sizes = [at_most(each, count) + _BETWEEN for each in heads]
     for i in sorted(range(len(heads)), key=lambda i: -sizes[i]):
         if sum(sizes) <= room:
             break
@@ -133,7 +133,7 @@ def _frames(hits: Sequence[Hit], room: int, count: Count) -> list[int]:
     return sizes
 
 
-def _most(text: str, count: Count) -> int:
+def at_most(text: str, count: Count) -> int:
     """Return no less than `count` does, at once where no letter of `text` is several to a tokeniser."""
     return int(_MOST_A_LETTER * len(text)) + _MOST_BESIDES if unicodedata.is_normalized("NFKC", text) else count(text)
 

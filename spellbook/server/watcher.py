@@ -78,7 +78,7 @@ class Watcher:
     def __init__(self, book: Spellbook, on_report: Callable[[Report], None] | None = None) -> None:
         self._book = book
         self._on_report = on_report
-        self._hints = _Hints(str(book.config.vault))
+        self._hints = Hints(str(book.config.vault))
         self._stopping = threading.Event()
         self._to_embed = threading.Event()
         self._to_settle = threading.Event()
@@ -379,7 +379,7 @@ class _Overflow(logging.Handler):
             self._lost()
 
 
-class _Hints(events.FileSystemEventHandler):
+class Hints(events.FileSystemEventHandler):
     """Collects where to look."""
 
     def __init__(self, root: str) -> None:

@@ -239,10 +239,10 @@ def hash_pieces(pieces: Iterable[bytes]) -> str:
 def sync_folder(folder: Path) -> None:
     """Let what was named or unnamed in `folder` survive a power cut."""
     with contextlib.suppress(OSError):  # some network drives will not
-        settle(folder)
+        fsync(folder)
 
 
-def settle(path: Path) -> None:
+def fsync(path: Path) -> None:
     """Wait until the file or folder `path` is on the disk. Raises OSError."""
     if sys.platform == "win32" and path.is_dir():
         return  # which has no such thing for folders

@@ -26,11 +26,11 @@ def growing() -> Iterator[None]:
             gc.enable()
 
 
-def settle() -> None:
+def freeze() -> None:
     """
-    Leave what was imported and loaded so far out of all later looks for garbage.
+    Exclude what was imported and loaded so far from later garbage collections.
 
-    To be called once that is done: to walk it all would hold an answer up by 50 ms, one in some 250.
+    Call this once loading is done. Walking all of it delays about one answer in 250 by 50 ms.
     """
     gc.collect()
     gc.freeze()

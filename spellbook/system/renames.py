@@ -34,7 +34,7 @@ def rename(source: Path, target: Path) -> bool:
 
 
 def _rename(source: Path, target: Path, manner: int) -> bool:
-    call = _call()
+    call = system_call()
     sys.audit("os.rename", source, target, -1, -1)  # as Python's own
     if call is None or call(os.fsencode(source), os.fsencode(target), _FLAGS[sys.platform][manner]) != 0:
         code = ctypes.get_errno() if call else errno.ENOSYS
@@ -45,7 +45,7 @@ def _rename(source: Path, target: Path, manner: int) -> bool:
 
 
 @cache
-def _call() -> Callable[[bytes, bytes, int], int] | None:
+def system_call() -> Callable[[bytes, bytes, int], int] | None:
     try:
         if sys.platform == "darwin":
             swap = ctypes.CDLL(None, use_errno=True).renamex_np

@@ -23,7 +23,7 @@ from spellbook.errors import InvalidInput, StorageError
 
 _log = logging.getLogger(__name__)
 
-_BUSY_SECONDS = 30
+BUSY_SECONDS = 30
 _HURRIED_SECONDS = 0.005
 _SOME = 1_000
 
@@ -88,19 +88,19 @@ class Database:
     def rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """Run one statement and return its rows. Raises StorageError, InvalidInput for text that is no Unicode."""
         connection = self.connection()
-        with self._told(connection):
+        with self._translated(connection):
             return connection.execute(sql, values).fetchall()
 
     def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
         """Run one statement and yield its rows, some of which are in memory at a time; raises as `rows` does."""
         connection = self.connection()
-        with self._told(connection):
+        with self._translated(connection):
             cursor = connection.execute(sql, values)
             while rows := cursor.fetchmany(_SOME):
                 yield from rows
 
     @contextlib.contextmanager
-    def transaction(self, kind: str = "IMMEDIATE", patience: float = _BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
+    def transaction(self, kind: str = "IMMEDIATE", patience: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
         """
         Commit what is done inside, or nothing of it; inside another transaction, a part of that one.
 
@@ -110,7 +110,7 @@ class Database:
         if connection.in_transaction:
             yield connection
             return
-        with self._told(connection), _waiting(connection, patience), _atomic(connection, kind):
+        with self._translated(connection), _waiting(connection, patience), _atomic(connection, kind):
             yield connection
 
     @contextlib.contextmanager
@@ -150,7 +150,7 @@ class Database:
         with contextlib.suppress(StorageError):  # it is made, migrated or mended below
             if self._inode() and not self._mark.exists():
                 return self._connect(self._check)
-        with self._alone():
+        with self._locked():
             for last in (False, True):
                 self._set_aside()
                 try:
@@ -161,13 +161,13 @@ class Database:
         raise AssertionError
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Opening runs alone: SQLite's switch to WAL waits for nobody, and a damaged file must be set aside once."""
         from filelock import FileLock, Timeout
 
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.file.with_suffix(".lock"), timeout=_BUSY_SECONDS):
+            with FileLock(self.file.with_suffix(".lock"), timeout=BUSY_SECONDS):
                 yield
         except Timeout as error:
             raise StorageError(f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment.") from error
@@ -179,14 +179,14 @@ class Database:
 
     def _connect(self, prepare: Callable[[_Connection], None]) -> _Connection:
         inode = self._inode()
-        with self._told(None):
+        with self._translated(None):
             # isolation_level None: transactions are opened by name, above.
             connection = sqlite3.connect(
-                self.file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
+                self.file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
             )
         connection.inode = self._inode()
         try:
-            with self._told(connection):
+            with self._translated(connection):
                 connection.executescript("PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")
                 for name, (arguments, function) in self._functions.items():
                     connection.create_function(name, arguments, function, deterministic=True)
@@ -223,7 +223,7 @@ class Database:
     # -- damage
 
     @contextlib.contextmanager
-    def _told(self, connection: _Connection | None) -> Iterator[None]:
+    def _translated(self, connection: _Connection | None) -> Iterator[None]:
         """Say what a SQLite error means to a person, and remember a file that is damaged."""
         try:
             yield
@@ -282,14 +282,14 @@ def _statements(sql: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _waiting(connection: sqlite3.Connection, patience: float) -> Iterator[None]:
-    if patience == _BUSY_SECONDS:
+    if patience == BUSY_SECONDS:
         yield
         return
     connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
     try:
         yield
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000}")
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
 
 
 @contextlib.contextmanager

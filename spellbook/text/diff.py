@@ -53,7 +53,7 @@ _MOST_PAIRS = 200_000
 _MOST_EDITS = 200
 """Single edits that are looked for where no item stands out."""
 
-_MOST_STEPS = 2_000_000
+MOST_STEPS = 2_000_000
 """Pairs that are looked at for one difference, besides what the length takes."""
 
 _MOST_ITEMS = 300_000
@@ -113,7 +113,7 @@ def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
 
     In time that grows with their length: what differs much in long sequences may be larger than it need be.
     """
-    left = [_MOST_STEPS + 4 * (len(old) + len(new))]
+    left = [MOST_STEPS + 4 * (len(old) + len(new))]
     spans: list[Span] = []
     for span in _changed(old, new, (0, len(old), 0, len(new)), left, 0):
         if spans and spans[-1][1] == span[0] and spans[-1][3] == span[2]:

@@ -55,7 +55,7 @@ _WORD = re.compile(
     r"\U000110bd\U0001d173-\U0001d17a\U000e0000-\U000e00ff])+"
 )
 
-_IDENTIFIER = re.compile(
+IDENTIFIER = re.compile(
     r"(?=[A-Za-z0-9.])(?<![A-Za-z0-9])(?:"
     r"(?P<camel>(?![A-Z]?[a-z0-9]*+(?![A-Za-z0-9]))[A-Za-z0-9]*(?:[a-z][0-9]*[A-Z]|[A-Z]{2}[a-z]{2})[A-Za-z0-9]*)"
     r"|[vV](?P<version>\d+(?:\.\d+)+)"
@@ -95,7 +95,7 @@ def parts(text: str) -> str:
     `useState` by `use state`, `v1.2.3` by `1.2.3`. `C++`, `C#` and `.env`,
     whose marks are no part of a word, are `cplusplus`, `csharp` and `dotenv`.
     """
-    return " ".join(dict.fromkeys(filter(None, map(_part, _identifiers(text)))))
+    return " ".join(dict.fromkeys(filter(None, map(part, _identifiers(text)))))
 
 
 def _identifiers(text: str) -> Iterator[re.Match[str]]:
@@ -106,7 +106,7 @@ def _identifiers(text: str) -> Iterator[re.Match[str]]:
             continue
         while begin > at and text[begin - 1] in _OF_WORDS:
             begin -= 1
-        identifier = _IDENTIFIER.match(text, begin)
+        identifier = IDENTIFIER.match(text, begin)
         at = identifier.end() if identifier else hint.end()
         if identifier:
             yield identifier
@@ -147,8 +147,8 @@ def phrase(text: str) -> str:
 
 def marked_name(text: str) -> str:
     """Return the word that stands for `text` in `parts` if it is a name like `C++` or `.env`, whose marks no word has, else ""."""
-    match = _IDENTIFIER.match(text)
-    return _part(match) if match and text in {match["language"], f".{match['dotted']}"} else ""
+    match = IDENTIFIER.match(text)
+    return part(match) if match and text in {match["language"], f".{match['dotted']}"} else ""
 
 
 def quoted(*listed: str) -> str:
@@ -251,7 +251,7 @@ def _paired(run: str) -> str:
     return f" {' '.join(map(add, run, run[1:]))} "
 
 
-def _part(identifier: re.Match[str]) -> str:
+def part(identifier: re.Match[str]) -> str:
     text = identifier[0]
     match identifier.lastgroup:
         case "camel":
@@ -265,7 +265,7 @@ def _part(identifier: re.Match[str]) -> str:
             return f"dot{identifier['dotted']}"
 
 
-class _Told(dict[str, str]):
+class Memo(dict[str, str]):
     """What `tell` says of the texts that were met: most of what is written is written again."""
 
     def __init__(self, tell: Callable[[str], str], most: int) -> None:
@@ -278,4 +278,4 @@ class _Told(dict[str, str]):
         return told
 
 
-_SCRIPTS, _PAIRED = _Told(_script, _MOST_SCRIPTS), _Told(_paired, _MOST_PAIRED)
+_SCRIPTS, _PAIRED = Memo(_script, _MOST_SCRIPTS), Memo(_paired, _MOST_PAIRED)

@@ -1,9 +1,9 @@
 """
-The journal: what was changed in the vault, before and after, so that it can be undone.
+The journal: what each change replaced and wrote, so that it can be undone.
 
-A database of its own in the state folder, bounded by bytes and age; losing it
-loses no note. A change is noted before it is made: of one that a kill cut short
-the journal knows both states, and the file says in which of them it is.
+It is a database in the state folder, bounded by bytes and age. Losing it loses
+no note. A change is recorded before it is made. After a kill the journal knows
+both states, and the file shows which of them is current.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ _LINEAGE = """
 @dataclass(frozen=True, slots=True)
 class Change:
     """
-    A file about to be changed: what it holds `before` and `after`, None where there is no file, and its `mode` before.
+    A change to one file: its bytes `before` and `after` (None: no file), and its `mode` before.
 
-    `links` are what a move does to its links, None for what is no move.
+    `links` are the spans of links that a move rewrites; None if this is not a move.
     """
 
     path: str
@@ -83,7 +83,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A change as it is kept: by the sha256 of the texts, which `Journal.text` may still have."""
+    """A recorded change. `before` and `after` are sha256 of texts, which `Journal.text` returns while they are kept."""
 
     path: str
     before: str | None
@@ -99,10 +99,10 @@ class Trace:
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """
-    What a move did to the links of a file, whose texts, by their sha256, were `before` and `after`.
+    What a move did to the links of a file. `before` and `after` are the sha256 of its texts.
 
-    `links` also has, unchanged, those that led nowhere and lead somewhere since. It is None if the version that made the
-    move did not note them.
+    `links` also contains links that were broken before and have a target since. It is None for moves made by versions
+    that did not record links.
     """
 
     before: str | None
@@ -115,9 +115,9 @@ class Entry:
     """
     What one command or tool changed; `at` is in seconds since 1970.
 
-    `traces` are one a file, from its first state to its last. `undoes` is the
-    entry that it took back. `is_whole` is false for one that was killed on its
-    way, or that is still at it.
+    `traces` has one item a file, from its first state to its last. `undoes` is
+    the entry that this one undid. `is_whole` is false while the command runs,
+    and for good if it was killed.
     """
 
     id: int
@@ -143,7 +143,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Draft:
-    """An entry that is being made; `id` is None until something changed. `warnings` are for whoever asked for the change."""
+    """An entry being written; `id` is None until something changed. The caller receives `warnings`."""
 
     verb: str
     what: str
@@ -165,7 +165,7 @@ class EntryOptions(TypedDict, total=False):
 
 
 class Journal:
-    """The journal in the folder `state`, opened when it is first needed; it keeps `most_bytes` and `most_days`, about."""
+    """The journal in the folder `state`, opened on first use. It keeps about `most_bytes` bytes and `most_days` days."""
 
     def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
         self._database = Database(state / FILE, _MIGRATIONS, {}, "journal of changes", _LOSS)
@@ -191,11 +191,11 @@ class Journal:
         resumes: bool = False,
     ) -> Iterator[Draft]:
         """
-        Make all that this thread changes inside one entry, that of the outermost where they are nested.
+        Record all changes of this thread as one entry; nested calls join the outermost one.
 
-        Of what is changed `for_good` no text is kept, nor what was kept of those files before.
-        Where nothing changed there is no entry, but for what `undoes` another or is to be there `always`.
-        One that `resumes` goes on with the entry that a kill left unfinished, if there is one.
+        With `for_good` no text is kept, and earlier texts of these files are deleted.
+        Without changes no entry is written, unless it `undoes` another or `always` is set.
+        With `resumes` the entry continues one that a kill left unfinished, if there is one.
         """
         outer: Draft | None = getattr(self._here, "draft", None)
         if outer is not None:
@@ -215,7 +215,7 @@ class Journal:
             self._here.draft = None
 
     def note(self, changes: Sequence[Change]) -> list[int]:
-        """Keep what is about to be changed, in the entry that is open, and return numbers for `retract`. Raises StorageError."""
+        """Record changes before they are made, in the open entry, and return numbers for `retract`. Raises StorageError."""
         if getattr(self._here, "draft", None) is None:
             with self.entry("change"):
                 return self.note(changes)
@@ -226,7 +226,7 @@ class Journal:
         traces = [Trace(each.path, _hash(each.before), _hash(each.after), each.mode) for each in changes]
         with self._database.transaction() as connection:
             known = connection.execute("SELECT entry FROM entries WHERE entry = ?", (draft.id,)).fetchone()
-            entry = int(known[0]) if known else self._begin(connection, draft)  # again, if the journal was lost meanwhile
+            entry = int(known[0]) if known else self._begin(connection, draft)  # again, if the journal was lost in between
             for change, trace in zip(changes, traces, strict=True):
                 texts = {_hash(data): data for data in (change.before, change.after) if data is not None}
                 if draft.for_good:
@@ -238,12 +238,12 @@ class Journal:
                 row = (entry, trace.path, trace.before, trace.after, trace.mode, links)
                 sql = "INSERT INTO changes (entry, path, before, after, mode, links) VALUES (?, ?, ?, ?, ?, ?)"
                 numbers.append(int(connection.execute(sql, row).lastrowid or 0))
-        draft.id = entry  # only now: what could not be committed is not there
+        draft.id = entry  # only now: the transaction may have failed
         draft.made |= zip(numbers, traces, strict=True)
         return numbers
 
     def retract(self, numbers: Sequence[int]) -> None:
-        """Take back the note of changes that were not made."""
+        """Delete the record of changes that were not made."""
         with self._database.transaction() as connection:
             connection.executemany("DELETE FROM changes WHERE change = ?", [(number,) for number in numbers])
         draft: Draft | None = getattr(self._here, "draft", None)
@@ -284,7 +284,7 @@ class Journal:
                 connection.execute(f"DELETE FROM {table} WHERE entry = ?", (entry,))
 
     def _forget(self, connection: Any, path: str) -> None:
-        """Delete what is kept of the file at `path`, wherever it lay before, unless another file has the same text."""
+        """Delete the texts of the file at `path` and of its earlier paths, unless another file has the same text."""
         connection.execute(
             f"""
             {_LINEAGE}
@@ -302,7 +302,7 @@ class Journal:
     # -- reading
 
     def entries(self, most: int | None = None) -> list[Entry]:
-        """Return what was changed, the newest first, at most so many."""
+        """Return entries, newest first, at most `most`."""
         rows = self._database.rows("SELECT * FROM entries ORDER BY entry DESC LIMIT ?", (-1 if most is None else most,))
         undone = self._undone()
         return [self._read(row, undone) for row in rows]
@@ -322,27 +322,27 @@ class Journal:
 
     @property
     def lost(self) -> str:
-        """What became of a journal that was damaged, "" if none was; it is told as long as that file lies there."""
+        """A warning about a damaged journal, "" if there is none. It stays until a person deletes the damaged file."""
         self._database.connection()
         aside = self._database.set_aside()
         return f"The journal of changes was damaged, and lies in {aside[0]}: what was changed before cannot be undone" if aside else ""
 
     def made(self, path: str) -> Entry | None:
-        """Return the newest entry that wrote the file at `path` where there was none; None if there is none."""
+        """Return the newest entry that created the file at `path`, None if there is none."""
         sql = "SELECT entry FROM changes WHERE path = ? AND before IS NULL ORDER BY change DESC LIMIT 1"
         rows = self._database.rows(sql, (path,))
         return self.get(rows[0][0]) if rows else None
 
     def text(self, sha256: str) -> bytes | None:
-        """Return a text by its hash; None if it is not kept, or not any more."""
+        """Return a text by its sha256, None if it is not (or no longer) kept."""
         rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
-        with contextlib.suppress(zlib.error):  # SQLite does not notice every damage
+        with contextlib.suppress(zlib.error):  # SQLite does not detect all damage
             if rows and _hash(data := zlib.decompress(rows[0][0])) == sha256:
                 return data
         return None
 
     def rewrites(self, entry: int) -> dict[str, Rewrite]:
-        """Return what an entry, a move, did to the links of files, by their paths after it."""
+        """Return what a move did to links, by the path of each file after the move."""
         rows = self._database.rows("SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change", (entry,))
         found: dict[str, Rewrite] = {}
         for path, before, after, links in rows:
@@ -357,7 +357,7 @@ class Journal:
 
     def _undone(self) -> set[int]:
         undone: set[int] = set()
-        # From the newest on: who undoes is always newer, and an undo that was undone undoes nothing.
+        # Newest first: an undo is newer than what it undoes, and an undone undo does not count.
         for entry, undoes in self._database.rows(
             "SELECT entry, undoes FROM entries WHERE undoes IS NOT NULL AND whole ORDER BY entry DESC"
         ):
@@ -373,7 +373,7 @@ class Journal:
     # -- bounds
 
     def prune(self) -> None:
-        """Let go of what is too old, and of the oldest while there is too much."""
+        """Delete entries that are too old, then the oldest while there are too many bytes."""
         oldest = self._database.rows("SELECT at FROM entries ORDER BY entry LIMIT 1")
         cutoff = time.time() - self._most_days * _DAY
         if oldest and (oldest[0][0] < cutoff or self._bytes() > self._most_bytes):
@@ -385,14 +385,14 @@ class Journal:
                 connection.execute("DELETE FROM entries WHERE entry < ? AND entry < (SELECT max(entry) FROM entries)", (first,))
                 self._clear(connection)
                 if first > int(connection.execute("SELECT coalesce(max(entry), 0) FROM entries").fetchone()[0]):
-                    connection.execute("DELETE FROM blobs")  # one change alone is too much; what it made can still be taken away
+                    connection.execute("DELETE FROM blobs")  # one change alone is too large; files it created can still be removed
 
     def _bytes(self) -> int:
         [[pages]], [[free]], [[size]] = (self._database.rows(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size"))
         return int(pages - free) * int(size)
 
     def _first_within(self, most: int) -> int:
-        """Return the oldest entry that can stay if the newest `most` bytes do."""
+        """Return the oldest entry within the newest `most` bytes."""
         rows = self._database.rows(
             """
             SELECT entry, (SELECT count(*) FROM changes WHERE changes.entry = entries.entry) * ? + coalesce(
@@ -412,7 +412,7 @@ class Journal:
 
     @staticmethod
     def _clear(connection: Any) -> None:
-        """Delete what no entry speaks of."""
+        """Delete changes and texts that no entry refers to."""
         connection.execute("DELETE FROM changes WHERE entry NOT IN (SELECT entry FROM entries)")
         connection.execute(
             """
@@ -428,7 +428,7 @@ def _hash(data: bytes | None) -> str | None:
 
 
 def net(traces: Sequence[Trace]) -> tuple[Trace, ...]:
-    """Return changes as one a file, from its first state to its last, without files that are as they were."""
+    """Merge changes into one a file, from its first state to its last, and drop files that end as they began."""
     whole: dict[str, Trace] = {}
     for trace in traces:
         first = whole.get(trace.path, trace)

@@ -1,8 +1,8 @@
 """
-What belongs to a vault, and what may be written into it for somebody else: by an import, a restore or an undo.
+Which paths belong to a vault, and which an import, a restore or an undo may write.
 
-Only what a walk reads, and the vault's own settings. A dot-folder holds programs (`.git/hooks`, Obsidian's plugins,
-tasks of VS Code), so nothing is ever written into one, under whatever name a disk knows it by. Pure.
+These are the files that a walk reads, and the vault's own settings. Dot-folders contain programs (`.git/hooks`,
+Obsidian's plugins, tasks of VS Code), so nothing is written into one, under any name that a disk accepts for it. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from spellbook.paths import MARKER
 from spellbook.vault.ignored import IGNORE_FILE
 
 TRASH = ".trash"
-"""The folder of a vault where what is erased or replaced lies."""
+"""The folder of a vault for erased and replaced files."""
 
 SETTINGS = frozenset({IGNORE_FILE, f"{MARKER}/config.toml", f"{MARKER}/queries.yaml"})
 """All that Spellbook reads of a vault beside its notes; nothing else in `.spellbook/` belongs to a vault."""
@@ -35,7 +35,7 @@ def belongs(path: str) -> bool:
 
 
 def refusal(path: str) -> str:
-    """Return why no file or folder is to be written at `path` for somebody else, "" if it may be."""
+    """Return why an import, a restore or an undo may not write `path`, "" if it may."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
@@ -47,12 +47,12 @@ def refusal(path: str) -> str:
 
 
 def permissions(mode: int) -> int:
-    """Return what a file may be allowed of `mode` that somebody else gave it: never to run, nor to be changed by everybody."""
+    """Return `mode` without the right to execute, and without write access for everybody."""
     return mode & 0o664 | 0o600
 
 
 def folded(path: str) -> str:
-    """Return a path as disks compare it that do not tell `A` from `a`."""
+    """Return a path in the form that case-insensitive disks compare."""
     return unicodedata.normalize("NFC", path).casefold()
 
 

@@ -1,5 +1,5 @@
 """
-The trash: where what is erased or replaced lies until a person takes it back.
+The trash: erased and replaced files, until a person restores or deletes them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Trash:
 
     def take(self, path: str, data: bytes | None) -> str:
         """
-        Move what lies at `path` here, a folder or a link as it is, and return its path; the caller is the one writer.
+        Move the file, folder or link at `path` to the trash and return its path there. The caller holds the write lock.
 
-        The journal is told of a note that holds `data`. Raises PathOutsideVault, OSError.
+        `data` are the bytes of a note, for the journal. Raises PathOutsideVault, OSError.
         """
         target = f"{TRASH}/{path}"
         self.check()
@@ -39,12 +39,12 @@ class Trash:
             return self._writer.moved_numbered(place, data, f"{TRASH}/{place.name}")
 
     def set_aside(self, path: str) -> str:
-        """Move what lies at `path` here without a word to the journal, and return its path."""
+        """Move the file, folder or link at `path` to the trash without a journal record, and return its path there."""
         with self._writer.exclusive():
             return self.take(path, None)
 
     def put_back(self, trash: str, path: str, expected: str | None) -> None:
-        """Move what lies here at `trash` to exactly `path`; a file must hash to `expected`. Raises Conflict, OSError."""
+        """Move `trash` back to exactly `path`. With `expected`, its bytes must have this hash. Raises Conflict, OSError."""
         data = None if expected is None else self._writer.held(trash, expected)
         (self._vault.root / path).parent.mkdir(parents=True, exist_ok=True)
         with self._writer.exclusive():
@@ -52,14 +52,14 @@ class Trash:
                 raise Conflict(f"{path}: something else is there.", f"What was there is {trash}.")
 
     def check(self) -> None:
-        """Raise PathOutsideVault if nothing can be moved here: it is a link that leads out of the vault, or a file."""
+        """Raise PathOutsideVault if the trash is unusable: a file, or a link out of the vault."""
         place = self._vault.root / TRASH
         if not self._vault.holds(f"{TRASH}/x") or (os.path.lexists(place) and not place.is_dir()):
             raise PathOutsideVault(f"{TRASH} is a file, or leads out of the vault.", "Put a folder in its place.")
 
     def copy(self, path: str, expected: str) -> str:
         """
-        Leave a copy here of a file that hashes to `expected`, unless one is there, and return its path.
+        Copy a file with hash `expected` to the trash, unless a copy is there, and return its path there.
 
         Raises Conflict, MemoryNotFound.
         """
@@ -81,12 +81,12 @@ class Trash:
         raise PathOutsideVault(f"{TRASH} leads out of the vault, or is full.", "Put an empty folder in its place.")
 
     def keep(self, path: str, name: str, data: bytes) -> str:
-        """Write `data` here, beside where the note `path` would go and with its mode, and return its path there."""
+        """Write `data` to the trash, in the folder and with the mode of the note `path`, and return its path there."""
         folder = path.rpartition("/")[0]
         return self._writer.created([TRASH, *filter(None, folder.split("/"))], name, data, mode_of(self._vault.locate(path)))
 
     def restore(self, path: str) -> str:
-        """Move a note from the trash to where it was; `path` as `Vault.remove` gave it. Returns its path, numbered if taken."""
+        """Move a note from the trash back; `path` is what `Vault.remove` returned. Returns its path, numbered if taken."""
         if not path.startswith(TRASH + "/"):
             raise InvalidInput(f"{path:.200}: not in the trash.", f"Give a path that begins with {TRASH}/.")
         home = path.removeprefix(TRASH + "/")

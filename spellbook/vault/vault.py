@@ -1,8 +1,8 @@
 """
-The vault: the only room that touches note files.
+The vault: the only package that changes note files.
 
-Every write leaves either the old file or the new one, whole, whatever happens
-in between, and a file that somebody changed meanwhile is never written over.
+Every write leaves either the old file or the new one, complete, even after a
+crash. A file that another program changed in the meantime is never overwritten.
 """
 
 from __future__ import annotations
@@ -92,11 +92,10 @@ class Vault(Folder):
         self, texts: Mapping[str, tuple[bytes, str]], links: Mapping[str, tuple[Span, ...]] = MappingProxyType({})
     ) -> dict[str, SpellbookError]:
         """
-        Replace the bytes of many files, each with the hash that is expected of it, as `write` does.
+        Replace the bytes of many files, as `write` does; `texts` maps a path to new bytes and expected hash.
 
-        The journal is told what that does to `links`.
-        Returns why some were not written; the others were. A disk makes many
-        files safe in the time of one.
+        `links` are recorded in the journal. Returns the error of each file that
+        was not written. Files are synced in parallel, in about the time of one.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -132,13 +131,12 @@ class Vault(Folder):
         own: bool = False,
     ) -> None:
         """
-        Write a file of any kind and size at just this path, which is free, or holds what hashes to `expected`.
+        Write a file of any kind and size to exactly this path, which must be free, or have the hash `expected`.
 
-        Raises PathOutsideVault for a path that is not `admitted`, and leaves out permissions as `rules` say, unless the
-        file is the vault's `own`: on its way into the trash, or back where it just was. Whatever `pieces` raises ends it
-        with nothing written. Raises Conflict if something else is there. The journal is told of notes, not of
-        attachments, which would fill it.
-        Without `sync`, who places many in a folder sees to it that their names survive a power cut.
+        Raises PathOutsideVault for a path that is not `admitted`, and Conflict if something else is there. Permissions
+        are restricted by `rules`. Neither applies to the vault's `own` files, on their way to or from the trash.
+        If `pieces` raises, nothing is written. The journal records notes, not attachments, which would fill it.
+        Without `sync`, the caller syncs the folder after placing many files.
         """
         place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
         with self._writer.exclusive():
@@ -167,10 +165,9 @@ class Vault(Folder):
 
     def put(self, path: str, data: bytes | None, expected: str | None, mode: int = 0o644) -> None:
         """
-        Make the file at `path` hold `data`, or be none, if what is there now hashes to `expected`; None is no file.
+        Write `data` to `path` if the file there has the hash `expected`. None stands for no file, in both.
 
-        `mode` is for a file that is made. Raises Conflict, with nothing done, if
-        something else is there.
+        `mode` is for a new file. Raises Conflict, with nothing done, if something else is there.
         """
         self.check_target(path)
         if expected is not None and data is not None:
@@ -184,7 +181,7 @@ class Vault(Folder):
 
     def move(self, path: str, to: str, expected: str) -> None:
         """
-        Give a file another path, with its mode and times, if its bytes hash to `expected` and nothing has that path.
+        Move a file, with its mode and times, if its bytes have the hash `expected` and the new path is free.
 
         Raises Conflict, with nothing done, if not.
         """
@@ -201,9 +198,9 @@ class Vault(Folder):
 
     def relocate(self, path: str, to: str) -> None:
         """
-        Give a file, or a folder with all that is in it, another path, if nothing has that path.
+        Move a file, or a folder with its contents, if the new path is free.
 
-        The journal is told of notes alone; `moves` takes whole moves back.
+        The journal records notes only; `moves` undoes whole moves.
         Raises Conflict, with nothing done, if something is there.
         """
         source, target = self.locate(path), self.locate(to)
@@ -237,7 +234,7 @@ class Vault(Folder):
         return self._writer.created(names.safe_parts(folder), name, data)
 
     def check_folder(self, folder: str) -> None:
-        """Raise PathOutsideVault or InvalidInput if notes that `create` would write to `folder` could not be kept, or not found."""
+        """Raise PathOutsideVault or InvalidInput if notes in `folder` could not be written, or would be ignored."""
         path = "/".join([*names.safe_parts(folder), "x.md"])
         self.check_target(path)
         if not self.is_note(path):
@@ -264,19 +261,19 @@ class Vault(Folder):
 
 
 def _rename(source: Path, target: Path) -> None:
-    """Rename a file or a folder, whatever becomes of empty folders meanwhile. Raises what `_renamed` raises."""
+    """Rename a file or a folder; retry if its new folder is deleted in the meantime. Raises what `_renamed` raises."""
     for left in reversed(range(_TRIES)):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             _renamed(source, target)
             return
-        except FileNotFoundError:  # somebody may have cleared away the folder that was to take it in
+        except FileNotFoundError:  # another program may have deleted the new folder
             if not left or not os.path.lexists(source):
                 raise
 
 
 def _renamed(source: Path, target: Path) -> None:
-    """Rename a file or a folder. Raises FileExistsError if the name is taken by anything but itself in other letters."""
+    """Rename a file or a folder. Raises FileExistsError if the name is taken, except by itself in another case."""
     is_there = os.path.lexists(target)
     if is_there and not disk.is_same_name(source, target):
         raise FileExistsError(target)

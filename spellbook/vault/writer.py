@@ -1,7 +1,5 @@
 """
-Changing files: one writer at a time, each change told to the journal before it is made.
-
-Every write leaves either the old file or the new one, whole, and one that somebody changed meanwhile is never written over.
+The steps of a write: one writer at a time, and each change recorded in the journal before it is made.
 """
 
 from __future__ import annotations
@@ -21,13 +19,13 @@ from spellbook.vault.folder import Folder, digest
 from spellbook.vault.journal import Change, Journal
 
 AT_ONCE = 16
-"""Files that are written side by side: 25 times as fast as one after the other, where each waits for the disk."""
+"""Files written in parallel: 25 times as fast as one by one, measured with an fsync for each."""
 
 _log = logging.getLogger(__name__)
 
 
 class Writer:
-    """The steps that changes to `folder` are made of. The lock between processes lies in `state`."""
+    """The steps of changes to `folder`. The lock file between processes is in `state`."""
 
     def __init__(self, folder: Folder, state: Path, journal: Journal) -> None:
         self.folder = folder
@@ -60,11 +58,11 @@ class Writer:
 
     @contextlib.contextmanager
     def noted(self, *changes: Change) -> Iterator[None]:
-        """Tell the journal of changes before they are made, and that they were not if they fail."""
+        """Record changes in the journal before they are made; delete the record if they fail."""
         numbers = self.journal.note(changes) if changes else []
         try:
             yield
-        except Exception:  # one that is interrupted may have been made: as after a kill, the file says
+        except Exception:  # after an interrupt the change may have been made; as after a kill, the file shows it
             with contextlib.suppress(StorageError):
                 self.journal.retract(numbers)
             raise
@@ -77,7 +75,7 @@ class Writer:
         return data
 
     def held(self, path: str, expected: str) -> bytes | None:
-        """Return what a note holds if it hashes to `expected`, None for what is nothing for the journal. Raises Conflict."""
+        """Return a note's bytes if they have the hash `expected`, None for a file that the journal does not record. Raises Conflict."""
         if is_logged(path, self.folder.locate(path)):
             return self.expect(path, expected)
         if self.folder.hash(path) != expected:
@@ -88,7 +86,7 @@ class Writer:
         return Path(os.path.realpath(self.folder.locate(path)))
 
     def replace(self, change: Change, expected: str) -> tuple[SpellbookError | None, list[str]]:
-        """Replace a file's bytes; return why not, and what of the file could not be kept."""
+        """Replace a file's bytes; return the error, if any, and which attributes could not be kept."""
         place = self.real(change.path)
         try:
             with disk.written(place.parent, change.after or b"", 0o600) as temporary:
@@ -101,9 +99,9 @@ class Writer:
 
     def swap(self, path: str, temporary: Path, place: Path, expected: str) -> list[str]:
         """
-        Let a finished file take the place of one that hashes to `expected`, and be it in all but bytes, permissions and times.
+        Replace a file with hash `expected` by a finished one, which gets its attributes (owner, ACL …).
 
-        Returns what of the file could not be kept. Raises Conflict, MemoryNotFound, OSError.
+        Returns which attributes could not be kept. Raises Conflict, MemoryNotFound, OSError.
         """
 
         def is_expected(there: Path) -> bool:
@@ -125,14 +123,14 @@ class Writer:
         return lost
 
     def warn_of(self, path: str, lost: Sequence[str]) -> None:
-        """Tell a person and whoever made the change what of a file that was replaced could not be kept."""
+        """Log which attributes of a replaced file were lost, and add it to the warnings of the journal entry."""
         if lost:
             warning = f"{path} is written, and could not keep {', '.join(lost)}."
             _log.warning(warning)
             self.journal.warn(warning)
 
     def claimed(self, folder: Path, data: bytes, mode: int | None, paths: Iterator[str]) -> str | None:
-        """Write a new file in `folder` at the first of `paths` that is free, and return it; None if none is."""
+        """Write a new file in `folder` at the first free path, and return that path; None if all are taken."""
         with self.exclusive():
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +159,7 @@ class Writer:
         return path
 
     def moved(self, source: Path, data: bytes | None, paths: Iterator[str]) -> str | None:
-        """Move a file that holds `data` to the first of `paths` that is free, and return it; None if none is."""
+        """Move a file with the bytes `data` to the first free path, and return that path; None if all are taken."""
         path = source.relative_to(self.folder.root).as_posix()
         for to in paths:
             target = self.folder.root.joinpath(*to.split("/"))
@@ -174,7 +172,7 @@ class Writer:
         return None
 
     def moved_numbered(self, source: Path, data: bytes | None, to: str) -> str:
-        """Move a file that holds `data` to `to`, or to a numbered path beside it if that is taken."""
+        """Move a file with the bytes `data` to `to`, or to a numbered path beside it if that is taken."""
         folder, slash, name = to.rpartition("/")
         self.folder.root.joinpath(*folder.split("/")).mkdir(parents=True, exist_ok=True)
         moved = self.moved(source, data, (f"{folder}{slash}{each}" for each in names.numbered(name)))
@@ -183,7 +181,7 @@ class Writer:
         return moved
 
     def unlink(self, path: str, expected: str) -> None:
-        """Delete a file under another name, where no editor can have saved anything since it was looked at."""
+        """Rename a file, check its hash, then delete it, so that a change saved at the last moment is not lost."""
         place = self.folder.locate(path)
         aside = disk.aside(place.parent)
         os.replace(place, aside)
@@ -201,12 +199,12 @@ class Writer:
 
 
 def changed(path: str) -> Conflict:
-    """Return what is raised for a file that is not what was expected."""
+    """Return the error for a file that is not as expected."""
     return Conflict(f"{path}: the file was changed by somebody else meanwhile.", "Read it again and repeat; nothing was written.")
 
 
 def taken(path: str) -> Conflict:
-    """Return what is raised for a path that is not free."""
+    """Return the error for a path that is taken."""
     return Conflict(f"{path}: something else is there.", "Move it away and repeat; nothing was written.")
 
 
@@ -219,7 +217,7 @@ def mode_of(place: Path) -> int:
 
 
 def is_logged(path: str, place: Path) -> bool:
-    """Say whether the journal is told of the file at `place`, which goes by `path`: of a note that can be read, also in the trash."""
+    """Say whether the journal records the file at `place`, whose vault path is `path`: notes of readable size, also in the trash."""
     return path[-3:].lower() == ".md" and _size(place) <= MOST_BYTES
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.archive.conversations import _lowered, convert
+from spellbook.archive.conversations import convert, lowered
 from spellbook.archive.sources import opened
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import blocks, parse
@@ -151,22 +151,22 @@ def test_names_and_titles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "lowered"),
+    ("written", "expected"),
     [
         pytest.param("# A\n## B\n###### C", "### A\n#### B\n###### C", id="levels"),
         pytest.param("A\n===\n\nB\nb\n---\nx", "### A\n\n#### B b\nx", id="underlined"),
         pytest.param("```\n# code\n```\n\n    # code\n\n#tag", "```\n# code\n```\n\n    # code\n\n#tag", id="no headings"),
     ],
 )
-def test_headings_in_a_turn_stay_below_it(written: str, lowered: str) -> None:
+def test_headings_in_a_turn_stay_below_it(written: str, expected: str) -> None:
     """A turn is one section, however it is written."""
-    assert _lowered(written) == lowered
+    assert lowered(written) == expected
 
 
 @given(st.text(st.sampled_from("#=-` \na1>*"), max_size=60))
 def test_no_text_ends_its_turn(text: str) -> None:
     """Whatever a turn says, no heading of it stands as high as the turn's own."""
-    assert all(block.level > 2 for block in blocks(_lowered(text)) if block.kind == "heading")
+    assert all(block.level > 2 for block in blocks(lowered(text)) if block.kind == "heading")
 
 
 # -- importing them

@@ -373,7 +373,7 @@ def test_names_that_only_some_disks_tell_apart(book, vault, tmp_path):
     (tmp_path / "in").write_bytes(exported(record(one, "1"), record(two, "2")))
     if not folds(vault):
         assert book.import_(tmp_path / "in").added == [one, two]
-    paths = importer._Paths(folds=True)
+    paths = importer.Paths(folds=True)
     paths.add(one)
     paths.add("A/b.md")
     assert two in paths
@@ -402,8 +402,8 @@ def test_pipes_and_devices_are_not_imported(book, vault, tmp_path, name):
 
 def test_an_import_does_not_fill_the_disk(book, vault, tmp_path, monkeypatch):
     """A large import ends before the disk is full, and leaves nothing behind."""
-    monkeypatch.setattr(importer, "_LARGE", 1_000_000)
-    monkeypatch.setattr(importer, "_RESERVE", 1 << 60)
+    monkeypatch.setattr(importer, "LARGE", 1_000_000)
+    monkeypatch.setattr(importer, "RESERVE", 1 << 60)
     (tmp_path / "s").mkdir()
     with (tmp_path / "s/holes.bin").open("wb") as file:
         file.truncate(1 << 40)

@@ -21,7 +21,7 @@ from spellbook.book import Spellbook
 from spellbook.index import sync
 from spellbook.models.e5.e5 import E5
 from spellbook.models.hash import HashEmbedder
-from spellbook.system.heap import settle
+from spellbook.system.heap import freeze
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
@@ -89,7 +89,7 @@ def opened(folder: Path, embedder: Any) -> Spellbook:
 def verbs(book: Spellbook, embedder: MadeUp, writer: Writer) -> Iterator[Figure]:
     """Ask questions in each of the three ways, which take turns; what the model took of them is told apart."""
     book.warm_up()
-    settle()  # as a server does, and then
+    freeze()  # as a server does, and then
     ways: dict[str, Callable[[int], object]] = {
         "find": lambda number: book.find(writer.words(number)),
         "memorize": lambda number: book.memorize(writer.question(number)),

@@ -16,7 +16,7 @@ from spellbook.index import sync
 from spellbook.index.filters import conditions
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.growth import edit
-from tests.helpers import finished, python, rows
+from tests.helpers import finished, on_each_step, python, rows
 
 ROUNDS = 150
 
@@ -62,12 +62,8 @@ def steps(book: Spellbook, action: Callable[[], object]) -> int:
         counted += 1
         return 0
 
-    connection = book.index.catalog._database.connection()
-    connection.set_progress_handler(count, 10)
-    try:
+    with on_each_step(count, 10):
         action()
-    finally:
-        connection.set_progress_handler(None, 0)
     return counted
 
 

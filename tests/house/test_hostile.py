@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -27,7 +29,9 @@ from spellbook.models.hash import HashEmbedder
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
 from spellbook.system import disk
+from spellbook.system.sqlite import Database
 from spellbook.vault.ignored import compiled
+from spellbook.vault.journal import FILE
 from tests.helpers import opened, rows
 
 unix = pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs")
@@ -96,12 +100,19 @@ def test_a_note_that_the_catalog_cannot_keep_is_named_and_the_others_are_kept(va
         assert index.catalog.verify() == []
 
 
-def test_a_full_disk_is_no_fault_of_a_note(vault, write_note):
+def test_a_full_disk_is_no_fault_of_a_note(vault, write_note, monkeypatch):
     """What is the whole file's fault is told as such, and no note is blamed for it."""
     write_note("a.md", "text " * 50_000)
     with opened(vault, HashEmbedder()) as index:
         [[pages]] = rows(index.catalog, "PRAGMA page_count")
-        rows(index.catalog, f"PRAGMA max_page_count = {pages + 2}")
+        connection = Database.connection
+
+        def limited(self):
+            found = connection(self)
+            found.execute(f"PRAGMA max_page_count = {pages + 2}")
+            return found
+
+        monkeypatch.setattr(Database, "connection", limited)
         with pytest.raises(StorageError, match="full"):
             sync.run(index)
         assert index.catalog.notes.faults() == ()
@@ -310,7 +321,8 @@ def test_a_damaged_text_of_the_journal_is_not_put_back(book, write_note):
     sha256 = entry.traces[0].before
     assert journal.text(sha256) == b"text\n"
     for damaged in (b"no zlib", zlib.compress(b"other\n")):
-        journal._database.rows("UPDATE blobs SET data = ? WHERE sha256 = ?", (damaged, sha256))
+        with contextlib.closing(sqlite3.connect(book.config.state / FILE, isolation_level=None)) as database:
+            database.execute("UPDATE blobs SET data = ? WHERE sha256 = ?", (damaged, sha256))
         assert journal.text(sha256) is None
 
 

@@ -14,7 +14,6 @@ import pytest
 from spellbook import book as books
 from spellbook.archive.restore import Over
 from spellbook.book import Spellbook
-from spellbook.editing import moves
 from spellbook.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.system import disk, renames
 from spellbook.system.sqlite import Database
@@ -26,7 +25,7 @@ from tests.editor import MANNERS
 from tests.trees import contents, grow, is_killed
 
 Write = Callable[..., Path]
-CAN_EXCHANGE = renames._call() is not None
+CAN_EXCHANGE = renames.system_call() is not None
 
 
 @pytest.fixture
@@ -102,7 +101,7 @@ def test_a_folder_in_the_place_of_a_note_stays(notes: Vault, vault: Path, write_
 
 def test_disks_that_cannot_exchange_names(notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system has no such rename, notes are written, moved, erased and restored as everywhere."""
-    monkeypatch.setattr(renames, "_call", lambda: None)
+    monkeypatch.setattr(renames, "system_call", lambda: None)
     write_note("a.md", "old")
     notes.write("a.md", b"new", digest(b"old"))
     with pytest.raises(Conflict):
@@ -249,17 +248,16 @@ def test_a_note_to_the_journal_that_failed_leaves_nothing(tmp_path: Path, monkey
 
 
 def test_a_move_of_what_vanishes(book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A note that somebody deletes while its move is planned is told to be gone; nothing is left half done."""
+    """A note that somebody deletes once its move is planned is told to be gone; nothing is left half done."""
     file = write_note("a.md", "a")
     book.reindex()
-    planned = moves._planned
+    relocate = Vault.relocate
 
-    def meanwhile(*asked: Any) -> Any:
-        plan = planned(*asked)
+    def meanwhile(self: Vault, path: str, to: str) -> None:
         file.unlink()
-        return plan
+        relocate(self, path, to)
 
-    monkeypatch.setattr(moves, "_planned", meanwhile)
+    monkeypatch.setattr(Vault, "relocate", meanwhile)
     with pytest.raises(MemoryNotFound):
         book.move("a", "b")
     assert not (book.config.state / "moving.json").exists()

@@ -124,7 +124,7 @@ def test_reading_does_not_take_the_square(name: str, small: int) -> None:
 
 def test_a_table_of_any_length_is_one_token() -> None:
     """The parser's own rule makes twenty of each row, which took a minute for 150,000."""
-    tokens = markdown._markdown().parse(SHAPES["table"](2_000_000))
+    tokens = markdown.block_parser().parse(SHAPES["table"](2_000_000))
     assert [token.type for token in tokens] == ["table"]
 
 
@@ -189,7 +189,7 @@ def edited(lines: list[str]) -> list[str]:
 def test_a_difference_does_not_take_the_square(name: str, change: Callable[[list[str]], list[str]]) -> None:
     """However many lines are equal, and however many were changed: four times the lines are about four times the comparisons."""
     few, many = ((SHAPES[name](100_000).splitlines(keepends=True) * 20)[:count] for count in (10_000, 40_000))
-    assert comparisons(many, change(many)) < 8 * comparisons(few, change(few)) + 4 * diff._MOST_STEPS
+    assert comparisons(many, change(many)) < 8 * comparisons(few, change(few)) + 4 * diff.MOST_STEPS
 
 
 @pytest.mark.parametrize("name", ["equal lines", "two lines", "two paragraphs", "table", "lines"])
@@ -241,9 +241,9 @@ def test_a_unified_difference_is_as_diff_shows_it() -> None:
 
 def test_where_there_are_more_lines_than_are_read_the_rest_is_text() -> None:
     """It is found, its links too, a fault says from which line on, and the note can still be edited on either side."""
-    long = "# Long\n\n" + "a line\n" * markdown._MOST_LINES + "\n## Late\n\nLaterword and [[target]].\n"
+    long = "# Long\n\n" + "a line\n" * markdown.MOST_LINES + "\n## Late\n\nLaterword and [[target]].\n"
     read = note(long)
-    assert [fault.line for fault in read.faults] == [markdown._MOST_LINES + 1]
+    assert [fault.line for fault in read.faults] == [markdown.MOST_LINES + 1]
     assert [link.target for link in links.find(read)] == ["target"]
     assert chunks.cut(read)[-1].text.endswith("## Late\n\nLaterword and [[target]].\n")
     for start, end, old, new in (
@@ -258,7 +258,7 @@ def test_where_there_are_more_lines_than_are_read_the_rest_is_text() -> None:
 def test_headings_with_marks_are_parsed_as_far_as_they_are_few() -> None:
     """Their marks take ten microseconds a letter; behind two hundred thousand letters what follows is text."""
     blocks = [*markdown.blocks(("## " + "*a" * 100 + "\n") * 1_100)]
-    assert len(blocks) == markdown._MOST_MARKED // 200 + 1
+    assert len(blocks) == markdown.MOST_MARKED // 200 + 1
     assert blocks[-1].kind == markdown.REST
     assert blocks[-1].end == 1_100
 

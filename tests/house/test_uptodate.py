@@ -175,11 +175,11 @@ def test_json_is_what_the_long_way_prints(sealed):
 @pytest.mark.parametrize("options", [["--full"], ["--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]])
 def test_what_else_is_asked_goes_the_long_way(sealed, options):
     """The shortcut reads three plain forms; click reads all others."""
-    from spellbook.__main__ import _nothing_to_do
+    from spellbook.__main__ import nothing_to_do
 
-    assert _nothing_to_do(["--vault", str(sealed), "reindex"])
-    assert not _nothing_to_do(["--vault", str(sealed), "reindex", *options])
-    assert not _nothing_to_do([str(sealed), "--vault"])
+    assert nothing_to_do(["--vault", str(sealed), "reindex"])
+    assert not nothing_to_do(["--vault", str(sealed), "reindex", *options])
+    assert not nothing_to_do([str(sealed), "--vault"])
 
 
 def test_whoever_reads_may_have_gone(sealed):
@@ -216,7 +216,7 @@ def test_every_folder_is_listed_once(sealed, monkeypatch):
         return scandir(place)
 
     monkeypatch.setattr(os, "scandir", noted)
-    monkeypatch.setattr(uptodate, "_BY_HANDLE", False)
+    monkeypatch.setattr(uptodate, "BY_HANDLE", False)
     expected = sorted(str(sealed / folder) for folder in ("", "deep", "deep/er"))
     assert uptodate.said(str(sealed)) == SENTENCE
     assert sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed))) == expected
@@ -230,8 +230,8 @@ def test_what_looks_alike_is_alike_byte_for_byte():
     kept, made = sys.intern("note.md"), "".join(["note", ".md"])
     first, second = [kept, kept, 2**62, 7, "\udc80.md"], [made, "".join([*made]), 2**31 * 2**31, 14 // 2, "\udc80.md"[:]]
     assert kept is not made
-    assert uptodate.dumps(first, uptodate._PLAIN) == uptodate.dumps(second, uptodate._PLAIN)
-    assert uptodate.dumps(first, uptodate._PLAIN) != uptodate.dumps([*second[:3], 8, *second[4:]], uptodate._PLAIN)
+    assert uptodate.dumps(first, uptodate.PLAIN) == uptodate.dumps(second, uptodate.PLAIN)
+    assert uptodate.dumps(first, uptodate.PLAIN) != uptodate.dumps([*second[:3], 8, *second[4:]], uptodate.PLAIN)
 
 
 def test_half_a_seal_is_none(sealed):
@@ -281,13 +281,13 @@ def test_a_second_process_is_begun_only_where_a_processor_is_idle(tmp_path, load
     """Who cannot say how busy the machine is looks alone."""
     if load is not None:
         (tmp_path / "load").write_text(load)
-    assert uptodate._has_help(str(tmp_path / "load")) == (is_idle and sys.platform == "linux")
+    assert uptodate.has_help(str(tmp_path / "load")) == (is_idle and sys.platform == "linux")
 
 
 TWO = """
 import os, sys
 from spellbook import uptodate
-uptodate._MUCH, uptodate._has_help = 0, lambda: True
+uptodate.MUCH, uptodate.has_help = 0, lambda: True
 forks, fork = [], os.fork
 os.fork = lambda: forks.append(fork()) or forks[-1]
 print(uptodate.said(sys.argv[1]), len(forks))

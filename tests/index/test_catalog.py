@@ -21,6 +21,7 @@ from spellbook.index.filters import conditions
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system import sqlite
+from spellbook.system.sqlite import Database, Migration
 from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
 
 
@@ -226,7 +227,7 @@ def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(vault, wri
     spoil(index.catalog.file)
     index.catalog.close()
     with pytest.raises(StorageError, match="damaged") as caught:
-        told(index)
+        [index.catalog.at(f"{i}.md") for i in range(50)]
     assert "again" in caught.value.hint
     sync.run(index)
     assert told(index) == from_scratch(vault, tmp_path / "fresh")
@@ -335,18 +336,21 @@ def test_what_was_cut_for_another_embedding_is_refused(vault, write_note):
         assert index.catalog.notes.apply([entry], (), index.vault.stamp, "another embedding") == ([], [])
 
 
-def test_a_failed_transaction_leaves_no_trace(catalog):
+def test_a_failed_transaction_leaves_no_trace(tmp_path):
     """An exception inside takes back all of it, and the next one works."""
+    database = Database(tmp_path / "x.db", [Migration("CREATE TABLE t (a)")], {})
 
     def fails():
-        with catalog._transaction("IMMEDIATE") as connection:
-            connection.execute("INSERT INTO meta VALUES ('x', 1)")
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO t VALUES (1)")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fails()
-    assert rows(catalog, "SELECT * FROM meta WHERE key = 'x'") == []
-    catalog.sessions.begin("s", 60)
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO t VALUES (2)")
+    assert database.rows("SELECT a FROM t") == [(2,)]
+    database.close()
 
 
 # -- sessions

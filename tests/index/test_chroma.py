@@ -52,13 +52,13 @@ def test_chroma_catches_up_and_finds(tmp_path):
     assert (chroma.catch_up(store.changes, store.blobs, 100), chroma.seq) == (10, 40)
     near = dict(chroma.nearest(block[35], 40))
     np.testing.assert_allclose([near[f"k{i}"] for i in range(40)], block @ block[35], atol=1e-4)
-    assert chroma._collection.configuration_json["hnsw"]["ef_search"] == vectors._LOOKED_AT
+    assert chroma.collection.configuration_json["hnsw"]["ef_search"] == vectors.LOOKED_AT
     chroma.close()
 
 
 def test_chroma_catches_up_a_little_at_a_time(tmp_path, monkeypatch):
     """What time was left for counts and is found; `seq` never says that a row was seen which was not, however many came at once."""
-    monkeypatch.setattr(vectors, "_BATCH", 10)
+    monkeypatch.setattr(vectors, "BATCH", 10)
     block = units(45)
     store = Store(block)
     store.rows = [(key, vector, max(15, number)) for key, vector, number in store.rows]  # the first fifteen at once
@@ -152,7 +152,7 @@ def test_a_collection_made_otherwise_is_made_again(tmp_path):
     chroma.close()
 
 
-@pytest.mark.parametrize("readers", [vectors._TRIES - 1, vectors._TRIES])
+@pytest.mark.parametrize("readers", [vectors.TRIES - 1, vectors.TRIES])
 def test_who_reads_at_that_moment_is_waited_for(tmp_path, monkeypatch, readers):
     """Windows replaces no file that is open; for ever nobody waits."""
     store, chroma, left = Store(units(5)), Chroma(tmp_path, "f"), [PermissionError(13, "in use")] * readers
@@ -163,7 +163,7 @@ def test_who_reads_at_that_moment_is_waited_for(tmp_path, monkeypatch, readers):
         replace(source, target)
 
     monkeypatch.setattr(vectors.os, "replace", replaced)
-    with contextlib.nullcontext() if readers < vectors._TRIES else pytest.raises(Unavailable):
+    with contextlib.nullcontext() if readers < vectors.TRIES else pytest.raises(Unavailable):
         assert chroma.catch_up(store.changes, store.blobs, 100) == 5
     assert not left
     chroma.close()
@@ -175,7 +175,7 @@ def test_a_busy_lock_is_not_waited_for(tmp_path):
     store = Store(block)
     chroma = Chroma(tmp_path, "f")
     chroma.catch_up(store.changes, store.blobs, 100)
-    for busy in (FileLock(tmp_path / "chroma.lock"), chroma._guard):
+    for busy in (FileLock(tmp_path / "chroma.lock"), chroma.guard):
         with busy if not hasattr(busy, "is_locked") else busy.acquire():
             import threading
 
@@ -238,7 +238,7 @@ def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp
 
     def changes(seq):
         todo = store.changes(seq)
-        other._begin(other._current())  # what another process does before the first batch
+        other.begin_writing(other.current())  # what another process does before the first batch
         return todo
 
     with pytest.raises(Unavailable):

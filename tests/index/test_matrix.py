@@ -58,18 +58,18 @@ class Slow:
 
 
 @pytest.mark.parametrize("helper", [ThreadPoolExecutor(1), Quick(), Absent(), Ending(), Slow()], ids=lambda helper: type(helper).__name__)
-@pytest.mark.parametrize("rows", [1, vectors._SHARE, vectors._SHARE + 1, 5 * vectors._SHARE + 7])
+@pytest.mark.parametrize("rows", [1, vectors.SHARE, vectors.SHARE + 1, 5 * vectors.SHARE + 7])
 def test_whoever_helps_every_row_is_multiplied(helper, rows):
     """What two threads do together is what one does alone, bit by bit, also if the other leaves its share."""
     dice = np.random.default_rng(rows)
     matrix, query = dice.standard_normal((rows, 8), dtype=np.float32), dice.standard_normal(8, dtype=np.float32)
     for _ in range(20):
-        assert (vectors._product(matrix, query, helper) == np.vecdot(matrix, query)).all()
+        assert (vectors.product(matrix, query, helper) == np.vecdot(matrix, query)).all()
 
 
 def test_a_large_matrix_has_help_as_long_as_it_is_there():
     """It finds what a small one finds, and its thread ends with it."""
-    block = units(vectors._ALONE + 500, dim=4)
+    block = units(vectors.LEAST_SHARED + 500, dim=4)
     matrix = Matrix()
     matrix.add(as_rows(block))
     best = np.argsort(-np.vecdot(block, block[7]), kind="stable")[:5]

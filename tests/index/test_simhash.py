@@ -91,7 +91,7 @@ def test_among_some(block):
 
 def test_grown_piece_by_piece(block, monkeypatch):
     """What comes later is found as well, however it comes; `seq` is the last of it, and what is no vector of these is left out."""
-    monkeypatch.setattr(simhash, "_BATCH", 333)
+    monkeypatch.setattr(simhash, "BATCH", 333)
     known = made(block[:1_000])
     assert (known.seq, len(known)) == (1_000, 1_000)
     assert known.add(rows(block[1_000:], KEYS[1_000:], seq=1_001)) == COUNT - 1_000

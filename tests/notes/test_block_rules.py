@@ -53,10 +53,10 @@ ITEMS = st.builds(
 
 def plainly(text: str) -> list[Block]:
     """The blocks of a text by the parser's own rules alone."""
-    parser = markdown._markdown.__wrapped__()
+    parser = markdown.block_parser.__wrapped__()
     parser.disable("prose")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(markdown, "_markdown", lambda: parser)
+        patched.setattr(markdown, "block_parser", lambda: parser)
         return [*blocks(text)]
 
 
@@ -129,7 +129,7 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
 )
 def test_what_is_taken_at_once(text: str, is_taken: bool) -> None:
     """Plain lists, tables, code and quotes are one token each; what only looks like one is left to the parser's own rules."""
-    assert (markdown._markdown().parse(f"{text}\n")[0].nesting == 0) is is_taken
+    assert (markdown.block_parser().parse(f"{text}\n")[0].nesting == 0) is is_taken
     assert [*blocks(text)] == plainly(text)
 
 

@@ -57,7 +57,7 @@ def test_what_is_counted_less_decides_as_much(texts, most):
     """An answer is the same as if every head had been counted."""
     hits, weigh = [hit(text) for text in texts], words("a", "도커")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packing, "_most", lambda text, count: count(text))
+        patch.setattr(packing, "at_most", lambda text, count: count(text))
         every = pack(hits, most, estimate_tokens, weigh)
     assert pack(hits, most, estimate_tokens, weigh) == every
 
@@ -82,7 +82,7 @@ def test_heads_are_counted_only_where_they_may_be_too_much():
 def test_no_count_says_more_than_the_most(text):
     """Estimates, and a fifth above them, as embedders without a tokeniser count; the bundled one's is in test_engine."""
     text = unicodedata.normalize("NFKC", text)
-    assert math.ceil(estimate_tokens(text) * 1.2) <= packing._most(text, estimate_tokens)
+    assert math.ceil(estimate_tokens(text) * 1.2) <= packing.at_most(text, estimate_tokens)
 
 
 def test_the_best_have_text_however_many_follow():

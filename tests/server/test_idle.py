@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from mcp.client import Client
 from spellbook import book as books
 from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx.lazy_engine import Local, let_go
+from spellbook.search.searcher import Searcher
 from spellbook.server import watcher
 from spellbook.server.app import build
 from tests.helpers import finished, python
@@ -52,7 +54,7 @@ class Book:
     def warm_up(self):
         gc.loaded = [[] for _ in range(100_000)]
 import spellbook.server.app, spellbook.server.watcher
-spellbook.server.app._WARM_UP_SECONDS = spellbook.server.app._CALL_SECONDS = 0
+spellbook.server.app.WARM_UP_SECONDS = spellbook.server.app.CALL_SECONDS = 0
 class Watcher:
     def __init__(self, book): pass
     def start(self): return self
@@ -60,7 +62,10 @@ class Watcher:
 spellbook.server.watcher.Watcher = Watcher
 called = threading.Event()
 called.set()
-Background(Book(), called)._thread.join()
+Background(Book(), called)
+for thread in threading.enumerate():
+    if thread.name == "spellbook-warm-up":
+        thread.join()
 print(gc.get_freeze_count() > 100_000, len(gc.get_objects()) < 50_000)
 """
     assert finished(python(code)) == ["True True"]
@@ -84,10 +89,10 @@ def test_an_engine_goes_when_it_was_not_used_since():
     assert not local.let_go(time.monotonic())
     assert not engines
     local.engine()
-    assert (local.told, local.is_loaded) == ("slow", True)
+    assert (local.description, local.is_loaded) == ("slow", True)
     assert not local.let_go(before)
     assert local.let_go(time.monotonic())
-    assert (local.told, local.is_loaded) == ("", False)
+    assert (local.description, local.is_loaded) == ("", False)
     assert not local.let_go(time.monotonic())
     local.engine()
     assert len(engines) == 2
@@ -155,26 +160,32 @@ def test_chroma_goes_when_it_was_not_used_since(vault, write_note):
         book.reindex()
         answer = book.memorize("lighthouse 3")
         book.let_go(before)
-        assert chroma._client is not None
-        with chroma._alone(0):
+        assert chroma.client is not None
+        with chroma.locked(0):
             assert not pool.submit(chroma.let_go, time.monotonic()).result()
         book.let_go(time.monotonic())
-        assert chroma._client is None
+        assert chroma.client is None
         assert not chroma.let_go(time.monotonic())
         assert book.memorize("lighthouse 3").hits == answer.hits
-        assert chroma._client is not None
+        assert chroma.client is not None
+
+
+def searchers() -> set[int]:
+    """The searchers in memory."""
+    gc.collect()
+    return {id(each) for each in gc.get_objects() if isinstance(each, Searcher)}
 
 
 def test_what_was_asked_lately_stays(book, write_note):
     """The vectors in memory are not loaded anew for the next question."""
     write_note("a.md", "The lighthouse keeper signs the tide tables.")
-    before = time.monotonic()
+    others, before = searchers(), time.monotonic()
     book.search("lighthouse")
-    searcher = book._searcher
+    [searcher] = searchers() - others
     book.let_go(before)
-    assert book._searcher is searcher
+    assert searcher in searchers()
     book.let_go(time.monotonic())
-    assert book._searcher is not searcher
+    assert searcher not in searchers()
 
 
 def test_a_watcher_lets_go(book, write_note, monkeypatch):

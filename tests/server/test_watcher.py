@@ -209,7 +209,7 @@ def test_an_edit_is_found_within_a_second_and_a_half(book: Spellbook, vault: Pat
 )
 def test_what_an_event_hints_at(event: events.FileSystemEvent, look: list[str] | str | None) -> None:
     """A note's event means that note, a folder's everything, and what happens in .git and .obsidian costs no look at all."""
-    hints = watch._Hints("/v")
+    hints = watch.Hints("/v")
     try:
         hints.dispatch(event)
         due = hints.due(time.monotonic() + watch.QUIET)
@@ -221,7 +221,7 @@ def test_what_an_event_hints_at(event: events.FileSystemEvent, look: list[str] |
 
 def test_hints_wait_for_quiet_but_not_forever() -> None:
     """A stream of events is gathered until it pauses, for two seconds at most."""
-    hints = watch._Hints("/v")
+    hints = watch.Hints("/v")
     ended = threading.Event()
 
     def stream() -> None:

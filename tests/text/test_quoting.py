@@ -154,7 +154,7 @@ def test_an_id_can_be_read_back(text):
 @given(HOSTILE)
 def test_marks_are_counted(counter, text):
     """A text with its marks has no more tokens than are counted for it."""
-    assert counter(quoting.quoted(text)) <= packing._marked(counter(text), text, counter) + 1
+    assert counter(quoting.quoted(text)) <= packing.tokens_shown(counter(text), text, counter) + 1
 
 
 @given(HOSTILE)

@@ -114,7 +114,7 @@ def test_what_is_saved_after_a_kill_stays(vault: Path, tmp_path: Path, linked: t
     source.write_bytes(before.replace(b"old", b"new"))
     with books.open(vault, embedder="hash") as book:
         state = book.config.state
-    record = inplace._Record(state / "in-place" / "0.json")
+    record = inplace.Record(state / "in-place" / "0.json")
     record.begin("a.md", linked[0], source)
     linked[0].write_bytes(source.read_bytes()[:5_000] + before[5_000:])
     if how == "in place":

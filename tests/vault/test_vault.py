@@ -27,7 +27,7 @@ from spellbook.errors import (
 from spellbook.system.disk import regular
 from spellbook.vault.folder import digest
 from spellbook.vault.listing import stamp_of
-from spellbook.vault.names import _COPY, is_note, safe_name
+from spellbook.vault.names import COPY, is_note, safe_name
 from spellbook.vault.vault import Vault
 from tests.helpers import finished, python
 
@@ -73,7 +73,7 @@ def test_a_name_that_is_no_notes_is_told_by_all_of_it(parts):
     """The quick look at a path leaves out no part of the slow one: Markdown, no dot-folder, no conflict copy, no temporary file."""
     path = "".join(parts) + ".md"
     hidden = any(part.startswith(".") for part in path.split("/"))
-    assert is_note(path) == (not hidden and not _COPY.search(path.rpartition("/")[2][:-3]))
+    assert is_note(path) == (not hidden and not COPY.search(path.rpartition("/")[2][:-3]))
     assert is_note("".join(parts)) == (path[:-3].lower().endswith(".md") and is_note(path[:-3]))
 
 

@@ -30,16 +30,16 @@ Near = list[tuple[str, float]]
 _OVERFETCH = (4, 20)
 """How many times what is wanted is asked for, before the keys that meet a filter are listed and searched alone."""
 
-_BLOCK = 10_000
+BLOCK = 10_000
 """Stored vectors that are searched at a time, and the most that are read for one question."""
 
-_BEHIND = 1_000
+BEHIND = 1_000
 """Vectors that Chroma may not have seen to be asked at all: these are searched exactly, and it is kept nearer than that."""
 
-_COMPARED = 2_000
+COMPARED = 2_000
 """Vectors with the most alike sketches that are compared exactly: 98 % of the five nearest of 780,000 are among them, 94 % of fifty."""
 
-_WORTH_KEEPING = 20_000
+WORTH_KEEPING = 20_000
 """Sketches that take longer to make than to keep for the next process."""
 
 _FILE = "sketches.npy"
@@ -50,8 +50,8 @@ class Nearest:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._matrix = Matrix()
-        self._sketches: Sketches | None = None
+        self.matrix = Matrix()
+        self.sketches: Sketches | None = None
         self._guard = threading.Lock()
 
     def chunks(
@@ -78,18 +78,18 @@ class Nearest:
     def prepare(self, embedded: int) -> None:
         """After so many texts were embedded, make and keep what the first question of every process to come would make of many."""
         catalog = self._index.catalog
-        if embedded < _WORTH_KEEPING or catalog.counts().chunks <= self._index.config.exact_most:
+        if embedded < WORTH_KEEPING or catalog.counts().chunks <= self._index.config.exact_most:
             return
         with catalog.reading():
             if catalog.fingerprint == self._index.embedder.fingerprint:  # else it would be kept under a wrong name
-                self._sketched()
+                self.sketched()
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         """Return the cosines of these keys' vectors to a unit vector; those without a vector are left out."""
         import numpy as np
 
         listed = list(keys)
-        found = self._matrix.cosines(vector, listed)
+        found = self.matrix.cosines(vector, listed)
         blobs = self._index.catalog.vectors.of([key for key in listed if key not in found])
         return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
 
@@ -99,27 +99,27 @@ class Nearest:
         in_use = catalog.counts().chunks
         with self._guard:
             if in_use > self._index.config.exact_most:
-                self._matrix = Matrix()
+                self.matrix = Matrix()
                 return None
             # A search that has begun goes on with the one it has.
-            matrix = self._matrix if len(self._matrix) <= _most(in_use) else Matrix()
+            matrix = self.matrix if len(self.matrix) <= _most(in_use) else Matrix()
             matrix.add(catalog.vectors.since(matrix.seq))
-            self._matrix, self._sketches = matrix, None
+            self.matrix, self.sketches = matrix, None
             return matrix
 
-    def _sketched(self) -> Sketches:
+    def sketched(self) -> Sketches:
         """Return the sketches of all that is in the catalog; the first ones are those that a process before this one made."""
         catalog, fingerprint, file = self._index.catalog, self._index.embedder.fingerprint, self._index.config.state / _FILE
         with self._guard:
-            sketches = self._sketches or Sketches.load(file, fingerprint)
+            sketches = self.sketches or Sketches.load(file, fingerprint)
             # A catalog that was begun anew counts on, and would have all of them once more.
             if len(sketches) > _most(catalog.counts().chunks) or not catalog.vectors.has_up_to(sketches.seq):
                 sketches = Sketches(fingerprint)
             added = sketches.add(catalog.vectors.since(sketches.seq))
-            if added >= _WORTH_KEEPING:
+            if added >= WORTH_KEEPING:
                 with contextlib.suppress(OSError):  # then the next process makes its own
                     sketches.save(file)
-            self._sketches = sketches
+            self.sketches = sketches
             return sketches
 
     def _met(self, near: Near, limits: Sequence[Condition], wanted: int) -> list[tuple[tuple[StoredChunk, ...], float]]:
@@ -137,8 +137,8 @@ class Nearest:
 
     def _approximately(self, vector: Vectors, wanted: int, reasons: list[str]) -> Near:
         """Ask Chroma, and search exactly what it has not seen yet; sketches if that is much, or if it does not answer."""
-        chroma, unseen = self._index.chroma, self._index.catalog.vectors.changes(self._index.chroma.seq, _BEHIND + 1)
-        if len(unseen) <= _BEHIND:
+        chroma, unseen = self._index.chroma, self._index.catalog.vectors.changes(self._index.chroma.seq, BEHIND + 1)
+        if len(unseen) <= BEHIND:
             try:
                 near = {**dict(chroma.nearest(vector, wanted)), **dict(self._streamed(vector, [key for key, _ in unseen], wanted))}
                 return sorted(near.items(), key=lambda pair: -pair[1])[:wanted]
@@ -148,16 +148,16 @@ class Nearest:
 
     def _among(self, vector: Vectors, keys: Sequence[str] | None, wanted: int) -> Near:
         """Search the stored vectors of `keys`, or all: exactly if they are few, else those with the most alike sketches."""
-        if keys is None or len(keys) > _BLOCK:
-            keys = self._sketched().alike(vector, max(_COMPARED, 2 * wanted), keys)
+        if keys is None or len(keys) > BLOCK:
+            keys = self.sketched().alike(vector, max(COMPARED, 2 * wanted), keys)
         return self._streamed(vector, keys, wanted)
 
     def _streamed(self, vector: Vectors, keys: Sequence[str], wanted: int) -> Near:
         """Search stored vectors exactly, a block at a time, so that memory does not grow with the vault."""
         best: Near = []
-        for start in range(0, len(keys), _BLOCK):
+        for start in range(0, len(keys), BLOCK):
             block = Matrix()
-            rows: list[Row] = [(key, blob, 0) for key, blob in self._index.catalog.vectors.of(keys[start : start + _BLOCK]).items()]
+            rows: list[Row] = [(key, blob, 0) for key, blob in self._index.catalog.vectors.of(keys[start : start + BLOCK]).items()]
             block.add(rows)
             best = sorted([*best, *block.nearest(vector, wanted)], key=lambda pair: -pair[1])[:wanted]
         return best

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.system.disk import settle
+from spellbook.system.disk import fsync
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Row = tuple[str, bytes, int]
 """Key (a sha256 in hexadecimal), vector as float32 bytes, seq."""
 
-_BATCH = 10_000
+BATCH = 10_000
 _SHARE = 32_768
 """Vectors whose signs are compared at a time: their words stay in the processor's own memory."""
 
@@ -81,7 +81,7 @@ class Sketches:
     def add(self, rows: Iterable[Row]) -> int:
         """Take in rows, a few at a time, and return how many; the first say how wide all are."""
         left, added = iter(rows), 0
-        while some := list(islice(left, _BATCH)):
+        while some := list(islice(left, BATCH)):
             added += self._add(some)
         return added
 
@@ -164,7 +164,7 @@ class Sketches:
                     saved.write(self._head)
                     for part in (view.mean, view.turn, keys[:count], signs[:, :count], np.int64(self.seq)):
                         np.save(saved, part, allow_pickle=False)
-                settle(aside)
+                fsync(aside)
                 os.replace(aside, file)
             finally:
                 aside.unlink(missing_ok=True)  # what did not fit must not fill the disk

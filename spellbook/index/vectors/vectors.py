@@ -34,18 +34,18 @@ Row = tuple[str, bytes, int]
 """Key, vector as float32 bytes, seq."""
 
 _log = logging.getLogger(__name__)
-_BATCH = 1_000
+BATCH = 1_000
 _PATIENCE = 0.1
-_TRIES = 5
+TRIES = 5
 _FORM = 1
 """How a collection is made: one that was made otherwise is made again."""
 
-_LOOKED_AT = 2_000
+LOOKED_AT = 2_000
 """Vectors that Chroma looks at for a question: of 780,000 it finds 93 in 100 of the nearest so, with its own 100 only 66, in 3 ms less."""
-_ALONE = 12_000
+LEAST_SHARED = 12_000
 """Rows up to which one thread is as quick as two."""
 
-_SHARE = 1_024
+SHARE = 1_024
 """Rows that one thread takes at a time, some 1.5 MB."""
 
 
@@ -75,7 +75,7 @@ class Matrix:
     def add(self, rows: Iterable[Row]) -> None:
         """Take in rows, a few at a time; a key that is there already keeps its place."""
         left = iter(rows)
-        while some := list(islice(left, _BATCH)):
+        while some := list(islice(left, BATCH)):
             self._add(some)
 
     def _add(self, rows: Sequence[Row]) -> None:
@@ -108,7 +108,7 @@ class Matrix:
         count = len(self._keys)  # first: there are never fewer rows
         if self._data is None or not count:
             return []
-        cosines = np.vecdot(self._data[:count], query) if count <= _ALONE else _product(self._data[:count], query, self._help())
+        cosines = np.vecdot(self._data[:count], query) if count <= LEAST_SHARED else product(self._data[:count], query, self._help())
         # Of as many blocks as are wanted each has one this near: few others are, and only they need to be sorted.
         blocks = cosines[: count - count % limit].reshape(-1, limit)
         top = np.flatnonzero(cosines >= np.fmax.reduce(blocks).min()) if count > limit else np.arange(count)
@@ -132,7 +132,7 @@ class Matrix:
         return dict(zip(rows, np.vecdot(self._data[list(rows.values())], query).tolist(), strict=True))
 
 
-def _product(rows: npt.NDArray[np.float32], query: npt.NDArray[np.float32], helper: Executor) -> npt.NDArray[np.float32]:
+def product(rows: npt.NDArray[np.float32], query: npt.NDArray[np.float32], helper: Executor) -> npt.NDArray[np.float32]:
     """
     Return the product of each of `rows`, shape (n, width), with `query`, (width,); where a processor is idle `helper` does half of them.
 
@@ -143,21 +143,21 @@ def _product(rows: npt.NDArray[np.float32], query: npt.NDArray[np.float32], help
     import numpy as np
 
     products: npt.NDArray[np.float32] = np.empty(len(rows), dtype=np.float32)
-    todo = deque(range(0, len(rows), _SHARE))
+    todo = deque(range(0, len(rows), SHARE))
     left = set(todo)
 
     def work(take: Callable[[], int]) -> None:
         with contextlib.suppress(IndexError):  # the other took the last
             while todo:
                 start = take()
-                np.vecdot(rows[start : start + _SHARE], query, out=products[start : start + _SHARE])
+                np.vecdot(rows[start : start + SHARE], query, out=products[start : start + SHARE])
                 left.discard(start)
 
     with contextlib.suppress(RuntimeError):  # Python is ending, and begins no more threads
         helper.submit(work, todo.pop)
     work(todo.popleft)
     for start in tuple(left):
-        np.vecdot(rows[start : start + _SHARE], query, out=products[start : start + _SHARE])
+        np.vecdot(rows[start : start + SHARE], query, out=products[start : start + SHARE])
     return products
 
 
@@ -189,14 +189,14 @@ class Chroma:
         self._fingerprint = fingerprint
         self._opened: tuple[str, int] | None = None
         self._used = 0.0
-        self._client: Any = None
-        self._collection: Any = None
-        self._guard = threading.RLock()
+        self.client: Any = None
+        self.collection: Any = None
+        self.guard = threading.RLock()
 
     @property
     def seq(self) -> int:
         """The last change that Chroma has seen; 0 if it is missing, broken or of another embedding."""
-        current = self._current()
+        current = self.current()
         return current.seq if self._usable(current) else 0
 
     def nearest(self, query: npt.NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
@@ -207,8 +207,8 @@ class Chroma:
         100 ms, or if Chroma fails; it is then given up and built anew by the
         next `catch_up`.
         """
-        with self._alone(_PATIENCE):
-            current = self._current()
+        with self.locked(_PATIENCE):
+            current = self.current()
             if not self._usable(current) or not current.seq or not current.rows:
                 raise Unavailable("there is no index yet")
             with self._given_up_on_error(current):
@@ -232,20 +232,20 @@ class Chroma:
         is lost, the next call begins a new folder.
         """
         until, added = time.monotonic() + seconds, 0
-        with self._alone(30):
-            current = self._current()
+        with self.locked(30):
+            current = self.current()
             if not self._usable(current):
-                current = self._begin(current)
+                current = self.begin_writing(current)
             todo = changes(current.seq)
             folder = current.folder
-            if current.rows > _BATCH and current.rows > 2 * most:
+            if current.rows > BATCH and current.rows > 2 * most:
                 # Chroma never gives space back; a new folder does.
-                current = self._begin(current)
+                current = self.begin_writing(current)
                 todo, folder = changes(0), current.folder
-        for start in range(0, len(todo), _BATCH):
-            batch, after = todo[start : start + _BATCH], todo[start + _BATCH : start + _BATCH + 1]
-            with self._alone(30):
-                current = self._current()
+        for start in range(0, len(todo), BATCH):
+            batch, after = todo[start : start + BATCH], todo[start + BATCH : start + BATCH + 1]
+            with self.locked(30):
+                current = self.current()
                 if not self._usable(current) or current.folder != folder:
                     raise Unavailable("the index was given up meanwhile")
                 with self._given_up_on_error(current):
@@ -275,18 +275,18 @@ class Chroma:
 
     def let_go(self, before: float) -> bool:
         """Let go of the client if one is open and was not used since `before`, of the monotonic clock; say whether that was so."""
-        if self._client is None or self._used > before or not self._guard.acquire(blocking=False):
+        if self.client is None or self._used > before or not self.guard.acquire(blocking=False):
             return False
         try:
             self.close()
             return True
         finally:
-            self._guard.release()
+            self.guard.release()
 
     def close(self) -> None:
         """Let go of the client, if one is open."""
-        with self._guard:
-            client, self._client, self._collection, self._opened = self._client, None, None, None
+        with self.guard:
+            client, self.client, self.collection, self._opened = self.client, None, None, None
             if client is not None:
                 with contextlib.suppress(Exception):
                     client.close()
@@ -294,10 +294,10 @@ class Chroma:
     # -- one at a time
 
     @contextlib.contextmanager
-    def _alone(self, patience: float) -> Iterator[None]:
+    def locked(self, patience: float) -> Iterator[None]:
         from filelock import FileLock, Timeout
 
-        if not self._guard.acquire(timeout=patience):
+        if not self.guard.acquire(timeout=patience):
             raise Unavailable("another thread holds the index")
         try:
             if self._url:  # a server minds its clients itself
@@ -315,7 +315,7 @@ class Chroma:
             finally:
                 lock.release()
         finally:
-            self._guard.release()
+            self.guard.release()
 
     @contextlib.contextmanager
     def _given_up_on_error(self, current: _Current) -> Iterator[None]:
@@ -337,14 +337,14 @@ class Chroma:
         self._used = time.monotonic()
         if self._opened != (current.folder, current.epoch):
             self.close()
-            self._client = self._connect(current.folder)
-            self._collection = self._client.get_or_create_collection(
+            self.client = self._connect(current.folder)
+            self.collection = self.client.get_or_create_collection(
                 current.folder if self._url else "vectors",
                 embedding_function=None,
-                configuration={"hnsw": {"space": "cosine", "ef_search": _LOOKED_AT}},
+                configuration={"hnsw": {"space": "cosine", "ef_search": LOOKED_AT}},
             )
             self._opened = (current.folder, current.epoch)
-        return self._collection
+        return self.collection
 
     def _connect(self, folder: str) -> Any:
         os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
@@ -376,7 +376,7 @@ class Chroma:
         there = bool(current.folder) and (bool(self._url) or (self._state / current.folder).is_dir())
         return there and (current.fingerprint, current.form) == (self._fingerprint, _FORM)
 
-    def _current(self) -> _Current:
+    def current(self) -> _Current:
         try:
             return _Current(**json.loads(self._file.read_text("utf-8")))
         except (OSError, ValueError, TypeError):
@@ -385,16 +385,16 @@ class Chroma:
     def _save(self, current: _Current) -> None:
         temporary = self._file.with_suffix(".tmp")  # only ever written under the lock
         temporary.write_text(json.dumps(asdict(current)), "utf-8")
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(TRIES)):
             try:
                 os.replace(temporary, self._file)
                 return
             except PermissionError:  # on Windows while somebody reads it, which everybody does at each question
                 if not left:
                     raise
-                time.sleep(_PATIENCE / _TRIES)
+                time.sleep(_PATIENCE / TRIES)
 
-    def _begin(self, current: _Current) -> _Current:
+    def begin_writing(self, current: _Current) -> _Current:
         """Start an empty folder and clear away the old ones."""
         self.close()
         if self._url:

@@ -53,7 +53,7 @@ class Onnx:
         from spellbook.models.e5.tokens import Tokens
         from spellbook.models.onnx.runtime import Session
 
-        self._tokens = Tokens(folder / "tokens.npz")
+        self.tokens = Tokens(folder / "tokens.npz")
         self._session = Session(folder / "graph.onnx")
 
     def query(self, text: str) -> Vectors:
@@ -66,17 +66,17 @@ class Onnx:
 
     def token_count(self, text: str) -> int:
         """Return how many tokens a text is to the model."""
-        return len(self._tokens(f"passage: {text}")) + 2
+        return len(self.tokens(f"passage: {text}")) + 2
 
     def _embed(self, text: str) -> Vectors:
         import numpy as np
 
-        ids = self._tokens(text)
+        ids = self.tokens(text)
         total = np.zeros(1, np.float32)
         # A text that is too long is read in parts; each counts by its length, before anything is made a unit vector.
         for start in range(0, len(ids), WINDOW):
             part = ids[start : start + WINDOW]
-            whole = np.array([[self._tokens.first, *part, self._tokens.last]], np.int32)
+            whole = np.array([[self.tokens.first, *part, self.tokens.last]], np.int32)
             total = total + len(part) * self._session({"ids": whole})[0]
         unit: Vectors = total / np.linalg.norm(total)
         return unit

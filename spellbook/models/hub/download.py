@@ -41,7 +41,7 @@ _WANTED = re.compile(
     r"|\d+_\w+/config\.json|\d+_Dense/model\.safetensors"
 )
 _TRIES = 5
-_PAUSE = 0.5
+PAUSE = 0.5
 _SPARE = 50_000_000
 _AGAIN = "Try again later; what is here already is kept."
 
@@ -86,7 +86,7 @@ def pull(said: str, source: str = "", progress: Progress | None = None) -> tuple
     if there:
         raise InvalidInput(f"{short} is here already, from {there.source}.", f"Run `spellbook model remove {short}` first.")
     folder = places.pulled() / short
-    with _alone(folder), _connected(origin) as http:
+    with locked(folder), _connected(origin) as http:
         model, parts = _manifest(http, origin, short) if source else (repository, _listed(http, hub, repository, said))
         return _taken(http, parts, store.Pulled(folder, origin, model, {}), progress), True
 
@@ -121,10 +121,10 @@ def _taken(http: httpx.Client, parts: Sequence[_Part], meant: store.Pulled, prog
             raise EmbeddingError(f"{origin} holds no model that can be run: {error}", error.hint) from error
         whole = replace(meant, files=files)
         (stage / store.MANIFEST).write_text(whole.manifest(), "utf-8")
-        disk.settle(stage / store.MANIFEST)
+        disk.fsync(stage / store.MANIFEST)
         shutil.rmtree(folder, ignore_errors=True)  # what was there is not whole
         stage.rename(folder)
-        disk.settle(folder.parent)
+        disk.fsync(folder.parent)
     except OSError as error:
         raise StorageError(
             f"{error.filename or folder} cannot be written ({error.strerror or error}).", "Make room there, or set SPELLBOOK_MODELS."
@@ -231,7 +231,7 @@ def _fetch(http: httpx.Client, part: _Part, file: Path, report: Callable[[int], 
         if tries >= _TRIES:
             raise EmbeddingError(f"{part.url} cannot be fetched ({broken}).", _AGAIN)
         if tries:
-            time.sleep(_PAUSE * 2**tries)
+            time.sleep(PAUSE * 2**tries)
 
 
 def _stream(http: httpx.Client, part: _Part, unfinished: Path, report: Callable[[int], None]) -> None:
@@ -278,7 +278,7 @@ def _asked(http: httpx.Client, url: str, what: str) -> httpx.Response:
             if tried == _TRIES - 1 or not isinstance(error, httpx.ReadError | httpx.RemoteProtocolError | httpx.TimeoutException | _Broken):
                 hint = "Is this machine online? A folder that was copied here can be used as onnx:PATH."
                 raise EmbeddingError(f"{what} cannot be reached ({error}).", hint) from error
-            time.sleep(_PAUSE * 2**tried)
+            time.sleep(PAUSE * 2**tried)
         else:
             return response
     raise AssertionError("a last try returns or raises")
@@ -316,7 +316,7 @@ def _size(file: Path) -> int:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Keep other processes from pulling to `folder`. Raises StorageError."""
     busy = StorageError(f"Another process is pulling {folder.name}.", "Wait until it has done so.")
     with contextlib.ExitStack() as held:

@@ -37,9 +37,9 @@ class Sentences:
     def __init__(self, name: str, recipe: Recipe, digest: str, threads: int = 2) -> None:
         self.name = name
         self.fingerprint = f"onnx:{digest[:24]}:nfc:{TEMPLATE}"
-        self._told = f"onnxruntime {metadata.version('onnxruntime')}, {recipe.graph}"
+        self._description = f"onnxruntime {metadata.version('onnxruntime')}, {recipe.graph}"
         hint = "Is its folder whole? Copy or pull it again, or set another SPELLBOOK_EMBEDDER."
-        self._local = Local(name, lambda: (Encoder(recipe), self._told), hint, threads)
+        self._local = Local(name, lambda: (Encoder(recipe), self._description), hint, threads)
 
     def __repr__(self) -> str:
         return f"Sentences({self.name!r})"
@@ -60,7 +60,7 @@ class Sentences:
 
     def describe(self) -> str:
         """Say what runs it, and where it lies."""
-        return self._told
+        return self._description
 
     def engine(self) -> Engine:
         """Return what makes vectors of cleaned texts; loaded if need be. Raises EmbeddingError."""
@@ -155,10 +155,8 @@ _POOLED: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _tokenizer(recipe: Recipe) -> Any:
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise ImportError("the package tokenizers is not installed: `pip install tokenizers`") from error
+    from tokenizers import Tokenizer
+
     try:
         found = Tokenizer.from_file(str(recipe.tokenizer))
     except Exception as error:  # its errors have no class of their own

@@ -45,7 +45,7 @@ class _Loaded(Generic[E]):
     """An engine, what to say of it, how many are at it, and when the last one was done."""
 
     engine: E
-    told: str
+    description: str
     users: int = 0
     used: float = field(default_factory=time.monotonic)
 
@@ -71,10 +71,10 @@ class Local(Generic[E]):
             _all.add(self)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What to say of the engine; "" while none is loaded."""
         found = self._engines.get(os.getpid())
-        return found.told if found else ""
+        return found.description if found else ""
 
     @property
     def is_loaded(self) -> bool:
