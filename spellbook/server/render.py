@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
-from spellbook.search import packing
+from spellbook.search import presentation
 from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
@@ -55,7 +55,7 @@ def answer(found: Answer) -> str:
 def _nothing(found: Answer) -> str:
     if not found.perhaps:
         return "Nothing found. Try other words, a wider filter, or get_index() for what there is."
-    lines = [f"- {packing.named(hit)}" for hit in found.perhaps]
+    lines = [f"- {presentation.named(hit)}" for hit in found.perhaps]
     return "\n".join(["Nothing surely answers this. What comes nearest, to be read with show if it might:", *lines])
 
 
@@ -86,7 +86,7 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
     pointers: list[str] = []
     for chunk in chunks:
         text = quoted(chunk.text.strip())
-        label = packing.outside(chunk.source)
+        label = presentation.outside(chunk.source)
         part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", label, text)))
         size = _cost([part])
         if size <= room:
@@ -269,9 +269,9 @@ def _cost(lines: Sequence[str]) -> int:
 
 def _hit(number: int, hit: Hit) -> str:
     if hit.why["text"] == "pointer":
-        return f"{number}. {packing.pointer(hit)}"
+        return f"{number}. {presentation.pointer(hit)}"
     cut = "" if hit.why["text"] == "whole" else f"\n   (excerpt of {hit.why['tokens']} tokens, with the numbers of its lines)"
-    return f"{number}. {packing.head(hit)}{cut}\n{quoted(hit.text)}"
+    return f"{number}. {presentation.head(hit)}{cut}\n{quoted(hit.text)}"
 
 
 def fenced(found: Answer) -> Answer:
@@ -280,11 +280,11 @@ def fenced(found: Answer) -> Answer:
 
 
 def _head(chunk: StoredChunk) -> str:
-    return f"[{packing.names_of(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
+    return f"[{presentation.titles(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
 
 
 def _fenced(text: str, source: str) -> str:
-    label = packing.outside(source)
+    label = presentation.outside(source)
     if not text or not label:
         return text
     # The fence is longer than any in the text, so that the text cannot close it.
