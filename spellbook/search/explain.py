@@ -81,7 +81,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     for each in shown[:_MOST_SHOWN]:
         number = each.chunk.number
         if key := refused.get(number):
-            verdict = f"the filter {key} leaves its note out"
+            verdict = f"excluded by the filter {key}"
         elif place := places.get(number):
             verdict = f"hit {place}"
         elif any(one is each for one in passed):
@@ -122,12 +122,12 @@ def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -
     """Return why a chunk within the filter is no hit; `least` is the evidence that it needed."""
     note = "; its text is not embedded yet" if each.semantic is None and found.vector is not None else ""
     if not each.score:
-        return f"neither meaning nor words find anything of the question in it{note}"
+        return f"neither its meaning nor its words match{note}"
     if found.quotes and not each.keyword:
-        return "it does not hold what the question quotes"
+        return "it does not contain the quoted text"
     if question.min_score is not None:
         return f"its score is below {question.min_score:g}"
-    return f"too little to do with the question: {each.evidence(found.expected):.2f}, and {least:.2f} is the least{note}"
+    return f"its evidence {each.evidence(found.expected):.2f} is below the minimum {least:.2f}{note}"
 
 
 def _refused_by(index: Index, question: Question, path: str) -> str:
