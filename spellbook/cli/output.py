@@ -13,11 +13,15 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.text.quoting import exact, flat, json_of, one_line, plain, quoted
+from spellbook.search.presentation import name as _name
+from spellbook.search.presentation import place as _place
+from spellbook.search.presentation import titles as _titles
+from spellbook.search.presentation import why
+from spellbook.text.quoting import flat, json_of, one_line, plain, quoted
 
 if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
@@ -79,8 +83,6 @@ def unmatched(found: Sequence[Unmatched]) -> None:
 
 
 def _hit(hit: Hit) -> None:
-    from spellbook.search.packing import why
-
     click.echo(f"{hit.score:.2f}  {click.style(_titles(hit), bold=True)}")
     click.echo(f"      {click.style(_place(hit), fg='cyan')}  {_name(hit.id)}")
     lines = [line for line in hit.text.splitlines() if line.strip()]
@@ -418,32 +420,6 @@ def _first(place: Place) -> str:
 
 
 # -- parts of a line
-
-
-class _At(Protocol):
-    """What stands somewhere: a hit, a chunk, a place."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def heading(self) -> str: ...
-
-
-def _place(at: _At) -> str:
-    return f"{_name(at.path)}:{at.line}"
-
-
-def _name(text: str) -> str:
-    """An id or a path; blanks in it must not look like those between columns."""
-    return exact(text) if "  " in text else one_line(text)
-
-
-def _titles(at: _At) -> str:
-    return flat(" > ".join(filter(None, (at.title, at.heading))))
 
 
 def _row(place: str, text: str, width: int = 32) -> str:

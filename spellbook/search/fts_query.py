@@ -1,9 +1,9 @@
 """
-What a question asks of the full-text index: the words that carry it, and the phrases it quotes.
+From a question to an FTS5 query: its content words, and the phrases it quotes.
 
-The index holds words as they are written; how to ask for them is decided here,
-so that a better way needs no vault to be read again. Every word is asked for
-in the most exact form that the vault has. Pure.
+The index has words as they are written. All rules for matching are here, so
+that a better rule needs no new index. Each word is asked for in the most exact
+form that the vault has. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_RUN = 16
 _LONGEST_NAME = 64
 _SHORTEST_PREFIX, _PREFIX = 5, 2 / 3
 
-# Bounded, so that an opening quote without its closing one costs no more than that.
+# Bounded, so that an opening quote without a closing one stays cheap.
 _QUOTED = re.compile(
     r"(?<![^\s(\[{,:;])(?:\"([^\"]{1,300})\"|“([^”]{1,300})”|„([^“”]{1,300})[“”]|«([^»]{1,300})»)(?!\w)"
     r"|「([^」]{1,300})」|『([^』]{1,300})』"
@@ -54,20 +54,20 @@ _ENDING_LIST = """
 예요 이에요 에요 님 분
 """
 _STOP = frozenset(_STOP_WORDS.split())
-"""Words that a question is asked with and not about, English and Korean; they are asked for only if there are no others."""
+"""Stop words, English and Korean; they are asked for only if a question has no other words."""
 
 _PARTICLES = frozenset(_PARTICLE_LIST.split())
 _ENDINGS = _PARTICLES.union(_ENDING_LIST.split())
-"""Particles and endings of Korean that are glued on most; the stem before one is asked for as a word."""
+"""The most frequent Korean particles and endings; the stem before one is asked for as a word."""
 
 _LONGEST_ENDING = max(map(len, _ENDINGS))
-# After one syllable most particles are as often a part of the word: 아이, 지도, 서로, 나이.
+# After one syllable, most particles may as well be part of the word: 아이, 지도, 서로, 나이.
 _ALWAYS_PARTICLES = frozenset("을를은는")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One thing asked for: `forms` to ask for it by, the most exact first, each one or more FTS5 expressions."""
+    """One word or name: its `forms`, the most exact first, each one or more FTS5 expressions."""
 
     forms: tuple[tuple[str, ...], ...]
 
@@ -75,10 +75,10 @@ class Term:
 @dataclass(frozen=True, slots=True)
 class Query:
     """
-    What to ask of the index: any or `all` of `terms`, and in any case every expression of `required`.
+    What to ask the index for: any or `all` of `terms`, and always every expression of `required`.
 
-    A question that quotes what the vault nowhere has, a film's title in
-    another language say, is asked by `instead`, if it holds more than quotes.
+    If the vault has a quoted phrase nowhere, such as a film's title in another language, `instead` is asked for, if
+    the question has more than quotes.
     """
 
     terms: tuple[Term, ...]
@@ -114,9 +114,9 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """
-    An FTS5 expression, "" if there is nothing to ask for, its phrases, and in how many chunks each of them is.
+    An FTS5 expression ("" if there is nothing to ask for), its phrases, and the number of chunks that contain each.
 
-    If it `quotes`, what does not match it is no hit, whatever it means.
+    If it `quotes`, a chunk that does not match is no hit, whatever its meaning.
     """
 
     expression: str
@@ -127,7 +127,7 @@ class Chosen:
 
 def parse(text: str) -> Query:
     """
-    Read a question: its words, without those it is merely asked with, and what it quotes, which a hit must have.
+    Parse a question: its words without stop words, and its quoted phrases, which a hit must contain.
 
     Quotes are "…", “…”, „…“, «…», 「…」 and 『…』. A minus is a part of a flag
     and excludes nothing.
@@ -146,18 +146,18 @@ def _unquoted(match: re.Match[str]) -> str:
 
 
 def phrases(listed: Iterable[str], *, all: bool = False) -> Query:
-    """Return what asks for any, or `all`, of these texts, each as a phrase."""
+    """Return a query for any, or `all`, of these texts, each as a phrase."""
     found = dict.fromkeys(filter(None, map(terms.phrase, listed)))
     return Query(tuple(Term(((part,),)) for part in found), all=all)
 
 
 def unprompted(expression: str) -> str:
-    """Return what `expression` finds elsewhere than in the questions that notes name."""
+    """Return `expression` for all columns but the questions that notes name."""
     return f"- questions : ({expression})"
 
 
 def stem(word: str) -> str:
-    """Return a Korean word without its particles and endings, as far as a list of them tells; two letters keep most of theirs."""
+    """Return a Korean word without the particles and endings of the list; words of two syllables keep most."""
     shortest = 1
     while True:
         sizes = range(min(_LONGEST_ENDING, len(word) - shortest), 0, -1)
@@ -168,7 +168,7 @@ def stem(word: str) -> str:
 
 
 def _terms(text: str) -> Iterator[tuple[str, Term]]:
-    """Yield each word of `text`, lower-cased, and what asks for it."""
+    """Yield each word of `text`, lower-cased, with its term."""
     compounds = [(compound, terms.runs(compound)) for compound in _BLANK.split(text)]
     is_english = all(run.isascii() or _BY_PAIRS.match(run) for _, runs in compounds for run in runs)
     is_vietnamese = bool(_VIETNAMESE.search(text))
@@ -180,22 +180,22 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
         latin = [run for run in runs if not _BY_PAIRS.match(run)]
         if len(latin) > 1 and runs[: len(latin)] == latin:
             yield compound.lower(), _compound_term(latin)
-            # The numbers and letters of a version or a path say nothing by themselves.
+            # Single numbers and letters of a version or a path mean nothing alone.
             runs = [run for run in runs if len(run) > 2 or run not in latin]
         for i, run in enumerate(runs):
             if not _BY_PAIRS.match(run):
                 yield run.lower(), _word_term(run, is_english)
-            elif not (i and run in _PARTICLES and runs[i - 1] in latin):  # else it is that word's particle, as in `React를`
+            elif not (i and run in _PARTICLES and runs[i - 1] in latin):  # else it is the particle of that word, as in `React를`
                 yield run, _run_term(run)
         for run in latin if is_vietnamese else ():
             if last:
-                # Written by syllables, of which two together say more than each.
+                # Vietnamese writes syllables apart; two together are more specific than each.
                 yield f"{last} {run}", Term(((terms.quoted(last, run),),))
             last = run
 
 
 def _compound_term(words: Sequence[str]) -> Term:
-    """A name of several words, as `snake_case`, a path or a version, whole."""
+    """Return the term of a name of several words: `snake_case`, a path or a version."""
     first = _VERSION.match(words[0])
     forms = [words, [first[1], *words[1:]]] if first else [words]
     return Term(tuple((terms.quoted(*form[:_MOST_PARTS]),) for form in forms))
@@ -210,7 +210,7 @@ def _word_term(word: str, is_english: bool) -> Term:
         return Term((exact, ()))
     if len(word) <= _SHORTEST_PREFIX or word.isdigit():
         return Term((exact,))
-    # Stems for the languages that the index stems nothing of. English loses by it: `compose` is no `component`.
+    # Prefixes stand in for stems where the index has no stemmer. In English they do harm: `compose` is no `component`.
     prefix = (f'"{word[: max(_SHORTEST_PREFIX, math.ceil(len(word) * _PREFIX))]}"*',)
     return Term((exact, prefix) if is_english else (prefix, exact))
 
@@ -219,5 +219,5 @@ def _run_term(run: str) -> Term:
     is_hangul = bool(_HANGUL.fullmatch(run))
     pairs = terms.words(stem(run) if is_hangul else run)
     each = tuple(map(terms.quoted, pairs))
-    # Whole, a Korean word counts once however many pairs it has; Chinese and Thai runs are sentences.
+    # A whole Korean word counts once, however many pairs it has; Chinese and Thai runs are sentences.
     return Term(((terms.quoted(*pairs),), each) if is_hangul and 1 < len(pairs) < _MOST_RUN else (each,))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spellbook.models.base import Vectors
 
 VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "semantic", "find": "keyword"})
-"""What people call the ways to search."""
+"""The mode of each search verb."""
 
 MOST_QUERY = 20_000
 MOST_HITS = 100
@@ -29,7 +29,7 @@ MOST_KEYWORDS = 200
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The index that answered; `reason` says what was missing if `degraded`, `embedding` that a process is at what is pending."""
+    """The index that answered; `reason` says why it is `degraded`, `embedding` if a process embeds what is pending."""
 
     generation: int
     notes: int
@@ -54,10 +54,9 @@ def state(index: Index, counts: Counts, reason: str = "") -> State:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    What a search gives: hits, best first, and the state of the index that gave them.
+    The answer to a question: hits, best first, and the state of the index.
 
-    Where nothing is sure to have to do with the question there are no hits,
-    and `perhaps` names what comes nearest, if that is not far: who asks may know better.
+    If nothing clearly answers, there are no hits, and `perhaps` names the closest notes, if they are close at all.
     `unmatched` are values of the filter that no note has.
     """
 
@@ -80,13 +79,11 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Question:
     """
-    What is asked, checked.
+    A search, checked. Raises InvalidInput for values that make no sense.
 
-    `keywords` are phrases to match instead of the words of `text`; `limit` is
-    1 to 100; `max_tokens` of the whole answer. `min_score` in 0..1 is the least
-    score of a hit; without it, and without a filter, hits are what has to do
-    with the question, see `ranking.related`. `unprompted` leaves out what notes
-    name as questions: they find themselves by them.
+    `keywords` are phrases to match instead of the words of `text`. `limit` is 1 to 100 hits. `max_tokens`, at least 50,
+    is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it, and without a filter,
+    `ranking.related` decides. `unprompted` ignores the questions that notes name, which would find their own notes.
     """
 
     text: str
@@ -127,7 +124,7 @@ class Options(TypedDict, total=False):
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Question:
-    """Return the question of a verb: for `find`, `query` is one phrase or several. Raises InvalidInput."""
+    """Return the question of a verb; for `find`, `query` is one phrase or several. Raises InvalidInput."""
     if verb not in VERBS:
         raise InvalidInput(f"There is no search {verb!r:.80}.", f"It is {', '.join(VERBS)}.")
     if match not in {"any", "all"}:
@@ -139,7 +136,7 @@ def question(verb: str, query: str | Sequence[str], match: str = "any", **option
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Something asked for in the full-text index: in how many chunks it is, and its weight, the idf of bm25."""
+    """A word or phrase asked for, the number of chunks that contain it, and its weight (the idf of bm25)."""
 
     text: str
     chunks: int
@@ -149,11 +146,11 @@ class Word:
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """
-    What a question found, before hits are chosen from it: candidates, best first, and what they are judged by.
+    The candidates of a question, best first, before hits are chosen, and what the choice needs.
 
-    `words` were asked for; `expected` is the share of them that the vault
-    knows, None if none were, and if it `quotes`, what does not hold them is no
-    hit; `vector` is the question's, None if it has none.
+    `words` were asked for. `expected` is the share of them that the vault has, 0..1 by weight, None if the question was
+    not asked by words. If it `quotes`, a candidate without the quoted phrases is no hit. `vector` is the question's,
+    None if it has none.
     """
 
     candidates: list[Candidate]

@@ -1,8 +1,8 @@
 """
-Ranking: two legs fused into one score, adjusted, and the hits chosen; with every share named.
+Ranking: fuse the two legs into one score, adjust it, and choose the hits. Every share of a score has a name.
 
-Scores are absolute: they do not depend on what else was found, except for the
-adjustments that say so. The shares of a hit add up to its score. Pure.
+Scores are absolute: they do not depend on other candidates, except where an
+adjustment says so. The shares of a hit add up to its score. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 Mode = Literal["semantic", "keyword", "both"]
 
 _BACKWARDS = {letter: 0x10FFFF - letter for letter in range(128)}
-"""Dates in ISO sort backwards by their inverted digits."""
+"""Inverts the digits of an ISO date, so that newer dates sort first."""
 
 _DAY = 86_400.0
 
@@ -92,7 +92,7 @@ class Leg:
     """
     What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score in 0..1.
 
-    `beyond` is what a score of 1 does not show: how far above it the leg would go.
+    `beyond` is how far the score would exceed 1 if it were not cut there.
     """
 
     rank: int
@@ -103,10 +103,10 @@ class Leg:
 @dataclass(slots=True)
 class Candidate:
     """
-    A chunk on its way to a hit; `score` is the sum of `legs`' shares and `adjustments`.
+    A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
-    `foreign` is how far it is in another script or language than the question,
-    0..1: so far it cannot hold the question's words, whatever it says.
+    `foreign`, 0..1, is how much of it is in another script or language than the question: that part cannot contain
+    the question's words.
     """
 
     chunk: StoredChunk
@@ -118,7 +118,7 @@ class Candidate:
     adjustments: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, reason: str, share: float) -> None:
-        """Adjust the score, which stays in 0..1, and say why."""
+        """Add `share` to the score, within 0..1, and record the reason."""
         share = round(min(1.0, max(0.0, self.score + share)) - self.score, 4)
         if share:
             self.adjustments.append({"reason": reason, "share": share})
@@ -126,13 +126,12 @@ class Candidate:
 
     def evidence(self, expected: float | None) -> float:
         """
-        Return how sure it is that this has to do with the question at all; `least` says what is enough.
+        Return the evidence, 0..1, that this chunk answers the question; `least` says how much is enough.
 
-        That is its meaning, and whether its words confirm it: `expected` is the
-        share of the question's words that the vault knows, 0..1, by their
-        weight; None if nobody asked for words. Where a vault knows the words of
-        a question, what answers it has most of them; where it knows none, as of
-        another language, their absence says nothing.
+        Evidence is the semantic score, raised or lowered by the words. `expected` is the share, 0..1 by weight, of the
+        question's words that the vault has; None if the question was not asked by words. If the vault has the words,
+        a chunk that answers contains most of them. If it has none of them, as with another language, their absence
+        means nothing.
         """
         words = self.keyword.score if self.keyword else 0.0
         if self.semantic is None:
@@ -144,7 +143,7 @@ class Candidate:
 
     @property
     def order(self) -> tuple[float, float, str, str]:
-        """Sorts the best first, and the newest first among equals."""
+        """Sort key: best first, and newest first among equals."""
         newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
         return -self.score, -(self.keyword.beyond if self.keyword else 0.0), newest, self.chunk.id
 
@@ -154,7 +153,7 @@ class Candidate:
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
-    """Score each candidate by the weighed sum of its legs, with credit for words it cannot hold; return the best first."""
+    """Score each candidate by the weighted sum of its legs, with credit for another language; return the best first."""
     semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[mode]
     if by_words_only:
         semantic, keyword = 0.0, 1.0
@@ -166,7 +165,7 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
                 each.legs[name] = {"rank": leg.rank or None, "score": round(leg.score, 4), "share": share}
                 each.score = round(each.score + share, 4)
         if each.foreign and each.semantic and semantic and keyword:
-            # What a chunk that means as much would have of the words, were it in the question's language.
+            # The estimated score by words, if the chunk were in the question's language.
             credit = each.foreign * weights.CREDITED * each.semantic.score - (each.keyword.score if each.keyword else 0.0)
             each.add("in another language", max(0.0, keyword * credit))
         fused.append(each)
@@ -174,7 +173,7 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
 
 
 def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
-    """Move the scores of the first candidates towards what a reranker says of them, in 0..1; the others stay behind them."""
+    """Move the first candidates' scores towards a reranker's `scores`, 0..1; the others stay behind them."""
     for each, score in zip(candidates, scores, strict=False):
         each.add(f"reranked {score:.2f} by {name}", weights.RERANK_WEIGHT * (score - each.score))
     least = min((each.score for each in candidates[: len(scores)]), default=0.0)
@@ -186,8 +185,8 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
     """
     Adjust by importance, pins, use, age and supersession; return the best first.
 
-    `half_lives` are days by category, over weights.HALF_LIVES; `uses` are by note id; `now` is in seconds since
-    1970. Only a note that says its date ages, from its last use on: a file's time changes with every
+    `half_lives` are days by category, and override weights.HALF_LIVES. `uses` are by note id. `now` is in seconds since
+    1970. Only a note with a date in its frontmatter ages, counted from its last use: file times change with every
     clone of the vault.
     """
     lives = {**weights.HALF_LIVES, **half_lives}
@@ -221,17 +220,17 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
 
 def least(chunks: int) -> float:
     """
-    Return what the best of so many `chunks` must reach in evidence for there to be any hits.
+    Return the evidence that the best of so many `chunks` needs for there to be any hits.
 
-    The more there are, the nearer the nearest comes by chance: this lets
-    through about as many questions off topic whatever a vault's size.
+    With more chunks, the nearest one is nearer by chance. This bound lets through about the same share of
+    questions off topic for every size of vault.
     """
     tens = math.log10(max(1, chunks))
     return min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
 
 
 def related(candidates: Sequence[Candidate], expected: float | None, chunks: int) -> list[Candidate]:
-    """Return those that have to do with the question: none, unless one of them surely does, which is one of so many `chunks`."""
+    """Return the candidates that are related to the question; none, unless one of them has enough evidence."""
     enough = least(chunks)
     sure = [each.evidence(expected) for each in candidates]
     if max(sure, default=0.0) < enough:
@@ -243,9 +242,8 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
     """
     Choose up to `limit` of `candidates`, best first.
 
-    From its third chunk on a note pays for each further place, and a text that
-    repeats one already chosen for its one, so that either takes a place of
-    others only if it is better by so much.
+    From its third chunk on, a note loses score for each further place. A text that repeats a chosen one loses score
+    too. Either takes another note's place only if it is better even so.
     """
     left = list(candidates)
     chosen: list[Candidate] = []
@@ -260,7 +258,7 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
         return crowded + ([(f"repeats {twin}", -weights.REPEATED)] if twin is not None else [])
 
     while left and len(chosen) < limit:
-        # What costs nothing stands in order already: the first of it, or one before it that pays, is the best.
+        # Candidates without a cost are in order: the best is the first of them, or one with a cost before it.
         best, paid = 0, -1.0
         for i, each in enumerate(left):
             cost = costs(each)

@@ -1,5 +1,5 @@
 """
-Neighbours: what a note links to, what links to it, and what else has to do with it. Only reads.
+Neighbours of a note: its links, its backlinks, and related notes. It only reads.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from spellbook.notes.links import Files, key
 _MOST_LABELS = 3
 _MOST_LINES = 100
 _COMMON = 0.2
-"""A label that so many of all notes have, or more, says nothing about two of them; of few notes, none is common."""
+"""A label that this share of all notes has, or more, relates no two of them, unless the vault is small."""
 _FEW = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """A link in a note: its target as written, its line, and the note it leads to; None if that is another file, or nothing."""
+    """A link: its target as written, its line, and the note it leads to (None: another file, or broken)."""
 
     target: str
     line: int
@@ -33,7 +33,7 @@ class Leading:
 
 @dataclass(frozen=True, slots=True)
 class Backlink:
-    """A note that links to another one, and the first lines on which it does."""
+    """A note that links to another one, and the first lines with such a link."""
 
     path: str
     id: str
@@ -43,7 +43,7 @@ class Backlink:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A note that has to do with another one, and why."""
+    """A note that is related to another one, and why."""
 
     path: str
     id: str
@@ -53,7 +53,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """A note's links, what links to it, and related notes, the nearest first."""
+    """A note's links, backlinks, and related notes, the nearest first."""
 
     links: tuple[Leading, ...]
     backlinks: tuple[Backlink, ...]
@@ -61,13 +61,13 @@ class Around:
 
 
 def around(index: Index, path: str) -> Around:
-    """Return what is around the note at `path`."""
+    """Return links, backlinks and related notes of the note at `path`."""
     with index.catalog.reading():
         return Around(links(index, path), backlinks(index, [path]), related(index, path))
 
 
 def links(index: Index, path: str) -> tuple[Leading, ...]:
-    """Return the links of the note at `path`, in order, and where each leads."""
+    """Return the links of the note at `path`, in order, each with the note it leads to."""
     rows = index.catalog.links.of(path)
     files = _files(index, {row.name for row in rows})
     reached = [files.follow(path, row.target, row.is_markdown) for row in rows]
@@ -81,7 +81,7 @@ def links(index: Index, path: str) -> tuple[Leading, ...]:
 
 
 def backlinks(index: Index, paths: Collection[str]) -> tuple[Backlink, ...]:
-    """Return the notes, other than these, that link to one of the notes at `paths`, as far as they are visible."""
+    """Return the other visible notes that link to one of the notes at `paths`."""
     lines: dict[str, list[int]] = defaultdict(list)
     for linked, _ in _leading_to(index, paths, lines=True):
         if linked.source not in paths:
@@ -93,16 +93,16 @@ def backlinks(index: Index, paths: Collection[str]) -> tuple[Backlink, ...]:
 
 
 def counts(index: Index, paths: Collection[str]) -> Counter[str]:
-    """Return for each of the notes at `paths` how many other notes link to it."""
+    """Return how many other notes link to each of the notes at `paths`."""
     return Counter(path for path, source in {(path, linked.source) for linked, path in _leading_to(index, paths)} if path != source)
 
 
 def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
     """
-    Return the notes that have most to do with the note at `path`, and why.
+    Return the notes that are most related to the note at `path`, and why.
 
-    Direct links count 1 each way. A note that both link to, and a tag, keyword
-    or entity of both, count the less the more notes share it.
+    A direct link counts 1 each way. A shared link target, tag, keyword or entity counts less, the more notes share
+    it.
     """
     scores: dict[str, float] = defaultdict(float)
     reasons: dict[str, list[str]] = defaultdict(list)
@@ -139,7 +139,7 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
 
 
 def _leading_to(index: Index, paths: Collection[str], *, lines: bool = False) -> list[tuple[Linked, str]]:
-    """The links that lead to one of `paths`, with the path; each once, unless their `lines` are asked for."""
+    """Return the links that lead to one of `paths`, with the path; each once, or with `lines` every occurrence."""
     wanted = set(paths)
     if not wanted:
         return []
@@ -151,7 +151,7 @@ def _leading_to(index: Index, paths: Collection[str], *, lines: bool = False) ->
 
 
 def _files(index: Index, names: Iterable[str]) -> Files:
-    """The notes that links with these names may mean."""
+    """Return the notes that links with these names may lead to."""
     named = list(names)
     if not named:
         return Files((), {})
@@ -159,7 +159,7 @@ def _files(index: Index, names: Iterable[str]) -> Files:
 
 
 def _visible(index: Index, titles: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """What the scope lets be seen."""
+    """Return the titles of the notes that are visible in the scope."""
     if not index.visible:
         return titles
     seen = set(index.catalog.paths(index.visible))

@@ -146,7 +146,7 @@ class Searcher:
         scores = {number: leg for number, (_, leg) in semantic.items()}
         if vector is not None:
             scores |= retrieve.scores_by_meaning(self._nearest, vector, embedder.scale, others)
-        # Where one leg runs alone, it does not matter which words a chunk in another language cannot have.
+        # With one leg alone no credit is given for another language.
         written = retrieve.Written.of(question.text) if by_words and vector is not None else retrieve.ANY_LANGUAGE
         candidates = []
         for number, chunk in (chunks | {chunk.number: chunk for chunk in others}).items():
@@ -180,36 +180,36 @@ class Searcher:
         return packing.pack(shown, question.max_tokens, self._count, packing.by_words(_weights(question, ranked)))
 
     def _embed_next(self, ranked: Ranked) -> None:
-        """Ask for the vectors that the best candidates by words still lack."""
+        """Have the best candidates that still lack a vector embedded next."""
         if ranked.counts.pending:
             self._index.catalog.waiting.ask_for(each.chunk.key for each in ranked.candidates[:_EMBED_NEXT] if each.keyword)
 
 
 def hits(question: Question, found: Ranked) -> list[Candidate]:
-    """Return the candidates that are hits at all."""
+    """Return the candidates that may be hits."""
     candidates = [each for each in found.candidates if each.keyword] if found.quotes or question.mode == "keyword" else found.candidates
     if question.min_score is not None:
-        # A word that most chunks hold is worth nothing beside a rare one, yet whoever asks for it finds it.
+        # A word that most chunks contain is worth nothing, yet asking for it alone must find it.
         least = question.min_score
         return [each for each in candidates if each.score >= least and (each.score > 0 or question.mode == "keyword")]
     if question.mode == "keyword":
         return candidates
-    # Who names a drawer wants to see what is in it, best first; and words alone cannot tell what has to do with a question.
+    # A filter asks for all that it leaves, best first; and words alone cannot tell what is related to a question.
     if question.filter or found.vector is None:
         return [each for each in candidates if each.score > 0]
     return ranking.related(candidates, found.expected, found.counts.chunks)
 
 
 def nearly(question: Question, found: Ranked) -> list[Candidate]:
-    """Return the few candidates that come nearest to being hits, of a question that itself says neither how near nor in which words."""
+    """Return the few closest candidates of a question without hits, unless it sets a least score or quotes."""
     if question.min_score is not None or found.quotes:
         return []
-    # By its words alone a text that is not embedded yet seems surer than its score says.
+    # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
     near = [each for each in found.candidates if min(each.score, each.evidence(found.expected)) >= weights.WEAK]
     return ranking.choose(near, min(weights.PERHAPS, question.limit))
 
 
 def _weights(question: Question, found: Ranked) -> dict[str, float]:
-    """Return what a sentence is worth to a question by its words: those asked for, else all of it."""
+    """Return the weights of the question's words for excerpts: the words asked for, else all of its words."""
     asked = {word.text.strip('"*').casefold(): word.weight for word in found.words if word.chunks}
     return asked or dict.fromkeys(terms.terms(question.text), 1.0)

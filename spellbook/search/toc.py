@@ -1,8 +1,8 @@
 """
-The table of contents: categories, the topics in them, and what each is about, in its own words.
+The table of contents: categories, their topics, and a line of what each is about, taken from its notes.
 
-Nothing is kept for it: a topic is what its notes say, so to rename, merge or
-split one is to edit frontmatter or to move files. Only reads.
+Nothing is stored for it: topics come from frontmatter and folders. To rename,
+merge or split a topic, edit frontmatter or move files. It only reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spellbook.index.opened import Index
 from spellbook.notes.splitter import sentences
 
 DESCRIBES = "category.md"
-"""The note that describes the category its frontmatter names, else that of its folder's name."""
+"""The note that describes a category: the one in its frontmatter, else that of its folder's name."""
 
 _MOST_SUMMARY = 120
 _SAYS_SO = ("summary", "description")
@@ -31,7 +31,7 @@ _MARKS = {"strong_open", "strong_close", "em_open", "em_close", "link_open", "li
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """A category with its topics, largest first; `description` is what category.md or the settings say of it."""
+    """A category with its topics, largest first; `description` comes from category.md or the settings."""
 
     name: str
     description: str
@@ -39,18 +39,18 @@ class Category:
 
     @property
     def chunks(self) -> int:
-        """How many chunks its topics have."""
+        """The number of chunks in its topics."""
         return sum(each.chunks for each in self.topics)
 
     @property
     def updated(self) -> str:
-        """When the newest of it was last updated."""
+        """The date of its latest update."""
         return max(each.updated for each in self.topics)
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a topic is called by the note that stands for it, and one line of what it is about."""
+    """A topic's title and a one-line summary, from its main note."""
 
     title: str
     summary: str
@@ -79,7 +79,7 @@ def chunks_of(index: Index, name: str) -> list[StoredChunk]:
 
 
 def no_topic(index: Index, name: str) -> MemoryNotFound:
-    """Return the error for a topic that is not there, with those that may have been meant."""
+    """Return the error for an unknown topic, with similar names."""
     topics = index.catalog.topics(index.visible)
     names = {f"{each.category}/{each.topic}" if "/" in name and each.category else each.topic for each in topics}
     meant = did_you_mean(alike(name, sorted(names)))
@@ -87,7 +87,7 @@ def no_topic(index: Index, name: str) -> MemoryNotFound:
 
 
 def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
-    """Read `category/topic`; a topic may hold a slash itself."""
+    """Split `category/topic`; a topic may contain a slash itself."""
     if index.catalog.topic(name):
         return None, name
     category, slash, topic = name.partition("/")
@@ -95,7 +95,7 @@ def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
 
 
 def categories(index: Index, topics: Sequence[Topic], settings: Mapping[str, str]) -> tuple[Category, ...]:
-    """Return `topics` by category, the largest category first; descriptions in `settings` go before those of the vault."""
+    """Return `topics` by category, the largest first; descriptions in `settings` override those of the vault."""
     described = {**_described(index), **{fold(name): text for name, text in settings.items()}}
     grouped = groupby(sorted(topics, key=lambda each: each.category), key=lambda each: each.category)
     listed = [
@@ -106,7 +106,7 @@ def categories(index: Index, topics: Sequence[Topic], settings: Mapping[str, str
 
 
 def about(index: Index, topic: Topic) -> About:
-    """Return the title and the summary of a topic, "" where its notes give none."""
+    """Return the title and the summary of a topic, "" where its notes have none."""
     opening = index.catalog.opening(topic.category, topic.topic, index.visible)
     if not opening:
         return About("", "")
@@ -138,7 +138,7 @@ def _summary(chunks: Sequence[StoredChunk]) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of prose in Markdown, without its marks, "" if there is none."""
+    """Return the first sentence of prose in Markdown, without markup, "" if there is none."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").enable("table").parse(_NO_PROSE.sub("", _WIKILINK.sub(r"\1", text)))

@@ -1,9 +1,9 @@
 """
-Types of tool arguments, forgiving of what clients really send.
+Types of tool arguments, which accept what clients really send.
 
-Some clients send an argument that they leave out as null or as the text
-"null", and a list or an object as its JSON text. The schemas stay plain: every
-argument is described and bounded, every array names its items.
+Some clients send a missing argument as null or as the text "null", and a list
+or an object as JSON text. The schemas stay plain: every argument has a
+description and bounds, and every array names its items.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _absent(value: object) -> object:
 
 
 def _or(default: object) -> BeforeValidator:
-    """Take what a client sends for nothing as `default`."""
+    """Replace a missing argument by `default`."""
 
     def given(value: object) -> object:
         return default if _absent(value) is None else value
@@ -31,7 +31,7 @@ def _or(default: object) -> BeforeValidator:
 
 
 def _decoded(most: int) -> BeforeValidator:
-    """Take JSON text for what it says, and refuse what has more than `most` letters."""
+    """Decode JSON text, and refuse a value of more than `most` characters."""
 
     def given(value: object) -> object:
         value = _absent(value)
@@ -42,9 +42,9 @@ def _decoded(most: int) -> BeforeValidator:
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
         except ValueError:
-            return value  # text that looks like JSON; the verb says what it wants
+            return value  # text that looks like JSON; the verb reports what it expects
         if size > most:
-            raise ValueError(f"too large: {size:,} letters as JSON, {most:,} are the most")
+            raise ValueError(f"too large: {size:,} characters as JSON, at most {most:,} are allowed")
         return value
 
     return BeforeValidator(given)
@@ -61,14 +61,14 @@ _STRINGS = {"type": "array", "items": _LINE, "maxItems": 50}
 
 CHUNK_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "description": "A finished chunk: it stands alone, holds one idea, and has 100 to 512 tokens.",
+    "description": "A finished chunk: it stands alone, has one idea, and 100 to 512 tokens.",
     "properties": {
         "text": {"type": "string", "maxLength": 200_000, "description": "The text to keep, in Markdown."},
         "metadata": {
             "type": "object",
             "properties": {
-                "topic": {**_LINE, "description": "What it is filed under; reuse a topic from get_index where one fits."},
-                "keywords": {**_STRINGS, "description": "3 to 10 exact terms that somebody would look for."},
+                "topic": {**_LINE, "description": "Its topic; reuse one from get_index where it fits."},
+                "keywords": {**_STRINGS, "description": "3 to 10 exact terms that somebody would search for."},
                 "questions": {**_STRINGS, "description": "2 to 5 questions that this chunk answers completely."},
                 "entities": {
                     "type": "array",
@@ -110,7 +110,7 @@ def _optional(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
-    """Return what `Replace` was given as the old and the new text, and whether all are meant. Raises InvalidInput."""
+    """Return the old and the new text of a `Replace` argument, and whether to replace all. Raises InvalidInput."""
     if given is None:
         return None, False
     old, new = (given.get("old"), given.get("new")) if isinstance(given, Mapping) else (None, None)
@@ -126,7 +126,7 @@ def text(description: str, most: int = 2_000) -> Any:
     return Annotated[str, Field(max_length=most, description=description), _or("")]
 
 
-def tokens(default: int, description: str = "Most tokens of text in the answer; what does not fit is a pointer.") -> Any:
+def tokens(default: int, description: str = "Most tokens of the answer; texts that do not fit become pointers.") -> Any:
     """Return the type of a token budget."""
     return Annotated[int, Field(ge=50, le=50_000, description=description), _or(default)]
 
@@ -146,7 +146,7 @@ MinScore = Annotated[
     WithJsonSchema(
         {
             "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "null"}],
-            "description": "Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. If not given, what has to do with the query.",
+            "description": "Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. By default, hits related to the query.",
             "default": None,
         }
     ),
@@ -189,7 +189,7 @@ Replace = Annotated[
         _optional(
             {
                 "type": "object",
-                "description": "A phrase to replace, as it stands there; once, unless all are meant.",
+                "description": "A phrase to replace, exactly as it is there; it must occur once, unless all is true.",
                 "properties": {
                     "old": {"type": "string", "maxLength": 100_000, "description": "The phrase."},
                     "new": {"type": "string", "maxLength": 100_000, "description": "What stands there instead."},
@@ -208,14 +208,14 @@ Category = text("Its category, if the metadata does not say: project, preference
 Scope = text("Limit to one scope, category or folder.", 500)
 MaybeId = text("A note's id or path, or a section's id.")
 MaybeTopic = text("A topic, as `topic` or `category/topic`.")
-Content = text("The new text of the section; its heading stays unless the text brings one.", 200_000)
-ExpectedHash = text("The hash that was shown for the chunk: refuse if it changed since.", 64)
+Content = text("The new text of the section; its heading stays unless the text has one.", 200_000)
+ExpectedHash = text("The hash shown for the chunk; the change is refused if the chunk has changed since.", 64)
 Append = text("Text to add at the end of the section, or of the note.", 200_000)
-Force = Annotated[bool, Field(description="Write it although it repeats what is known or looks secret."), _or(False)]
-ForceSecret = Annotated[bool, Field(description="Write what looks like a password or key."), _or(False)]
+Force = Annotated[bool, Field(description="Write it even if it repeats a note or looks like a secret."), _or(False)]
+ForceSecret = Annotated[bool, Field(description="Write it even if it looks like a password or key."), _or(False)]
 Hard = Annotated[bool, Field(description="Delete for good instead of moving to the trash."), _or(False)]
 Old = Annotated[str, Field(min_length=1, max_length=2_000, description="The path of a note or a folder in the vault, or a note's id.")]
-New = Annotated[str, Field(min_length=1, max_length=2_000, description="Its new path; a folder that is there takes it in.")]
+New = Annotated[str, Field(min_length=1, max_length=2_000, description="Its new path, or an existing folder to move it into.")]
 Preview = Annotated[bool, Field(description="Only show what would change."), _or(True)]
 DryRun = Annotated[bool, Field(description="Only show what would change."), _or(False)]
 Erased = Annotated[str, Field(min_length=1, max_length=2_000, description="A path in .trash, or the id, path or topic erased.")]
@@ -232,13 +232,13 @@ EntryNumber = Annotated[
     ),
 ]
 MergedId = Annotated[str, Field(min_length=1, max_length=2_000, description="One of the two: its id, its path, or the id of its chunk.")]
-Keep = Annotated[Literal["", "a", "b", "both"], Field(description="Whose sentences stand where they contradict."), _or("")]
-Apply = Annotated[bool, Field(description="Write it, instead of only showing it."), _or(False)]
+Keep = Annotated[Literal["", "a", "b", "both"], Field(description="Which sentences to keep where the two contradict each other."), _or("")]
+Apply = Annotated[bool, Field(description="Write the result instead of only showing it."), _or(False)]
 ExportForm = Annotated[Literal["json", "markdown"], Field(description="json, or markdown for a zip of the notes."), _or("json")]
-ExportPath = Annotated[str, Field(min_length=1, max_length=1_000, description="The file that export answered with, or its name.")]
+ExportPath = Annotated[str, Field(min_length=1, max_length=1_000, description="The path or the name of a file that export wrote.")]
 OnConflict = Annotated[
     Literal["skip", "overwrite", "rename"],
-    Field(description="Where another file is already: leave it, replace it (it goes into .trash), or number the new one."),
+    Field(description="If a file is there already: keep it, replace it (the old one goes to .trash), or number the new one."),
     _or("skip"),
 ]
-DryFirst = Annotated[bool, Field(description="Only say what would be done."), _or(True)]
+DryFirst = Annotated[bool, Field(description="Only report what would be done."), _or(True)]

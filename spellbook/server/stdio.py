@@ -1,5 +1,5 @@
 """
-Messages that a client sends over stdin and the SDK cannot read: whoever asked gets an answer, not silence.
+Answer requests over stdin that the SDK cannot parse with an error, instead of ignoring them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def serve(server: Server[Any]) -> None:
 
 
 class _Answering:
-    """The messages of `read`; a request among them that cannot be read is answered on `write`."""
+    """The messages of `read`; an invalid request is answered with an error on `write`."""
 
     def __init__(self, read: Any, write: Any) -> None:
         self._read = read

@@ -398,7 +398,7 @@ def test_an_agent_moves(book: Spellbook, vault: Path, write_note: Write) -> None
     async def conversation(agent: Agent) -> None:
         assert "+[[c]]" in await agent.call("move", old="a", new="d/c")
         assert (vault / "a.md").exists()
-        assert "Moved a.md to d/c.md: files 1, notes mended 1, links in them 1; generation" in await agent.call(
+        assert "Moved a.md to d/c.md: files 1, notes updated 1, links in them 1; generation" in await agent.call(
             "move", old="a", new="d/c", preview=False
         )
         assert (vault / "b.md").read_text() == "[[c]]\n"

@@ -114,7 +114,7 @@ def test_an_agent_mends(book: Spellbook, vault: Path, write_note: Write) -> None
 
     async def conversation(agent: Agent) -> None:
         shown = await agent.call("mend_links")
-        assert shown.startswith("Would mend links: 1; leading nowhere: 1.\n- b.md:1 gone\n")
+        assert shown.startswith("Would repair links: 1; still broken: 1.\n- b.md:1 gone\n")
         assert (vault / "b.md").read_text() == "[[a]] [[gone]]\n"
         await agent.call("mend_links", preview=False)
         assert (vault / "b.md").read_text() == "[[z]] [[gone]]\n"

@@ -49,12 +49,12 @@ def test_the_words_asked_for_are_told(filled):
 @pytest.mark.parametrize(
     ("id", "asked", "expected"),
     [
-        pytest.param("keys.md", {"filter": {"category": "log"}}, "the filter category leaves its note out", id="filter"),
+        pytest.param("keys.md", {"filter": {"category": "log"}}, "excluded by the filter category", id="filter"),
         pytest.param("log/3.md", {"limit": 1}, "beyond the limit of 1", id="limit"),
         pytest.param("log/3.md", {"min_score": 0.999}, "its score is below 0.999", id="least score"),
-        pytest.param("cat.md", {}, "too little to do with the question", id="evidence"),
-        pytest.param("log/3.md", {"query": '"spare harbour keys" in the office'}, "it does not hold what the question quotes", id="quotes"),
-        pytest.param("cat.md", {"verb": "find"}, "neither meaning nor words find anything of the question in it", id="no word"),
+        pytest.param("cat.md", {}, "its evidence 0.", id="evidence"),
+        pytest.param("log/3.md", {"query": '"spare harbour keys" in the office'}, "it does not contain the quoted text", id="quotes"),
+        pytest.param("cat.md", {"verb": "find"}, "neither its meaning nor its words match", id="no word"),
     ],
 )
 def test_what_is_missed_is_told_why(filled, id, asked, expected):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.search import packing
-from spellbook.search.packing import by_words, excerpt, head, pack, pointer, sentences
+from spellbook.search.packing import by_words, excerpt, pack, sentences
+from spellbook.search.presentation import head, pointer
 from spellbook.search.ranking import Hit
 from spellbook.text.quoting import quoted
 from spellbook.text.terms import estimate_tokens

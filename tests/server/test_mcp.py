@@ -466,7 +466,7 @@ def test_what_is_near_and_not_sure_is_named(book: Spellbook, write_note: Callabl
         return told, await agent.call("show", id=told.split("id: ")[1].split()[0])
 
     told, shown = talk(book, conversation)
-    assert told.startswith("Nothing surely answers this.")
+    assert told.startswith("No confident match.")
     assert "over the quay" not in told
     assert "over the quay" in shown
 

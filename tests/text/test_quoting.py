@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spellbook.cli import main
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.models.hash import HashEmbedder
-from spellbook.search import packing
+from spellbook.search import packing, presentation
 from spellbook.search.packing import pack
 from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
@@ -103,7 +103,7 @@ def test_no_text_passes_for_a_hit(given, most):
         ids.append(read(IDS.fullmatch(lines.pop(0))[1]))
         assert read(PLACE.fullmatch(lines.pop(0))[1]) == hit.path
         assert lines.pop(0).startswith("   why: ")
-        assert not packing.outside(hit.source or "") or LABEL.fullmatch(lines.pop(0))
+        assert not presentation.outside(hit.source) or LABEL.fullmatch(lines.pop(0))
         assert hit.why["text"] == "whole" or lines.pop(0).startswith("   (excerpt of ")
     assert ids == [hit.id for hit in named]
     assert (len(lines), first, last) == (
