@@ -110,14 +110,14 @@ vault_option = click.option(
     metavar="DIR",
     expose_value=False,
     callback=_remember,
-    help="The vault. Else SPELLBOOK_VAULT, the nearest folder upwards with .spellbook/, or ~/spellbook.",
+    help="The vault. Default: SPELLBOOK_VAULT, the nearest parent folder with .spellbook/, or ~/spellbook.",
 )
 scope_option = click.option(
     "--scope",
     metavar="NAME",
     expose_value=False,
     callback=_remember,
-    help="See only this scope and what all share, and write into it; auto is the project of the working directory [SPELLBOOK_SCOPE].",
+    help="Use only this scope and notes that all scopes share; auto is the project of the working directory [SPELLBOOK_SCOPE].",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 limit_option = click.option("-n", "--limit", default=5, show_default=True, metavar="N", help="Most hits to print, up to 100.")
@@ -130,7 +130,7 @@ filter_option = click.option(
     "key. K!=V for all others; repeat for more.",
 )
 min_score_option = click.option(
-    "--min-score", type=float, metavar="S", help="Leave out hits below this score, 0 to 1, instead of what is not related."
+    "--min-score", type=float, metavar="S", help="Leave out hits below this score (0 to 1), instead of using the built-in limit."
 )
 max_tokens_option = click.option("--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer.")
 
@@ -251,7 +251,7 @@ def main() -> None:
     spellbook --vault ~/notes reindex       index it
     spellbook search "how do we rotate keys"
 
-    Notes are never changed unasked, and nothing leaves this machine.
+    Notes change only when you ask, and nothing leaves this machine.
     """
 
 

@@ -55,7 +55,7 @@ def run() -> None:
 def _tour(vault: Path) -> None:
     import spellbook
 
-    _say("1. A vault is a folder of Markdown files. This one begins with Spellbook's guides, in English and Korean.")
+    _say("1. A vault is a folder of Markdown files. This one starts with Spellbook's guides, in English and Korean.")
     shutil.copytree(guides.starter_vault(), vault)
     with spellbook.open(vault) as book:
         report = book.reindex()
@@ -68,7 +68,7 @@ def _tour(vault: Path) -> None:
         while isinstance(leaf, BaseExceptionGroup):
             leaf = leaf.exceptions[0]
         raise leaf from group
-    _say("Done. The folder is gone again; your own vault begins with: spellbook init")
+    _say("Done. The temporary folder was deleted. Make your own vault with: spellbook init")
 
 
 async def _session(vault: Path, embedder: str) -> None:
@@ -91,10 +91,10 @@ async def _session(vault: Path, embedder: str) -> None:
         _did(f"rest_end(): {ended['scribed_count']} memory kept")
 
         if embedder.startswith("hash"):
-            _say("\n3. It is found at once: by meaning, as far as shared words go, since no model is installed here; and by words.")
+            _say("\n3. It is found at once: by words and, since no model is installed here, by shared letters instead of meaning.")
             await _finds(call, "memorize", written["path"], query=_SAME_WORDS, limit=3)
         else:
-            _say("\n3. It is found at once: by meaning, though the question is put in other words, and by words.")
+            _say("\n3. It is found at once: by meaning, although the question uses other words, and by words.")
             await _finds(call, "memorize", written["path"], query=_QUESTION, limit=3)
         await _finds(call, "find", written["path"], keywords=["failover", "PostgreSQL"], match="all", limit=3)
 
@@ -129,7 +129,7 @@ async def _finds(call: Callable[..., Any], tool: str, path: str, **arguments: An
     if place is None:
         raise SpellbookError(f"{tool} did not find what was just written.", "Please report this.")
     asked = arguments.get("query") or " + ".join(arguments["keywords"])
-    _did(f"{tool}({asked!r}) has it in place {place}, score {answer['hits'][place - 1]['score']:.2f}")
+    _did(f"{tool}({asked!r}) finds it at rank {place}, score {answer['hits'][place - 1]['score']:.2f}")
 
 
 def _json(text: str) -> Any:

@@ -57,11 +57,11 @@ _CONFIG = """\
 @click.pass_context
 def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: bool) -> None:
     """
-    Make DIR a vault, changing no file that is there; one without notes gets the guides and a welcome note.
+    Make DIR a vault without changing existing files; an empty one gets the guides and a welcome note.
 
-    DIR is --vault, SPELLBOOK_VAULT or ~/spellbook unless given. A folder of
-    notes you already have gets its settings in .spellbook/ and nothing else:
-    agents are given the guides that come with Spellbook.
+    Without DIR: --vault, SPELLBOOK_VAULT or ~/spellbook. A folder that already
+    holds notes only gets its settings in .spellbook/; agents then use the
+    guides that come with Spellbook.
 
     \b
     spellbook init ~/notes
@@ -98,9 +98,9 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
 
     if not gitignore.is_missing(vault):
         if is_wanted:
-            click.echo(f"{gitignore.FILE} needs no line: git does not take {gitignore.LINE} in.", err=True)
+            click.echo(f"{gitignore.FILE} needs no line: git already ignores {gitignore.LINE}.", err=True)
         return
-    offer = f"Erased notes go into {gitignore.LINE}, which git would take in"
+    offer = f"Erased notes go into {gitignore.LINE}, which git would commit"
     if not is_wanted and sys.stdin.isatty() and sys.stderr.isatty():
         is_wanted = click.confirm(f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?", default=True, err=True)
     elif not is_wanted:
@@ -121,22 +121,22 @@ def _add_file(place: Path, data: bytes) -> list[Path]:
 
 
 @command(
-    click.option("--full", is_flag=True, help="Read every note again, and believe that missing ones were deleted."),
-    click.option("--words-only", is_flag=True, help="Stop when every note is findable by words; leave the vectors pending."),
-    click.option("--quiet", is_flag=True, help="Print nothing but faults."),
+    click.option("--full", is_flag=True, help="Read every note again, and accept that missing notes were deleted."),
+    click.option("--words-only", is_flag=True, help="Stop when every note can be found by words; leave the embeddings pending."),
+    click.option("--quiet", is_flag=True, help="Print only faults."),
     click.option(
         "--queued",
         is_flag=True,
-        help="For git hooks: wait until the one that runs is done, leave if another waits already, and write into the log.",
+        help="For git hooks: wait for the running one, leave if another already waits, and write into the log.",
     ),
     json_option,
 )
 def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: bool, as_json: bool) -> None:
     """
-    Bring the index up to the vault; what did not change costs nothing.
+    Update the index; unchanged notes are skipped.
 
     \b
-    spellbook reindex --quiet        print nothing but faults
+    spellbook reindex --quiet        print only faults
     """
     with turn(book.config.state) if queued else nullcontext(lambda text: None) as log:
         if log is None:
@@ -176,7 +176,7 @@ def _reindex(book: Spellbook, **asked: Any) -> Report:
 
 @command()
 def watch(book: Spellbook) -> None:
-    """Keep the index up to the vault until stopped (Ctrl-C)."""
+    """Keep the index up to date until stopped (Ctrl-C)."""
     import signal
     import threading
 
@@ -186,7 +186,7 @@ def watch(book: Spellbook) -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    waits = " Another Spellbook watches it already; this one waits for its turn." if is_elected(book.config.state) else ""
+    waits = " Another process already watches it; this one waits for its turn." if is_elected(book.config.state) else ""
     click.echo(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
     with present(book.config.state, "watch"), Watcher(book, lambda report: click.echo(output.told(report), err=True)):
         while not stop.wait(1.0):

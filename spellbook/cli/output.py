@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import sys
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -52,9 +51,9 @@ def as_json(value: Any) -> None:
     click.echo(json_of(value))
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, several: str = "") -> str:
     """Return a number of things: 1 note, 2 notes."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
 # -- what was found
@@ -65,7 +64,7 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
     for hit in found.hits:
         _hit(hit)
     if not found.hits:
-        click.echo("Nothing found." if not found.perhaps else "Nothing surely answers this. What comes nearest:", err=True)
+        click.echo("Nothing found." if not found.perhaps else "No confident match. Closest notes:", err=True)
     for hit in found.perhaps:
         click.echo(f"{hit.score:.2f}  {_titles(hit)}  {_place(hit)}", err=True)
     unmatched(found.unmatched)
@@ -98,13 +97,13 @@ def explanation(given: Explanation) -> None:
     """Print how a question was answered: what was asked for, then a table of chunks whose shares add up to their scores."""
     words = [f"{one_line(word.text)} in {word.chunks}" for word in given.words]
     if words:
-        click.echo(f"Words, and in how many chunks they are: {', '.join(words)}.")
+        click.echo(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
     if given.known is not None and given.known < 1:
-        click.echo(f"The vault knows {given.known:.0%} of them, by weight.")
-    click.echo(f"{given.candidates} chunks of {given.index['chunks']} were weighed.")
+        click.echo(f"The vault contains {given.known:.0%} of them, by weight.")
+    click.echo(f"{given.candidates} of {given.index['chunks']} chunks were candidates.")
     click.echo()
     if not given.rows:
-        click.echo("None of them has anything of the question.")
+        click.echo("No candidate matches the query.")
         unmatched(given.unmatched)
         return
     click.echo(click.style("  #  score = meaning (rank) + words (rank) + adjusted   sure", dim=True))
@@ -186,13 +185,13 @@ def merged(done: Merged) -> None:
         click.echo(f"{click.style('a', bold=True)}  {one_line(each.first)}", err=True)
         click.echo(f"{click.style('b', bold=True)}  {one_line(each.other)}", err=True)
     for key, (stays, other) in done.differs.items():
-        click.echo(f"{one_line(key)}: {one_line(str(stays))} stays, not {one_line(str(other))}", err=True)
+        click.echo(f"{one_line(key)}: keeps {one_line(str(stays))}, not {one_line(str(other))}", err=True)
     if done.linking:
         click.echo(f"Links to it in {', '.join(map(one_line, done.linking))}", err=True)
     if done.trash:
-        click.echo(f"{one_line(done.gone)} is merged into {one_line(done.path)}, and lies in {one_line(done.trash)}.", err=True)
+        click.echo(f"{one_line(done.gone)} is merged into {one_line(done.path)}; the old file is in {one_line(done.trash)}.", err=True)
     else:
-        contrary = "; they contradict, so say --keep a, b or both" if done.changed else ""
+        contrary = "; they contradict each other, so add --keep a, b or both" if done.changed else ""
         click.echo(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}{contrary}.", err=True)
 
 
@@ -218,12 +217,12 @@ def moved(done: Moved, *, dry_run: bool) -> None:
     for left in done.left:
         click.echo(f"spellbook: {one_line(str(left))}.", err=True)
     links = sum(each.links for each in done.changed)
-    what = f"{_count(len(done.moved), 'file')}; {_count(links, 'link')} in {_count(len(done.changed), 'note')} mended"
+    what = f"{counted(len(done.moved), 'file')}; {counted(links, 'link')} in {counted(len(done.changed), 'note')} updated"
     click.echo(f"{'Would move' if dry_run else 'Moved'} {one_line(done.old)} to {one_line(done.new)}: {what}.", err=dry_run)
 
 
 def offer(made: Offer, *, is_done: bool) -> None:
-    """Print which links lead nowhere, what they meant, and the differences that mend them."""
+    """Print broken links, their likely targets, and the differences that repair them."""
     for guess in made.guesses:
         meant = f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}" if guess.perhaps else "?"
         click.echo(f"{click.style(one_line(f'{guess.source}:{guess.line}'), fg='cyan')}  {one_line(guess.target)} → {one_line(meant)}")
@@ -231,19 +230,15 @@ def offer(made: Offer, *, is_done: bool) -> None:
         click.echo(plain(each.difference))
     for left in made.left:
         click.echo(f"spellbook: {one_line(str(left))}.", err=True)
-    links, notes = sum(each.links for each in made.changed), _count(len(made.changed), "note")
+    links, notes = sum(each.links for each in made.changed), counted(len(made.changed), "note")
     unknown = sum(guess.path is None for guess in made.guesses)
-    told = f" Of {_count(unknown, 'link')} it is not known." if unknown else ""
+    told = f" {counted(unknown, 'link')} without a known target." if unknown else ""
     if not made.guesses:
-        click.echo("Every link leads somewhere.", err=True)
+        click.echo("There are no broken links.", err=True)
     elif is_done or not made.changed:
-        click.echo(f"Mended {_count(links, 'link')} in {notes}.{told}", err=True)
+        click.echo(f"Repaired {counted(links, 'link')} in {notes}.{told}", err=True)
     else:
-        click.echo(f"{_count(links, 'link')} in {notes} can be mended: repeat with --yes.{told}", err=True)
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}{'s' * (number != 1)}"
+        click.echo(f"{counted(links, 'link')} in {notes} can be repaired: repeat with --yes.{told}", err=True)
 
 
 # -- the state of the vault
@@ -258,14 +253,17 @@ def _why_not(state: Mapping[str, Any]) -> str:
 
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
-    return "; ".join(f"{verb} {each['p50']:g} ms, at most {each['p95']:g} ms of 19 in 20 ({each['count']})" for verb, each in verbs.items())
+    return "; ".join(
+        f"{verb} p50 {each['p50']:g} ms, p95 {each['p95']:g} ms ({counted(each['count'], 'query', 'queries')})"
+        for verb, each in verbs.items()
+    )
 
 
 def _snapshots(state: Mapping[str, Any]) -> str:
     if not state["count"]:
         return "none yet: `spellbook snapshot` takes one"
     last = dt.datetime.fromisoformat(state["last"]).strftime("%Y-%m-%d %H:%M")
-    return f"{state['count']}, the last of {last}, in {state['folder']}"
+    return f"{state['count']}, the latest from {last}, in {state['folder']}"
 
 
 def _clock(seconds: int) -> str:
@@ -282,7 +280,7 @@ def told(report: Report) -> str:
 
 
 def status(state: Mapping[str, Any]) -> None:
-    """Print where things are, how much there is, and what to mend."""
+    """Print where things are, how much there is, and what to fix."""
     embedded = f"{state['vectors_in_use']} of {state['vectors_in_use'] + state['pending']} texts"
     embedded += " (the others are being embedded now)" if state["pending"] and state["embedding"] else ""
     rows = {
@@ -291,18 +289,18 @@ def status(state: Mapping[str, Any]) -> None:
         "notes": f"{state['notes']}, in {counted(state['chunks'], 'chunk')}",
         "embedded": f"{embedded}, by {state['embedder']}",
         **({"engine": state["engine"]} if "engine" in state else {}),
-        "watched": "yes" if state["watched"] else f"no{_why_not(state)}: every command looks for itself",
+        "watched": "yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault",
         **({"open in": _processes(state["processes"])} if state["processes"] else {}),
         "snapshots": _snapshots(state["snapshots"]),
         "categories": ", ".join(f"{flat(name)} {count}" for name, count in state["categories"].items()) or "none",
-        **({"texts": f"{state['embedded']} embedded, {state['reused']} taken from the cache in 30 days"} if state["embedded"] else {}),
+        **({"texts": f"{state['embedded']} embedded, {state['reused']} reused from the cache in 30 days"} if state["embedded"] else {}),
         **({"answers": _timings(state["timings"])} if state["timings"] else {}),
     }
     for name, value in rows.items():
         click.echo(f"{name:<11} {value}")
     for fault in state["faults"]:
         place = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
-        click.echo(f"to mend     {one_line(place)}: {one_line(fault['reason'])}")
+        click.echo(f"to fix      {one_line(place)}: {one_line(fault['reason'])}")
     if "warning" in state:
         click.echo(f"warning     {one_line(state['warning'])}")
 
@@ -311,18 +309,18 @@ def status(state: Mapping[str, Any]) -> None:
 
 
 def checked(done: Checked, limit: int) -> None:
-    """Print the figures of a check, then what to mend, at most `limit` of each kind."""
+    """Print the figures of a check, then what to fix, at most `limit` of each kind."""
     click.echo(f"{counted(done.notes, 'note')}, {done.memories:,} of them memories; {counted(done.questions, 'question')}")
     if done.recall5 is not None:
         figures = {"recall@1": done.recall1, "recall@5": done.recall5, "recall@10": done.recall10, "MRR": done.mrr}
         click.echo(click.style("   ".join(f"{name} {value:.2f}" for name, value in figures.items()), bold=True))
     elif not done.questions:
-        click.echo("No note names questions that it answers, so none was asked.")
+        click.echo("No note lists questions that it answers, so recall was not measured.")
     kinds: tuple[tuple[str, str, Sequence[Any], Callable[[Any], Iterator[str]]], ...] = (
-        ("questions do not find their own note", "say in the text what is asked, or reword the question", done.missed, _missed),
-        (f"of {done.golden:,} golden queries failed", "mend the notes, or the query", done.golden_failed, _failed),
+        ("questions do not find their own note", "answer the question in the text, or reword it", done.missed, _missed),
+        (f"of {done.golden:,} golden queries failed", "fix the notes, or the query", done.golden_failed, _failed),
         ("contradictions", "keep what is true, edit or erase the other", done.contradictions, _contradiction),
-        ("repetitions", "keep one, erase the others or say what is different", done.duplicates, _alike),
+        ("duplicates", "keep one and erase the others, or say what is different", done.duplicates, _alike),
         ("notes lack a label", "add it to their frontmatter", done.unlabelled, _unlabelled),
     )
     for name, step, found, rows in kinds:
@@ -339,11 +337,11 @@ def checked(done: Checked, limit: int) -> None:
 
 
 def ahead(found: Estimate) -> str:
-    """Say what a migration has before it."""
+    """Return in a sentence how much a migration must embed."""
     if not found.missing:
-        return f"{found.texts:,} texts, and {found.embedder} has a vector of each."
+        return f"All {found.texts:,} texts are already embedded by {found.embedder}."
     return (
-        f"{found.missing:,} of {found.texts:,} texts are to be embedded by {found.embedder}: about {_duration(found.seconds)}, "
+        f"{found.missing:,} of {found.texts:,} texts must be embedded by {found.embedder}: about {_duration(found.seconds)}, "
         f"and {max(1, round(found.bytes / 1e6)):,} MB on disk while both are kept."
     )
 
@@ -353,15 +351,15 @@ def _duration(seconds: float) -> str:
 
 
 def migrated(done: Migrated) -> None:
-    """Print what a migration did, and what `check` said before and after."""
+    """Print what a migration did, and the results of `check` before and after it."""
     click.echo(
-        f"{done.embedder} answers now; {done.embedded:,} texts were embedded." if done.switched else f"{done.embedder} answered already."
+        f"Now using {done.embedder}; {done.embedded:,} texts were embedded." if done.switched else f"{done.embedder} was already in use."
     )
     checks = [check for check in (done.before, done.after) if check is not None]
     if not checks:
         return
     if not any(check.questions or check.golden for check in checks):
-        click.echo("No note names questions that it answers and there are no golden queries, so nothing tells which of the two finds more.")
+        click.echo("No note lists questions and there are no golden queries, so recall cannot be compared.")
         return
     rows: list[tuple[str, Callable[[Checked], float | int | None]]] = [
         ("recall@1", lambda check: check.recall1),
@@ -374,7 +372,7 @@ def migrated(done: Migrated) -> None:
         figures = ["-" if (value := figure(check)) is None else f"{value:.3g}" for check in checks]
         click.echo(f"{name:<24}" + "".join(f"{value:>8}" for value in figures))
     if done.before and done.switched:
-        click.echo("The way back embeds nothing: spellbook migrate --rollback")
+        click.echo("To go back without embedding anything: spellbook migrate --rollback")
 
 
 def _missed(each: Missed) -> Iterator[str]:
@@ -442,5 +440,7 @@ def _widest(places: Sequence[str]) -> int:
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal: letters of Korean, Chinese and Japanese take two, marks above others none."""
-    return sum(0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
+    """Return how many columns of a terminal `text` takes: Korean, Chinese and Japanese letters take two."""
+    from rich.cells import cell_len
+
+    return cell_len(text)

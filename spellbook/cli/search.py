@@ -39,7 +39,7 @@ def memorize(book: Spellbook, query: str, as_json: bool, filters: Sequence[str],
 
 @command(
     click.argument("words", nargs=-1, required=True),
-    click.option("--all", "match_all", is_flag=True, help="Only what holds every WORD."),
+    click.option("--all", "match_all", is_flag=True, help="Only chunks that contain every WORD."),
     limit_option,
     filter_option,
     scope_option,
@@ -83,10 +83,10 @@ def search(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], *
 )
 def why(book: Spellbook, query: str, id: str | None, by: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
-    Explain what QUERY finds, or why the note or chunk ID is, or is not, among it.
+    Explain what QUERY finds, or why the note or chunk ID is or is not found.
 
-    Each leg's rank and share, every adjustment, and how sure it is that a
-    chunk has to do with the question at all.
+    Prints the rank and share of each part, every adjustment, and how certain it
+    is that a chunk is relevant at all.
 
     \b
     spellbook why "how do we rotate keys"
@@ -104,7 +104,7 @@ def show(book: Spellbook, id: str, as_json: bool) -> None:
     """
     Print a note or one of its chunks; ID is a chunk's id, a note's id or its path.
 
-    What links to it, and notes that have to do with it, follow.
+    Notes that link to it and related notes follow.
 
     \b
     spellbook show 01KAJ3W5V0ZT4N9GJ4X0QK8R1C

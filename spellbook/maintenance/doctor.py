@@ -100,21 +100,21 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
 
     `complaint` is what the last look at the vault met.
     """
-    yield "the vault can be read and the index is up to it", [complaint] if complaint else []
+    yield "vault and index", [complaint] if complaint else []
     silent = ["the process that watches gives no sign of life: end it, or let it go on"] if is_silent(index.config.state) else []
-    yield "whoever watches the vault sees every folder", [*filter(None, [unseen(index)]), *silent]
-    yield "every note can be read as it is written", [str(fault) for fault in index.catalog.notes.faults()]
-    yield "no two notes have one id", [str(fault) for fault in index.catalog.notes.twins()]
-    yield "no link was broken by a rename", _links(index)
-    yield "nothing was left half done", _unfinished(index, snapshots)
-    yield "the catalog is sound", _sound(index.catalog.verify)
-    yield "what was changed can be undone", _sound(lambda: [lost] if (lost := index.vault.journal.lost) else [])
-    yield "the embedder works", _embedder(index)
+    yield "watcher", [*filter(None, [unseen(index)]), *silent]
+    yield "note files", [str(fault) for fault in index.catalog.notes.faults()]
+    yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
+    yield "links", _links(index)
+    yield "interrupted work", _unfinished(index, snapshots)
+    yield "catalog", _sound(index.catalog.verify)
+    yield "undo history", _sound(lambda: [lost] if (lost := index.vault.journal.lost) else [])
+    yield "embedder", _embedder(index)
     pending = index.catalog.counts().pending
     if pending and is_embedding(index.config.state):  # nothing that a person should do
-        yield f"every text has its vector, but {pending} that are being embedded now", []
+        yield f"embeddings ({pending} texts are being embedded now)", []
     else:
-        yield "every text has its vector", [f"{pending} texts wait for theirs: run `spellbook reindex`"] if pending else []
+        yield "embeddings", [f"{pending} texts are not embedded yet: run `spellbook reindex`"] if pending else []
 
 
 def _links(index: Index) -> list[str]:
@@ -122,12 +122,12 @@ def _links(index: Index) -> list[str]:
 
     offer = repair_links.offered(index)
     count = sum(each.links for each in offer.changed)
-    said = [f"{count} link{'s' * (count != 1)} can be mended: `spellbook doctor --fix links` shows how"] if count else []
+    said = [f"{count} broken link{'s' * (count != 1)} can be repaired: `spellbook doctor --fix links` shows how"] if count else []
     said += [str(left) for left in offer.left]
     unknown = [guess for guess in offer.guesses if guess.path is None]
     for guess in unknown[:_MOST_LISTED]:
         like = f"; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else ""
-        said.append(Remark(f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and what it means is not known{like}"))
+        said.append(Remark(f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and its target is not known{like}"))
     if len(unknown) > _MOST_LISTED:
         said.append(Remark(f"{len(unknown) - _MOST_LISTED} more such links: `spellbook doctor --fix links` lists all"))
     return said

@@ -594,11 +594,11 @@ def test_an_import_that_was_cut_short_is_told_of(vault, tmp_path):
         while not (book.config.state / "import" / "journal.json").exists():
             assert is_killed(vault, source, "book.import_(place)", at)
             at += 1
-        [half] = [problems for name, problems in book.doctor() if name == "nothing was left half done"]
+        [half] = [problems for name, problems in book.doctor() if name == "interrupted work"]
         assert half == ["an import was cut short: `spellbook import` finishes it, without a source or before the next one"]
         assert sorted(book.import_().added) == ["a.md", "b.md"]
         assert book.find("b").hits
-        assert not any(problems for name, problems in book.doctor() if name == "nothing was left half done")
+        assert not any(problems for name, problems in book.doctor() if name == "interrupted work")
         assert not book.import_().paths
 
 

@@ -442,7 +442,7 @@ def test_what_is_near_and_not_sure_is_told_on_stderr(
     output.answer(dataclasses.replace(book.search("zzz"), perhaps=near))
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("Nothing surely answers this.")
+    assert err.startswith("No confident match.")
     assert "Lamp  ops/lamp.md:1\n" in err
 
 
@@ -504,8 +504,8 @@ def test_scribe_from_a_file(vault: Path, tmp_path: Path) -> None:
     ("text", "options", "says"),
     [
         ("", ["--topic", "t", "-k", "k"], "text"),
-        ("text", ["-k", "k"], "Say --topic and -k"),
-        ("text", ["--topic", "t"], "Say --topic and -k"),
+        ("text", ["-k", "k"], "Give --topic and -k"),
+        ("text", ["--topic", "t"], "Give --topic and -k"),
         ('{"text": ', [], "JSON"),
         ('{"metadata": {"topic": "t", "keywords": ["k"]}}', [], "text"),
         ("---\ntopic: [\n---\ntext\n", [], "The input, line 3: the frontmatter is not YAML"),
@@ -616,11 +616,11 @@ def test_check_tells_what_to_mend(faulty: Path) -> None:
         4 notes, 3 of them memories; 2 questions
         recall@1 0.50   recall@5 0.50   recall@10 0.50   MRR 0.50
 
-        1 questions do not find their own note: say in the text what is asked, or reword the question
+        1 questions do not find their own note: answer the question in the text, or reword it
           백업/old.md:6                     zxcvbn qwerty
               nothing is found
 
-        1 of 1 golden queries failed: mend the notes, or the query
+        1 of 1 golden queries failed: fix the notes, or the query
           queries.yaml:1                    cat
               not found: b1
               not in this vault: nowhere.md
@@ -630,7 +630,7 @@ def test_check_tells_what_to_mend(faulty: Path) -> None:
           백업/old.md:6   하버의 백업은 14일 동안 …
           백업/정책.md:6  하버의 백업은 30일 동안 …
 
-        1 repetitions: keep one, erase the others or say what is different
+        1 duplicates: keep one and erase the others, or say what is different
           1.00  cats.md:5       cats
                 mine/cats.md:1  cats
 

@@ -234,7 +234,7 @@ def test_dry_run(desktop: Path, vault: Path) -> None:
 def test_a_client_that_is_not_here(home: Path, vault: Path) -> None:
     """For a client that was never started nothing is made, unless its file is named."""
     for client in clients.CLIENTS:
-        assert "is not here" in install(client, "--vault", vault, code=2).stderr
+        assert "is not installed" in install(client, "--vault", vault, code=2).stderr
     assert list(home.iterdir()) == []
     file = home / "new" / "settings.json"
     install("cursor", "--vault", vault, "--file", file)

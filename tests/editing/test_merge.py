@@ -267,7 +267,7 @@ def test_the_command(vault, book, pair):
     (vault / "old.md").write_text((vault / "old.md").read_text() + "\nIt weighs 5 kg.\n")
     asked = spellbook(vault, "merge", "A1", "B1")
     assert "a  It weighs 5 kg.\nb  It weighs 3 kg." in asked.stderr
-    assert "say --keep a, b or both" in asked.stderr
+    assert "add --keep a, b or both" in asked.stderr
     assert "b: It weighs 3 kg." in spellbook(vault, "merge", "A1", "B1", "--yes", code=1).stderr
     assert "is merged into old.md" in spellbook(vault, "merge", "A1", "B1", "--keep", "b", "--yes").stderr
     assert "It weighs 3 kg." in (vault / "old.md").read_text()
@@ -368,10 +368,10 @@ def test_the_doors_tell_what_is_repeated(vault, book, tmp_path):
     for text in (" ".join(WORDS), " ".join([*WORDS[:-2], "phi", "chi"])):
         file.write_text(f"{labels}{text}.\n")
         shown = spellbook(vault, "scribe", file).stderr
-    assert "may say the same: `spellbook merge` makes one of two." in shown
+    assert "may say the same: `spellbook merge` joins the two." in shown
     file.write_text(f"{labels}{' '.join(WORDS).upper()}!\n")
     refused = spellbook(vault, "scribe", file, code=1).stderr
-    assert "says so already (1.00)." in refused
+    assert "already says this (1.00)." in refused
     assert "+ALPHA BETA" in refused
 
     async def conversation(agent):

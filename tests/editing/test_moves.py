@@ -211,7 +211,7 @@ def test_a_preview_changes_nothing(vault: Path, write_note: Write) -> None:
     shown = run("mv", "a.md", "x/y.md", "--dry-run")
     assert shown.stdout == "a.md → x/y.md\n--- a/b.md\n+++ b/b.md\n@@ -1 +1 @@\n-see [[a]]\n+see [[y]]\n"
     assert held(vault) == before
-    assert run("mv", "a.md", "x/y.md").stdout == "Moved a.md to x/y.md: 1 file; 1 link in 1 note mended.\n"
+    assert run("mv", "a.md", "x/y.md").stdout == "Moved a.md to x/y.md: 1 file; 1 link in 1 note updated.\n"
     assert held(vault) == {"a.png": b"png", "b.md": b"see [[y]]\n", "x/y.md": b"a"}
     assert "mv       a.md → x/y.md" in run("log").stdout
     run("undo")

@@ -237,7 +237,7 @@ def test_the_command(vault, book, harbour, tmp_path):
     assert "was changed meanwhile" in spellbook(vault, "revise", "harbour#two", new, "--expect", told, code=1).stderr
     for wrong in (["--append"], ["--all"], ["--set", "importance"], ["--set", "source="], [], ["--replace", "zzz", "y"]):
         spellbook(vault, "revise", "harbour#two", *wrong, code=2)
-    assert "It says so already." in spellbook(vault, "revise", "harbour#two", "--set", "importance=high").stderr
+    assert "Nothing to change: it already says so." in spellbook(vault, "revise", "harbour#two", "--set", "importance=high").stderr
 
 
 def test_the_tool(vault, book, harbour):

@@ -94,7 +94,7 @@ def test_what_cannot_be_watched_is_looked_at_and_named(book: Spellbook, vault: P
     assert "unwatched" not in book.status()
 
 
-SEES_ALL = "whoever watches the vault sees every folder"
+SEES_ALL = "watcher"
 
 
 @limited

@@ -83,7 +83,7 @@ class Change:
 
     def _expect(self) -> None:
         if read(self.path) != self.before:
-            raise Conflict(f"{self.path}: the file was changed by somebody else meanwhile.", "Repeat the command; nothing was written.")
+            raise Conflict(f"{self.path}: another program changed the file meanwhile.", "Repeat the command; nothing was written.")
 
     def _write(self, place: Path, data: bytes) -> None:
         temporary = disk.aside(place.parent)
@@ -110,7 +110,7 @@ def read(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise StorageError(
-            f"{path}: cannot be read ({error.strerror or error}).", "Nothing was changed; mend that and try again."
+            f"{path}: cannot be read ({error.strerror or error}).", "Nothing was changed; correct that and try again."
         ) from error
 
 

@@ -116,7 +116,7 @@ def choose(name: str, found: Sequence[Place]) -> Path:
             return place.file
     title = CLIENTS[name].title
     raise InvalidInput(
-        f"{title} is not here: there is no {found[0].folder}.",
+        f"{title} is not installed: there is no {found[0].folder}.",
         f"Start {title} once and repeat, or name its settings with --file {found[0].file}.",
     )
 
@@ -202,7 +202,8 @@ def take_out(file: Path, client: Client, name: str, *, force: bool = False) -> C
             return None
         if not is_ours(found) and not force:
             raise InvalidInput(
-                f"{file}: {name!r} is no Spellbook.", "Name ours with --name, or remove it with --force; nothing was written."
+                f"{file}: {name!r} is another server.",
+                "Give Spellbook's entry with --name, or remove this one with --force; nothing was written.",
             )
         earlier = list(_earlier(file, client, name))
         for data in earlier:
@@ -242,5 +243,6 @@ def _shaped(file: Path, client: Client) -> Iterator[None]:
         yield
     except jsonc.Malformed as error:
         raise InvalidInput(
-            f"{file}, line {error.line}: {error.reason}.", f"Mend the line, which {client.title} cannot read either; nothing was written."
+            f"{file}, line {error.line}: {error.reason}.",
+            f"Correct the line, which {client.title} cannot read either; nothing was written.",
         ) from error

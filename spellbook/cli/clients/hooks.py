@@ -85,7 +85,7 @@ class Hook:
                     _move(file, self.aside)
                 Change(file, None, self.change.after, self.change.mode).make()
         except OSError as error:
-            raise StorageError(f"{file}: {error.strerror or error}.", "Mend that and repeat the command.") from error
+            raise StorageError(f"{file}: {error.strerror or error}.", "Correct that and repeat the command.") from error
 
 
 def find(vault: Path) -> Repository:
@@ -102,7 +102,7 @@ def _git(folder: Path, *asked: str) -> str:
     try:
         done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=_environment())
     except FileNotFoundError as error:
-        raise InvalidInput("There is no git on this machine.", "Install git, or leave its hooks out.") from error
+        raise InvalidInput("There is no git on this machine.", "Install git first.") from error
     except subprocess.CalledProcessError as error:
         said = os.fsdecode(error.stderr).strip().splitlines()
         raise InvalidInput(f"{folder}: {said[0] if said else 'git failed'}.", "Hooks are for a vault in a git repository.") from error
@@ -150,9 +150,7 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
         return None if after == before else Hook(Change(file, before, after))
     kept = os.path.lexists(aside)
     if kept and os.path.lexists(file):
-        raise Conflict(
-            f"{aside}: there is one already, and {file} is another.", "Put together what they do in one of them, and delete the other."
-        )
+        raise Conflict(f"{aside}: there is one already, and {file} is another.", "Combine them in one, and delete the other.")
     moves = kept or os.path.lexists(file)
     return Hook(Change(file, before, _SHEBANG + added + (_CHAIN if moves else _MADE), 0o777), aside if moves else None)
 
