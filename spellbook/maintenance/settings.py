@@ -1,5 +1,5 @@
 """
-One line of a vault's config.toml changed, and every other byte left as it is.
+Change the `embedder` line of a vault's config.toml, and no other byte.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from spellbook.errors import InvalidInput
 _TABLE = re.compile(r"^[ \t]*\[", re.M)
 _LINE = re.compile(r"""^[ \t]*embedder[ \t]*=[ \t]*(?P<value>"(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*')(?P<bare>[ \t]*(?:\r?\n|\Z))?""", re.M)
 _EXAMPLE = re.compile(r"^#[ \t]*embedder[ \t]*=.*(?:\r?\n#[ \t]{5,}.*)*(?:\r?\n|\Z)", re.M)
-"""The commented line that shows how, and the indented comments that go on under it."""
+"""The commented-out example line, with the indented comments below it."""
 
 
 def with_embedder(toml: str, name: str) -> str:
     """
-    Return settings in which `embedder` is `name`; with "" the line goes, and Spellbook's own choice holds.
+    Return settings with `embedder` set to `name`; "" removes the line, so that the default applies.
 
-    Raises InvalidInput if they are no TOML, or written so that a person has to change them.
+    Raises InvalidInput if they are not TOML, or written so that only a person can change them.
     """
     top = toml[: found.start()] if (found := _TABLE.search(toml)) else toml
     line = _LINE.search(top)
@@ -38,7 +38,9 @@ def with_embedder(toml: str, name: str) -> str:
     else:
         changed = toml
     if _read(changed) != {**_read(toml), "embedder": name}:
-        raise InvalidInput("config.toml sets its embedder in a way that only a person can change.", f"Write embedder = {value} there.")
+        raise InvalidInput(
+            "config.toml sets its embedder in a way that cannot be changed automatically.", f"Write embedder = {value} there."
+        )
     return changed
 
 
@@ -46,4 +48,4 @@ def _read(toml: str) -> dict[str, object]:
     try:
         return {"embedder": "", **tomllib.loads(toml.removeprefix("\ufeff"))}
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"config.toml cannot be read ({error}).", "Mend or delete the file.") from error
+        raise InvalidInput(f"config.toml cannot be read ({error}).", "Fix or delete the file.") from error

@@ -1,4 +1,4 @@
-"""REST sessions: who may write, until when. Every process sees all of them."""
+"""REST sessions, which allow writing for a limited time. All processes share them."""
 
 from __future__ import annotations
 
