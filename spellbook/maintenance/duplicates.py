@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spellbook.editing.write import DUPLICATE
+from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import Place, StoredChunk
 from spellbook.index.extract import folded
 from spellbook.index.filters import fold
@@ -103,8 +104,8 @@ def _says_something(text: str) -> bool:
 class _Languages:
     """The language of each piece: by its frontmatter, by its file name beside a translation's, or by its text."""
 
-    def __init__(self, index: Index, pieces: Sequence[Piece]) -> None:
-        self._index = index
+    def __init__(self, catalog: Catalog, pieces: Sequence[Piece]) -> None:
+        self._catalog = catalog
         self._pieces = pieces
         self._told: dict[int, str] = {}
         marks = {path: marked(path) for path in {piece.place.path for piece in pieces}}
@@ -126,7 +127,7 @@ class _Languages:
 
     def _tells(self, i: int) -> str:
         if i not in self._told:
-            self._told[i] = "".join(written_in(found.text) for found in self._index.catalog.by_number([self._pieces[i].chunk]))
+            self._told[i] = "".join(written_in(found.text) for found in self._catalog.by_number([self._pieces[i].chunk]))
         return self._told[i]
 
 
@@ -172,7 +173,7 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
     neither is a translation. Chunks without a vector are compared by their
     words only.
     """
-    groups, languages = _Groups(len(pieces)), _Languages(index, pieces)
+    groups, languages = _Groups(len(pieces)), _Languages(index.catalog, pieces)
     doubted: dict[tuple[object, ...], tuple[int, int]] = {}
     doubts: Counter[int] = Counter()
     spoken: dict[tuple[object, ...], list[int]] = {}
@@ -202,7 +203,7 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
         if a.words == b.words and a.numbers != b.numbers:
             if not _is_series(a, b):
                 doubt(i, j)
-        elif _contradiction(index, a, b):
+        elif _contradiction(index.catalog, a, b):
             doubt(i, j)
         else:
             groups.join(i, j, alike, (languages.of(i), languages.of(j)))
@@ -210,7 +211,7 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
     contrary = [
         Contradiction((pieces[i].place, pieces[j].place), parts)
         for i, j in doubted.values()
-        if (parts := _contradiction(index, pieces[i], pieces[j]))
+        if (parts := _contradiction(index.catalog, pieces[i], pieces[j]))
     ]
     return (
         tuple(sorted(repeated, key=lambda each: (-each.score, each.chunks[0].path, each.chunks[0].line))),
@@ -223,8 +224,8 @@ def _is_series(a: Piece, b: Piece) -> bool:
     return a.subject != b.subject and diff.masked(a.subject)[0] == diff.masked(b.subject)[0]
 
 
-def _contradiction(index: Index, a: Piece, b: Piece) -> tuple[tuple[str, str], ...]:
-    texts = {found.number: found.text for found in index.catalog.by_number([a.chunk, b.chunk])}
+def _contradiction(catalog: Catalog, a: Piece, b: Piece) -> tuple[tuple[str, str], ...]:
+    texts = {found.number: found.text for found in catalog.by_number([a.chunk, b.chunk])}
     return diff.contradiction(texts.get(a.chunk, ""), texts.get(b.chunk, ""))
 
 

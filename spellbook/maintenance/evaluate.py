@@ -55,7 +55,7 @@ class Standard:
     def __post_init__(self) -> None:
         for name in ("min_recall5", "min_mrr"):
             if not 0 <= getattr(self, name) <= 1:
-                raise InvalidInput(f"{name}={getattr(self, name)} makes no sense.", "It is a share from 0 to 1, 0.8 say.")
+                raise InvalidInput(f"{name}={getattr(self, name)} is out of range.", "Give a share from 0 to 1, such as 0.8.")
 
 
 @dataclass(frozen=True, slots=True)
