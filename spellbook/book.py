@@ -156,7 +156,7 @@ class Spellbook:
         return found
 
     def around(self, id: str) -> Around:
-        """Return the links, backlinks and related notes of a note, given its id or path or a chunk's id. Raises MemoryNotFound."""
+        """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
         self.refresh()
         return related.around(self.index, lookup.resolve(self.index, id).path)
 
@@ -175,7 +175,7 @@ class Spellbook:
         return self.index.catalog.topics((*conditions(filter), *self.index.visible))
 
     def contents(self, scope: str = "", filter: Filter | None = None) -> tuple[Category, ...]:
-        """Return the table of contents: categories with their topics, of the whole vault or of a scope as for `topics_of`."""
+        """Return the table of contents: categories with their topics, of all notes or of a scope as in `topics_of`."""
         topics = self.topics_of(scope) if scope else self.topics(filter)
         return toc.categories(self.index, topics, self.config.categories)
 
@@ -189,7 +189,7 @@ class Spellbook:
         return toc.topics_of(self.index, scope)
 
     def topic(self, topic: str) -> list[StoredChunk]:
-        """Return all chunks of a topic, named as `topic` or `category/topic`, in reading order. Raises MemoryNotFound."""
+        """Return all chunks of a topic (`topic` or `category/topic`) in reading order. Raises MemoryNotFound."""
         self.refresh()
         return toc.chunks_of(self.index, topic)
 
@@ -304,7 +304,7 @@ class Spellbook:
         return self._known(lambda: merge.merge(self.index, a, b, keep=keep, apply=apply))
 
     def restore(self, name: str) -> tuple[str, ...]:
-        """Restore what was erased: give its path in the trash, or the id, path or topic that was erased. See `editing.undo`."""
+        """Restore what was erased: name its path in the trash, or the id, path or topic. See `editing.undo.restore`."""
         return undo.restore(self.index, name)
 
     def log(self, most: int | None = 20) -> list[Entry]:
@@ -317,7 +317,7 @@ class Spellbook:
         return undo.undo(self.index, entry, dry_run=dry_run)
 
     def move(self, old: str, new: str, *, dry_run: bool = False) -> Moved:
-        """Move the note or folder `old` to the path `new`, and update the links to it and in it. See `editing.moves.move`."""
+        """Move the note or folder `old` to `new`, and update the links to it and in it. See `editing.moves.move`."""
         return moves.move(self.index, old, new, dry_run=dry_run)
 
     # -- backups
@@ -385,7 +385,7 @@ class Spellbook:
     # -- REST sessions
 
     def rest(self, language: str = "en") -> tuple[Session, dict[str, Any], dict[str, Any]]:
-        """Start a REST session for writing; return it with the chunking guide and the metadata rules (`language`: en, ko)."""
+        """Start a REST session for writing; return it with the chunking guide and the metadata rules (en, ko)."""
         sessions.check_language(language)
         self.refresh()  # the vault may have guides of its own
         return sessions.begin(self.index, language)
@@ -409,7 +409,7 @@ class Spellbook:
         self._searcher.ask(question.Question("spellbook", limit=1))
 
     def let_go(self, before: float) -> None:
-        """Free the model, Chroma and the vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
+        """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
         from spellbook.models.onnx.lazy_engine import let_go
         from spellbook.notes import markdown
         from spellbook.system import heap
@@ -438,8 +438,9 @@ class Spellbook:
         progress: Progress | None = None,
     ) -> Checked:
         """
-        Ask every note its own questions, and compare all texts. The options are those of `maintenance.evaluate.Standard`.
+        Ask every note its own questions, and compare all texts.
 
+        The options are those of `maintenance.evaluate.Standard`.
         Raises InvalidInput for a filter, a share or golden queries that make no sense.
         """
         standard = evaluate.Standard(filter, min_recall5, min_mrr, all_notes)

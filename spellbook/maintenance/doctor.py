@@ -29,9 +29,9 @@ class Remark(str):
 
 
 def figures(index: Index, meter: Meter) -> dict[str, Any]:
-    """Return counts and sizes, the chunks of each category, how long verbs took, and what was opened most."""
+    """Return counts and sizes, chunks by category, response times, and the notes opened most."""
     catalog = index.catalog
-    with catalog.reading():  # one state: else a run in another process makes sums that are none
+    with catalog.reading():  # one state, so that the sums are consistent
         counts, topics, sizes = catalog.counts(), catalog.topics(), catalog.sizes()
     categories: dict[str, int] = {}
     for topic in topics:
@@ -49,13 +49,13 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
 
 
 def unseen(index: Index) -> str:
-    """Say which folders the process that watches the vault cannot watch, why, and what to do; "" if it sees all, or if there is none."""
+    """Return which folders the watcher cannot watch, why, and what to do; "" for none, or without a watcher."""
     told = index.catalog.unseen
     return told if told and is_elected(index.config.state) else ""
 
 
 def _unwatched(index: Index) -> str:
-    """Say why a process that watches the vault is not relied upon."""
+    """Return why the watcher is not relied upon."""
     if is_silent(index.config.state):
         return "the process that watches gives no sign of life; is it stopped?"
     kind = eventless(index.config.vault)
@@ -63,7 +63,7 @@ def _unwatched(index: Index) -> str:
 
 
 def places(index: Index) -> dict[str, Any]:
-    """Return where the vault and its index are, which embedder they have, and who watches or has them open."""
+    """Return the paths of vault and index, the embedder, and the processes that watch or use them."""
     why_not = _unwatched(index)
     return {
         "vault": str(index.config.vault),
@@ -79,7 +79,7 @@ def places(index: Index) -> dict[str, Any]:
 
 
 def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> dict[str, Any]:
-    """Return paths, counts, sizes, processes, and the faults that a person should fix; `complaint` is the last scan's."""
+    """Return paths, counts, sizes, processes, and faults to fix; `complaint` is why the last scan failed."""
     return {
         **places(index),
         "snapshots": snapshots.state(),
@@ -90,7 +90,7 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
 
 
 def faults(index: Index) -> tuple[Fault, ...]:
-    """Return what a person should mend in the vault's files."""
+    """Return the faults in the vault's files that a person should fix."""
     return (*index.catalog.notes.faults(), *index.catalog.notes.twins())
 
 

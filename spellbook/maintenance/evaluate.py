@@ -1,10 +1,9 @@
 """
-Check: how well a vault finds what it holds, and what in it says too much or too little.
+Check: how well the notes of a vault are found, and which are duplicates, contradictory or unlabelled.
 
-Every note names the questions it answers; they are asked as `search` asks
-them, but with nothing to find by what the notes name as questions: else each
-would find itself by its own words, and the figures would say nothing. Texts
-are compared exactly, each with every other.
+Every question that a note names is asked as `search` does. The index of the
+questions themselves is left out: otherwise each question would find itself. All
+texts are compared with each other, exactly.
 """
 
 from __future__ import annotations
@@ -31,22 +30,21 @@ from spellbook.search.searcher import Searcher
 from spellbook.system import disk
 
 FIRST = 5
-"""A question is answered well if the answer is among so many hits."""
+"""A question is answered well if its note is among so many hits."""
 
 _HITS = 10
 _AT_ONCE = 2_000
-_ROOM = 1_000_000  # tokens: no hit is left out for want of space
+_ROOM = 1_000_000  # tokens: no hit is left out for lack of room
 _NO_GUIDES = Condition("category", ("system",), negated=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Standard:
     """
-    What is checked, and what it is held to.
+    What is checked, and the least figures that pass. Raises InvalidInput for a share that makes no sense.
 
-    `filter` limits whose questions are asked and whose texts are compared, not
-    what they are asked of. `all_notes` names also the notes of people that
-    lack a topic or questions. Shares are in 0..1; 0 holds to nothing.
+    `filter` limits the notes whose questions are asked and whose texts are compared, not the notes that are searched.
+    `all_notes` lists people's notes without topic or questions, too. Shares are in 0..1; 0 always passes.
     """
 
     filter: Filter | None = None
@@ -57,12 +55,12 @@ class Standard:
     def __post_init__(self) -> None:
         for name in ("min_recall5", "min_mrr"):
             if not 0 <= getattr(self, name) <= 1:
-                raise InvalidInput(f"{name}={getattr(self, name)} makes no sense.", "It is a share from 0 to 1, 0.8 say.")
+                raise InvalidInput(f"{name}={getattr(self, name)} is out of range.", "Give a share from 0 to 1, such as 0.8.")
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A question that its own note is not among the first five hits for: its rank, 0 if past ten, and what came first."""
+    """A question without its own note among the first five hits: its rank (0 past ten), and the first hit."""
 
     note: Place
     question: str
@@ -73,7 +71,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A golden query that did not find what it should: `missing` were not found, `unknown` are not in the vault at all."""
+    """A golden query that failed: `missing` were not found, `unknown` are not in the vault."""
 
     query: str
     line: int
@@ -94,11 +92,10 @@ class Unlabelled:
 @dataclass(frozen=True, slots=True)
 class Checked:
     """
-    What a check found; `failures` says why the vault does not stand it, nothing if it does.
+    The result of a check; `failures` says why the vault does not pass, and is empty if it does.
 
-    Figures are None where no question could be asked. `memories` are the notes
-    of `notes` that Spellbook wrote; of the others, people's, `lacking` counts
-    those without topic and without questions.
+    Figures are None if no question could be asked. `memories` counts the notes that Spellbook wrote. Of people's notes,
+    `lacking` counts those without topic and those without questions.
     """
 
     notes: int
@@ -189,13 +186,13 @@ class _Note:
 
 
 def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_Note], list[Piece]]:
-    """All notes by their paths, and what is compared of their chunks, in reading order."""
+    """Return all notes by path, and the pieces of their chunks, in reading order."""
     notes: dict[str, tuple[int, _Note]] = {}
     pieces: list[tuple[str, int, Piece]] = []
     keys = index.catalog.keys(limits)
     for start in range(0, len(keys), _AT_ONCE):
         for found in index.catalog.by_key(keys[start : start + _AT_ONCE], limits):
-            # Frontmatter as the catalog has it, read by the rules for notes.
+            # The frontmatter as the catalog has it, interpreted as a note's.
             note = Note(found.path, "", found.meta, 0, 0, ())
             if found.path not in notes or found.ordinal < notes[found.path][0]:
                 lacks = tuple(name for name in ("topic", "questions") if not getattr(note, name))
@@ -212,7 +209,7 @@ def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_Note], list[
 
 @dataclass(slots=True)
 class _Asked:
-    """What came of asking: the rank of the own note for every question, 0 past ten; `reason` if nothing could be asked by meaning."""
+    """Ranks of each question's own note (0 past ten), and `reason` if search by meaning failed."""
 
     ranks: list[int] = field(default_factory=list)
     missed: list[Missed] = field(default_factory=list)
@@ -221,7 +218,7 @@ class _Asked:
 
 
 class _Deaf(Exception):
-    """Nothing can be asked by meaning any more."""
+    """Search by meaning does not work."""
 
 
 def _ask_all(index: Index, searcher: Searcher, notes: Sequence[_Note], queries: Sequence[Golden], progress: Progress | None) -> _Asked:
@@ -244,7 +241,7 @@ def _ask_all(index: Index, searcher: Searcher, notes: Sequence[_Note], queries: 
 
 
 def _listen(index: Index) -> None:
-    """Raise _Deaf if nothing can be asked by meaning."""
+    """Raise _Deaf if search by meaning does not work."""
     if index.catalog.fingerprint != index.embedder.fingerprint:
         raise _Deaf("another process indexes this vault with another embedder")
     try:
@@ -257,12 +254,12 @@ def _hits(searcher: Searcher, question: Question) -> tuple[Hit, ...]:
     answer = searcher.ask(question)
     by_words_only = answer.hits and not any("semantic" in hit.why for hit in answer.hits)
     if question.mode != "keyword" and answer.index.degraded and by_words_only:
-        raise _Deaf(answer.index.reason)  # since a moment ago; the words alone would be measured
+        raise _Deaf(answer.index.reason)  # otherwise search by words alone would be measured
     return answer.hits
 
 
 def _ask(searcher: Searcher, notes: Iterable[_Note], progress: Progress | None) -> tuple[list[int], list[Missed]]:
-    """Ask every question of every note; return the rank of its note in each answer, 0 past the tenth, and what was missed."""
+    """Ask every question of every note; return the ranks of its note (0 past ten), and what was missed."""
     asked: dict[str, list[_Note]] = {}
     for note in notes:
         for question in note.questions:
@@ -293,18 +290,18 @@ def _golden(index: Index) -> tuple[Golden, ...]:
         return ()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidInput(f"{file}: the golden queries cannot be read ({reason}).", "Mend or delete the file.") from error
+        raise InvalidInput(f"{file}: the golden queries cannot be read ({reason}).", "Fix or delete the file.") from error
 
 
 def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]:
-    """Return how a golden query failed, nothing if it did not."""
+    """Return how a golden query failed; empty if it passed."""
     chunks = {name: _meant(index, name) for name in query.expect}
     unknown = tuple(name for name, ids in chunks.items() if not ids)
     limit = max(FIRST, len(query.expect))
     try:
         question = Question(query.query, VERBS[query.mode], limit=limit, filter=query.filter, max_tokens=_ROOM)
         hits = _hits(searcher, question)
-        if unmatched := searcher.unmatched(question):  # where nothing may be found, a misspelling would pass
+        if unmatched := searcher.unmatched(question):  # otherwise a misspelt filter would pass where nothing may be found
             return [Failed(query.query, query.line, reason=str(unmatched[0]))]
     except InvalidInput as error:
         return [Failed(query.query, query.line, reason=str(error))]
@@ -317,7 +314,7 @@ def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]
 
 
 def _meant(index: Index, name: str) -> frozenset[str]:
-    """The ids of the chunks that a name means: a note's id or path, a chunk's id, `topic` or `category/topic`."""
+    """Return the ids of the chunks of a name: a note's id or path, a chunk's id, `topic` or `category/topic`."""
     try:
         found = chunks_of(index, name)
     except MemoryNotFound:

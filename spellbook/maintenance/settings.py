@@ -43,7 +43,9 @@ def with_embedder(toml: str, name: str) -> str:
             before = newline if example and not example[0].endswith("\n") else ""
             text = f"{text[:at]}{before}embedder = {value}{newline}{text[at:]}"
         if tomlkit.parse(text).get("embedder", "") != name:
-            raise InvalidInput("config.toml sets its embedder in a way that only a person can change.", f"Write embedder = {value} there.")
+            raise InvalidInput(
+                "config.toml sets its embedder in a way that cannot be changed automatically.", f"Write embedder = {value} there."
+            )
     except TOMLKitError as error:
-        raise InvalidInput(f"config.toml cannot be read ({error}).", "Mend or delete the file.") from error
+        raise InvalidInput(f"config.toml cannot be read ({error}).", "Fix or delete the file.") from error
     return toml[: len(toml) - len(toml.removeprefix("\ufeff"))] + text

@@ -1,5 +1,5 @@
 """
-Keep the index up to date before a question is answered, as far as that takes no time that anybody notices.
+Update the index before a question is answered, within a short time.
 """
 
 from __future__ import annotations

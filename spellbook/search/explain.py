@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import Place
 from spellbook.index.filters import Unmatched, conditions
 from spellbook.index.lookup import chunks_of
@@ -88,7 +89,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
             verdict = f"beyond the limit of {question.limit}"
         else:
             verdict = _refusal(question, found, each, weights.WEAK if passed else ranking.least(found.counts.chunks))
-        rows.append(_row(index, found, each, verdict, places.get(number)))
+        rows.append(_row(index.catalog, found, each, verdict, places.get(number)))
     return Explanation(
         question.text,
         question.mode,
@@ -101,10 +102,10 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     )
 
 
-def _row(index: Index, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
+def _row(catalog: Catalog, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
     words = [word.text for word in dict.fromkeys(found.words)]
     # Ask the index: it matches a word by its stem, or by a part of a name.
-    has = [word for word in words if index.catalog.match_among(word, [each.chunk.number])]
+    has = [word for word in words if catalog.match_among(word, [each.chunk.number])]
     return Row(
         **asdict(each.chunk.place),
         place=place,

@@ -102,16 +102,17 @@ class Question:
         letters = max(len(self.text), sum(map(len, self.keywords)))
         if letters > MOST_QUERY:
             raise InvalidInput(
-                f"The query has {letters:,} letters; {MOST_QUERY:,} are the most.", "Ask with a sentence, or the words that matter."
+                f"The query has {letters:,} characters; the maximum is {MOST_QUERY:,}.",
+                "Ask with a sentence, or the words that matter.",
             )
         if len(self.keywords) > MOST_KEYWORDS:
-            raise InvalidInput(f"There are {len(self.keywords)} keywords; {MOST_KEYWORDS} are the most.", "Give the words that matter.")
+            raise InvalidInput(f"There are {len(self.keywords)} keywords; the maximum is {MOST_KEYWORDS}.", "Give the words that matter.")
         if not 1 <= self.limit <= MOST_HITS:
-            raise InvalidInput(f"The limit {self.limit} makes no sense.", f"Ask for 1 to {MOST_HITS} hits.")
+            raise InvalidInput(f"limit={self.limit} is out of range.", f"Ask for 1 to {MOST_HITS} hits.")
         if self.min_score is not None and not 0 <= self.min_score <= 1:
-            raise InvalidInput(f"The least score {self.min_score} makes no sense.", "Scores are from 0 to 1.")
+            raise InvalidInput(f"min_score={self.min_score} is out of range.", "Scores are from 0 to 1.")
         if self.max_tokens < 50:
-            raise InvalidInput(f"{self.max_tokens} tokens hold no answer.", "Allow at least 50.")
+            raise InvalidInput(f"max_tokens={self.max_tokens} is too small for an answer.", "Allow at least 50.")
 
 
 class Options(TypedDict, total=False):
@@ -126,9 +127,9 @@ class Options(TypedDict, total=False):
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Question:
     """Return the question of a verb; for `find`, `query` is one phrase or several. Raises InvalidInput."""
     if verb not in VERBS:
-        raise InvalidInput(f"There is no search {verb!r:.80}.", f"It is {', '.join(VERBS)}.")
+        raise InvalidInput(f"There is no search verb {verb!r:.80}.", f"Use one of {', '.join(VERBS)}.")
     if match not in {"any", "all"}:
-        raise InvalidInput(f"match={match!r:.80} makes no sense.", "It is any or all.")
+        raise InvalidInput(f"match={match!r:.80} is unknown.", "Use any or all.")
     words = (query,) if isinstance(query, str) else tuple(query)
     keywords = words if verb == "find" else ()
     return Question(" ".join(words), VERBS[verb], keywords, match == "all", **options)

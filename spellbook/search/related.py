@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from spellbook.index.catalog.links import Linked
+from spellbook.index.catalog.links import Linked, Links
 from spellbook.index.opened import Index
 from spellbook.notes.links import Files, key
 
@@ -63,15 +63,15 @@ class Around:
 def around(index: Index, path: str) -> Around:
     """Return links, backlinks and related notes of the note at `path`."""
     with index.catalog.reading():
-        return Around(links(index, path), backlinks(index, [path]), related(index, path))
+        return Around(links(index.catalog.links, path), backlinks(index, [path]), related(index, path))
 
 
-def links(index: Index, path: str) -> tuple[Leading, ...]:
+def links(stored: Links, path: str) -> tuple[Leading, ...]:
     """Return the links of the note at `path`, in order, each with the note it leads to."""
-    rows = index.catalog.links.of(path)
-    files = _files(index, {row.name for row in rows})
+    rows = stored.of(path)
+    files = _files(stored, {row.name for row in rows})
     reached = [files.follow(path, row.target, row.is_markdown) for row in rows]
-    titles = index.catalog.links.titles(each.path for each in reached if each)
+    titles = stored.titles(each.path for each in reached if each)
     return tuple(
         Leading(row.target + row.fragment, row.line, each.path, *titles[each.path])
         if each and each.path in titles
@@ -83,7 +83,7 @@ def links(index: Index, path: str) -> tuple[Leading, ...]:
 def backlinks(index: Index, paths: Collection[str]) -> tuple[Backlink, ...]:
     """Return the other visible notes that link to one of the notes at `paths`."""
     lines: dict[str, list[int]] = defaultdict(list)
-    for linked, _ in _leading_to(index, paths, lines=True):
+    for linked, _ in _leading_to(index.catalog.links, paths, lines=True):
         if linked.source not in paths:
             lines[linked.source].append(linked.link.line)
     titles = _visible(index, index.catalog.links.titles(lines))
@@ -92,9 +92,10 @@ def backlinks(index: Index, paths: Collection[str]) -> tuple[Backlink, ...]:
     )
 
 
-def counts(index: Index, paths: Collection[str]) -> Counter[str]:
+def counts(stored: Links, paths: Collection[str]) -> Counter[str]:
     """Return how many other notes link to each of the notes at `paths`."""
-    return Counter(path for path, source in {(path, linked.source) for linked, path in _leading_to(index, paths)} if path != source)
+    leading = {(path, linked.source) for linked, path in _leading_to(stored, paths)}
+    return Counter(path for path, source in leading if path != source)
 
 
 def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
@@ -112,13 +113,13 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
         if why not in reasons[other]:
             reasons[other].append(why)
 
-    led = [leading for leading in links(index, path) if leading.path]
+    led = [leading for leading in links(index.catalog.links, path) if leading.path]
     for leading in led:
         count(leading.path or "", 1.0, "linked from here")
     for back in backlinks(index, [path]):
         count(back.path, 1.0, "links here")
     shared: dict[str, set[str]] = defaultdict(set)
-    for linked, target in _leading_to(index, list(dict.fromkeys(leading.path or "" for leading in led))):
+    for linked, target in _leading_to(index.catalog.links, list(dict.fromkeys(leading.path or "" for leading in led))):
         shared[target].add(linked.source)
     names = {leading.path: leading.title for leading in led}
     for target, sources in shared.items():
@@ -138,24 +139,24 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
     return tuple(Related(other, *titles[other], tuple(reasons[other])) for other in best)
 
 
-def _leading_to(index: Index, paths: Collection[str], *, lines: bool = False) -> list[tuple[Linked, str]]:
+def _leading_to(stored: Links, paths: Collection[str], *, lines: bool = False) -> list[tuple[Linked, str]]:
     """Return the links that lead to one of `paths`, with the path; each once, or with `lines` every occurrence."""
     wanted = set(paths)
     if not wanted:
         return []
-    names = {*map(key, paths), *index.catalog.links.aliases_of(paths)}
-    found = index.catalog.links.to(names) if lines else index.catalog.links.once_to(names)
-    files = _files(index, names if found else ())
+    names = {*map(key, paths), *stored.aliases_of(paths)}
+    found = stored.to(names) if lines else stored.once_to(names)
+    files = _files(stored, names if found else ())
     reached = ((linked, files.follow(linked.source, linked.link.target, linked.link.is_markdown)) for linked in found)
     return [(linked, each.path) for linked, each in reached if each and each.path in wanted]
 
 
-def _files(index: Index, names: Iterable[str]) -> Files:
+def _files(stored: Links, names: Iterable[str]) -> Files:
     """Return the notes that links with these names may lead to."""
     named = list(names)
     if not named:
         return Files((), {})
-    return Files(index.catalog.links.named(named), index.catalog.links.aliases(named))
+    return Files(stored.named(named), stored.aliases(named))
 
 
 def _visible(index: Index, titles: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:

@@ -112,7 +112,7 @@ class Written:
         return cls(terms.scripts(text), languages.language(text))
 
     def foreign(self, chunk: StoredChunk, words: float) -> float:
-        """Return how far, 0..1, `chunk` is in another script or language; `words` is the score of the question's words in it."""
+        """Return how much, 0..1, of `chunk` is in another script or language; `words` is its score by words."""
         if not self.scripts:
             return 0.0
         has = _scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH])

@@ -174,7 +174,7 @@ class Searcher:
 
     def _pack(self, question: Question, ranked: Ranked, chosen: Sequence[Candidate]) -> tuple[Hit, ...]:
         """Return the chosen as hits whose texts are within the question's budget of tokens."""
-        linked = related.counts(self._index, {each.chunk.path for each in chosen})
+        linked = related.counts(self._index.catalog.links, {each.chunk.path for each in chosen})
         tokens = self._index.catalog.counted.of([each.chunk.number for each in chosen], self._index.embedder.tokeniser)
         shown = [replace(each.hit(), backlinks=linked[each.chunk.path], tokens=tokens.get(each.chunk.number)) for each in chosen]
         return packing.pack(shown, question.max_tokens, self._count, packing.by_words(_weights(question, ranked)))

@@ -37,7 +37,8 @@ TOOLSETS = {name: f"spellbook.server.toolsets.{name}" for name in ("core", "desk
 INSTRUCTIONS = """\
 Spellbook is the person's long-term memory: Markdown notes they own, written by them and by agents.
 - At the start of a session call get_index() to see what is there.
-- Before answering about past decisions, preferences, projects or conventions, call search(query); memorize is by meaning, find by words.
+- Before answering about past decisions, preferences, projects or conventions, call search(query); memorize is by
+  meaning, find by words.
   show(id) reads the note or chunk that a hit or a pointer names, with its backlinks.
 - When something is worth keeping, call rest(), follow its guides, call scribe(chunk, session_id) for each finished
   chunk, then rest_end(session_id).

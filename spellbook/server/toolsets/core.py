@@ -44,7 +44,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         )
 
     def rest_end(session_id: a.SessionId = "") -> str:
-        """End a REST session when everything is written; returns the number of memories stored. Forget the guides then."""
+        """End a REST session when everything is written; returns the number of memories. Forget the guides then."""
         session = book.rest_end(session_id)
         return as_json(status="The REST session has ended; you may forget the guides.", scribed_count=session.scribed)
 
@@ -68,7 +68,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         chunk: a.Chunks, session_id: a.SessionId = "", source: a.Source = "", category: a.Category = "", force: a.Force = False
     ) -> str:
         """
-        Save one or more finished chunks in one call. All are checked first; if one is invalid or a duplicate, none is written.
+        Save one or more finished chunks in one call. If one of them is invalid or a duplicate, none is saved.
 
         Needs a session from rest(). The answer has one entry for each chunk, in order.
         """
@@ -80,7 +80,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return "[" + ",\n".join(_scribed(book, chunk, session_id, source, category, force)) + "]"
 
     def scribe_validate(chunk: a.ChunkArgument, source: a.Source = "", category: a.Category = "") -> str:
-        """Check a chunk without writing it: errors, warnings (length, keywords, questions, entity types) and duplicates."""
+        """Check a chunk without saving it: errors, warnings (length, keywords, questions, entities) and duplicates."""
         found, repeats = book.validate(chunk, source=source or None, category=category or None)
         return as_json(valid=not found.errors, errors=found.errors, warnings=found.warnings, duplicates=[_repeat(each) for each in repeats])
 
@@ -140,7 +140,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return render.contents(book.contents(scope), book.state(), max_tokens, book.about)
 
     def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000) -> str:
-        """All chunks of one topic in reading order, with ids, hashes and backlinks. Name it `topic` or `category/topic`."""
+        """All chunks of a topic in reading order, with ids, hashes, backlinks. Name it `topic` or `category/topic`."""
         from spellbook.server import render
 
         found = book.topic(topic_id)
@@ -192,8 +192,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         Erase a note or one section by chunk_id, or every note of a topic by topic_id.
 
-        A hit's id names its section; the part before the # names the note. Erased text goes to the vault's .trash folder
-        and can be restored from there; hard=true deletes it for good.
+        A hit's id names its section; the part before the # names the note. Erased text goes to the vault's .trash
+        folder and can be restored from there; hard=true deletes it for good.
         """
         if bool(chunk_id) == bool(topic_id):
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")

@@ -42,7 +42,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return as_json(status="restored", paths=list(book.restore(name))[:100], generation=book.state().generation)
 
     def log(limit: given.Entries = 20) -> str:
-        """List the changes that tools and commands made, newest first: entry numbers for undo, times, verbs and files."""
+        """List the changes by tools and commands, newest first: entry numbers for undo, times, verbs and files."""
         entries = [{**each.as_dict(), "files": each.as_dict()["files"][:10]} for each in book.log(limit)]
         lost = book.index.vault.journal.lost
         return as_json(entries=entries, **({"warning": lost} if lost else {}))
@@ -68,7 +68,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def mend_links(preview: given.Preview = True) -> str:
         """
-        Find broken links, and repair those with a known target: a file that was moved, or that has that name, alias or title.
+        Find broken links, and repair those with a known target: a moved file, or one of that name, alias or title.
 
         Only previews the change unless preview=false.
         """
