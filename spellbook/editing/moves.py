@@ -35,6 +35,7 @@ VERB = "mv"
 _TO = " → "
 _LOCK = "moving.lock"
 _TRIES = 20
+"""Attempts to rewrite a note that an editor saves at the same moment."""
 _LOOKED_BACK = 50
 """Entries of the journal among which the move is looked for that this one takes back."""
 
