@@ -1,8 +1,7 @@
 """
-Blobs: contents of files, each kept once under its sha256, read back when it is written.
+Blobs: file contents, each stored once under its sha256 and read back after writing.
 
-As gzip where that saves room, so that nothing here needs Spellbook to be read:
-`zcat` will do.
+They are compressed with gzip where that saves space, so `zcat` can read them without Spellbook.
 """
 
 from __future__ import annotations
@@ -41,15 +40,14 @@ class Blobs:
         return place
 
     def has(self, sha256: str) -> bool:
-        """Say whether a content is there."""
+        """Say whether a content is stored."""
         return self._find(sha256) is not None
 
     def keep(self, pieces: Iterator[bytes], trusted: Collection[str]) -> tuple[str, int]:
         """
-        Keep a content, and return its hash and what it takes on the disk, 0 if it is there already.
+        Store a content; return its hash and its size on the disk, 0 if it was stored already.
 
-        What is there is read to see whether it is whole, unless it is `trusted`.
-        Raises StorageError, and what `pieces` raises.
+        A stored content is read to check it, unless it is `trusted`. Raises StorageError, and what `pieces` raises.
         """
         first = next(pieces, b"")
         is_packed = len(zlib.compress(first[:_SAMPLE], 1)) < _WORTH * len(first[:_SAMPLE])
@@ -84,7 +82,10 @@ class Blobs:
                 temporary.unlink()
 
     def pieces(self, sha256: str, name: str) -> Iterator[bytes]:
-        """Yield a content; raises StorageError, which calls it `name`, at the end at the latest, if it is not what it was."""
+        """
+        Yield a content. Raises StorageError, with `name` in the message, if it is missing or damaged, at the end at
+        the latest.
+        """
         blob = self._find(sha256)
         if blob is None:
             raise StorageError(f"{name}: its content is missing in {self.folder}.", "Restore another snapshot.")
@@ -97,7 +98,10 @@ class Blobs:
             raise StorageError(f"{name}: what {self.folder} has of it is damaged.", "Restore another snapshot.")
 
     def check(self, sha256: str) -> str:
-        """Return what is wrong with a content, missing or damaged, "" if nothing is; a damaged one is deleted, to be kept anew."""
+        """
+        Return "missing", "damaged", or "" for a sound content. A damaged one is deleted, so that it is stored
+        again.
+        """
         blob = self._find(sha256)
         if blob is None:
             return "missing"
@@ -107,19 +111,22 @@ class Blobs:
         return "damaged"
 
     def is_whole(self, sha256: str) -> bool:
-        """Say whether a content is there and what it was."""
+        """Say whether a content is stored and undamaged."""
         blob = self._find(sha256)
         return blob is not None and _hash(blob) == sha256
 
     def renew(self, sha256: str, pieces: Iterator[bytes]) -> bool:
-        """Keep a content that is damaged or missing anew; say whether `pieces` were it. Raises StorageError, and what `pieces` raises."""
+        """
+        Store a missing or damaged content again; return whether `pieces` had the right hash. Raises StorageError,
+        and what `pieces` raises.
+        """
         name, _ = self.keep(pieces, ())
         if name == sha256 and not self.is_whole(sha256):  # the damaged one has the other form, and comes first
             self.check(sha256)
         return self.is_whole(sha256)
 
     def sweep(self, needed: Collection[str]) -> None:
-        """Delete all contents but those `needed`, and what a process that was killed left."""
+        """Delete all contents that are not `needed`, and temporary files of killed processes."""
         for blob in self.folder.glob("blobs/??/*"):
             if blob.name.removesuffix(".gz") not in needed:
                 blob.unlink(missing_ok=True)

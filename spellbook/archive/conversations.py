@@ -1,10 +1,9 @@
 """
-Conversations: what ChatGPT and Claude give out as an export, each made a note.
+Convert conversations exported by ChatGPT and Claude to notes.
 
-What both sides said is kept word for word, turn after turn, each under a `##`
-heading that says who speaks, as `dialogue` reads it; headings inside a turn
-are moved below that. The branch is kept that was seen last, of a ChatGPT tree.
-The same conversation gives the same bytes. Pure.
+Each turn is kept word for word under a `##` heading that names the speaker, as `dialogue` reads it. Headings inside
+a turn are moved below that level. Of a ChatGPT tree, the branch shown last is kept. The same conversation gives the
+same bytes. Pure.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _BROKEN = re.compile("[\x00\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one side says at once; `asks` is true for the person."""
+    """One turn; `asks` is true for the person."""
 
     asks: bool
     text: str
@@ -39,7 +38,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation as a note: its stable id, where the note goes, its text, and when it was last added to, in seconds since 1970."""
+    """A conversation as a note: its stable id, the note's path, its text, and its last change in seconds since 1970."""
 
     id: str
     path: str
@@ -48,12 +47,12 @@ class Conversation:
 
 
 def is_conversation(value: object) -> bool:
-    """Say whether an item of an export is a conversation, of ChatGPT's or of Claude's."""
+    """Say whether an item of an export is a conversation of ChatGPT or Claude."""
     return isinstance(value, Mapping) and (isinstance(value.get("mapping"), Mapping) or isinstance(value.get("chat_messages"), list))
 
 
 def convert(given: Mapping[str, Any]) -> Conversation | None:
-    """Make a note of a conversation; None if nobody says anything in it."""
+    """Convert a conversation to a note; None if it has no text."""
     kind = "chatgpt" if isinstance(given.get("mapping"), Mapping) else "claude"
     turns = [*_joined(_of_chatgpt(given) if kind == "chatgpt" else _of_claude(given))]
     if not turns:
@@ -105,7 +104,7 @@ def _clean(text: str) -> str:
 
 
 def lowered(text: str) -> str:
-    """The text with its headings below `##`, so that a turn is one section however it is written."""
+    """The text with all headings below `##`, so that a turn is one section."""
     source = lines(text)
     for block in blocks(text):
         if block.kind == "heading":
@@ -117,7 +116,7 @@ def lowered(text: str) -> str:
 
 
 def _moment(value: object) -> dt.datetime | None:
-    """A time as exports have it, seconds since 1970 or ISO 8601, in UTC, so that every reader makes the same note."""
+    """A time of an export (seconds since 1970 or ISO 8601) in UTC, so that every reader makes the same note."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return dt.datetime.fromtimestamp(int(value), dt.UTC)

@@ -1,9 +1,8 @@
 """
-Export: a vault in one file, as JSON for programs or as a zip of its tree for people, and never in memory.
+Export a vault to one file, as JSON for programs or as a zip for people, without holding it in memory.
 
-Either holds all it takes to have the vault again, byte for byte: every file
-with its permissions and its time, and the empty folders. The same vault gives
-the same zip.
+Both contain everything needed to restore the vault byte for byte: each file with its permissions and time, and
+empty folders. The same vault gives the same zip.
 """
 
 from __future__ import annotations
@@ -46,7 +45,9 @@ _FIRST_ZIP_TIME, _LAST_ZIP_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written where, in files and bytes of the vault; `faults` name what is not in it."""
+    """
+    Where an export was written, the number of files and bytes in it; `faults` name files that are missing from it.
+    """
 
     file: str
     notes: int
@@ -56,7 +57,7 @@ class Exported:
 
 
 def form_of(file: str, said: str | None) -> Form:
-    """Return the form that is said, else the one that the file's ending asks for, else JSON. Raises InvalidInput."""
+    """Return the given form, else the one of the file's ending, else JSON. Raises InvalidInput."""
     if said not in {None, "json", "markdown"}:
         raise InvalidInput(f"There is no format {said!r:.80}.", "It is json or markdown.")
     return "markdown" if said == "markdown" or (said is None and file.lower().endswith(".zip")) else "json"
@@ -79,10 +80,10 @@ def run(
 
 def into_file(vault: Vault, file: Path, form: Form, *, only: Collection[str] | None = None, attachments: bool = True) -> Exported:
     """
-    Write the vault into `file`, which has its old content until the new one is whole.
+    Write the vault to `file`, which keeps its old content until the new one is complete.
 
-    With `only`, these notes and nothing else; without `attachments`, notes and
-    settings. Raises InvalidInput for a file in the vault itself, StorageError.
+    `only` limits the export to these notes; without `attachments` it contains notes and settings. Raises
+    InvalidInput for a file inside the vault, StorageError.
     """
     place = file.expanduser().absolute()
     if place.parent.resolve().is_relative_to(vault.root):
@@ -97,7 +98,7 @@ def into_file(vault: Vault, file: Path, form: Form, *, only: Collection[str] | N
 def write(
     vault: Vault, stream: BinaryIO, form: Form, *, only: Collection[str] | None = None, attachments: bool = True, name: str = "-"
 ) -> Exported:
-    """Write the vault into an open stream, as `into_file` does."""
+    """Write the vault to an open stream; parameters as in `into_file`."""
     found = tree(vault)
     if only is not None:
         found = Tree(tuple(item for item in found.files if item.path in only), (), found.faults)
@@ -109,7 +110,10 @@ def write(
 
 
 def _opened(vault: Vault, item: Item, faults: list[Fault]) -> Iterator[bytes] | None:
-    """The file's bytes in pieces of `_PIECE`, None and a fault if it cannot be opened; it is opened before anything is written of it."""
+    """
+    Return the bytes of a file in pieces, opened before anything of it is written; None, and a fault, if it cannot
+    be opened.
+    """
     pieces = _even(vault.pieces(item.path))
     try:
         first = next(pieces, b"")
@@ -168,7 +172,10 @@ def _write_json(vault: Vault, stream: BinaryIO, found: Tree) -> tuple[list[Item]
 
 
 def _records(item: Item, pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
-    """A file's record, and more of them for what is larger than a piece: each but the last says `more`, the last has the hash."""
+    """
+    Yield the record of a file. A large file has several records: all but the last have `more`, the last has the
+    hash.
+    """
     sha256 = hashlib.sha256()
     head: dict[str, Any] = {"path": item.path, "mtime_ns": item.stamp.mtime_ns, "mode": item.mode}
     piece = next(pieces)
@@ -186,7 +193,7 @@ def _records(item: Item, pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]
 
 
 def _metadata(path: str, data: bytes) -> Mapping[str, Any]:
-    """What the note says of itself, for programs that read no frontmatter; nothing of it is needed to have the note again."""
+    """The metadata of a note, for programs that do not read frontmatter. It is not needed to restore the note."""
     try:
         note = parse(path, data)
     except UnreadableNote:
@@ -250,7 +257,9 @@ def _entry(item: Item) -> zipfile.ZipInfo:
 
 
 def time_of(entry: zipfile.ZipInfo) -> int | None:
-    """Return when a zip's file was changed, in nanoseconds since 1970, as exactly as its entry says it; None if it does not."""
+    """
+    Return the time of a zip entry in nanoseconds since 1970, as precisely as the entry has it, None if it has none.
+    """
     extra, found = entry.extra, None
     while len(extra) >= 4:
         kind, size = struct.unpack_from("<HH", extra)

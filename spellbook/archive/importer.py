@@ -1,10 +1,9 @@
 """
-Import: files from outside into the vault, all of them or none.
+Import files into the vault, all of them or none.
 
-Everything is read, checked and set down beside the index first; then a journal
-is written, and from there on the import is done, whoever is killed: the next
-one finishes it before it begins. What stands in the vault is replaced only if
-that was asked for, and kept in the trash.
+Everything is read, checked and staged in the state folder first. Then a journal is written. From then on the import
+is committed: if a process is killed, the next import completes it first. Existing files are replaced only on
+request, and kept in the trash.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _KEEP_OUT = "keep out"
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
 _PIECE = 1 << 20
 LARGE, RESERVE = 100_000_000, 200_000_000
-"""Of an import of more bytes than the first, the second are left free on the disk, as snapshots leave them."""
+"""Bytes: an import larger than the first number leaves the second free on the disk, as snapshots do."""
 _TRIES = 20
 
 
@@ -57,9 +56,8 @@ class Imported:
     """
     What an import did, or with `dry_run` would do, in paths of the vault.
 
-    `unchanged` files were there already, byte for byte; `skipped` ones
-    differ from what is there, which stayed. `renamed` maps the source's
-    paths to those they got. `trash` is where replaced files are.
+    `unchanged` files existed already, byte for byte. `skipped` files differ from the existing ones, which stayed.
+    `renamed` maps paths of the source to paths of the vault. `trash` is where replaced files are.
     """
 
     added: list[str] = field(default_factory=list)
@@ -86,9 +84,9 @@ class Imported:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """
-    How to import: what becomes of a file where another one is (`RULES`), into which folder of the vault, and what of it.
+    Options of an import: the rule for existing files (`RULES`), the target folder, and which files to import.
 
-    With `dry_run` nothing is written, with `attachments` off notes and settings alone.
+    With `dry_run` nothing is written. Without `attachments` only notes and settings are imported.
     """
 
     on_conflict: str = "skip"
@@ -99,7 +97,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A file that waits to be placed: what it is to be called, what it can be called, and where its bytes lie among all that are staged."""
+    """A staged file: its wanted name, a valid path for it, and the position of its bytes in the stage."""
 
     name: str
     path: str
@@ -113,7 +111,10 @@ class _Staged:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What a file's rule makes of it (added, renamed, overwritten, skipped or unchanged), at `path`, over bytes of the hash `over`."""
+    """
+    What happens to a file (added, renamed, overwritten, skipped or unchanged), its `path`, and the hash of the
+    bytes it replaces.
+    """
 
     what: str
     path: str
@@ -130,10 +131,10 @@ _Placed = tuple[_Staged, _Verdict, str]
 
 def run(index: Index, place: Path, asked: Asked, progress: Progress | None = None) -> Imported:
     """
-    Import a source, see `sources`, and return what was done; the index does not know of it yet.
+    Import a source (see `sources`) and return what was done. The caller updates the index.
 
-    Raises InvalidInput or PathOutsideVault for a source that cannot be taken,
-    StorageError, Conflict; the vault is then as it was.
+    Raises InvalidInput or PathOutsideVault for a source that cannot be imported, StorageError, Conflict; the vault
+    is then unchanged.
     """
     if asked.on_conflict not in RULES:
         raise InvalidInput(f"There is no rule {asked.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
@@ -168,7 +169,7 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
 
 
 def finish(index: Index) -> Imported:
-    """Finish an import that was cut short after all of it had been read; empty if there is none."""
+    """Complete an import that was interrupted after staging; the result is empty if there is none."""
     with _locked(index.config.state):
         return _finish(index)
 
@@ -177,7 +178,7 @@ INTERRUPTED = "an import was cut short: `spellbook import` finishes it, without 
 
 
 def is_interrupted(state: Path) -> bool:
-    """Say whether an import was cut short and is to be finished, unless it is under way."""
+    """Say whether an interrupted import waits to be completed."""
     lock = state / "import.lock"
     return (state / _FOLDER / _JOURNAL).exists() and not (lock.exists() and is_locked(lock))
 
@@ -213,7 +214,7 @@ def _check_place(vault: Vault, place: Path) -> None:
 
 
 class Paths:
-    """The paths that an import will have; where the disk `folds` them, `A` and `a` are one."""
+    """The paths of an import. If the disk ignores case (`folds`), `A` and `a` are one path."""
 
     def __init__(self, folds: bool) -> None:
         self._key: Callable[[str], str] = rules.folded if folds else str
@@ -230,7 +231,7 @@ class Paths:
         return self._key(str(path)) in self._files
 
     def clash(self, path: str) -> str:
-        """Return why no file can be at `path` beside the others, "" if it can."""
+        """Return why `path` conflicts with the other paths, "" if it does not."""
         if same := self._files.get(self._key(path)):
             return f"{same} and {path} are one name on this disk"
         file, below = next(((each, path) for each in _folders(path) if each in self), (path, self._below.get(self._key(path), "")))
@@ -244,9 +245,9 @@ def _folders(path: str) -> list[str]:
 
 def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported) -> tuple[list[_Staged], list[str]]:
     """
-    Read all of a source, keep in `stage` what is to be written, and note down in `report` what that comes to.
+    Read a whole source, store in `stage` what is to be written, and add the results to `report`.
 
-    Returns the files that are to be placed, and the empty folders.
+    Returns the files to place, and the empty folders.
     """
     staged: list[_Staged] = []
     seen: dict[str, str] = {}
@@ -286,13 +287,16 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
 
 
 def _check_room(folder: Path, staged: int) -> None:
-    """Raise StorageError before an import fills the disk, which a file without an end, or one that is mostly holes, would do."""
+    """Raise StorageError before an import fills the disk, as an endless or sparse file would."""
     if staged > LARGE and shutil.disk_usage(folder).free < RESERVE:
         raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", "Make room; nothing was imported.")
 
 
 def _check_path(vault: Vault, path: str, taken: Paths) -> None:
-    """Raise InvalidInput or PathOutsideVault if no file can be at `path`: for others of this import, the vault's, or by `rules`."""
+    """
+    Raise InvalidInput or PathOutsideVault if `path` is taken by the import or the vault, or is not allowed by
+    `rules`.
+    """
     if reason := taken.clash(path):
         raise InvalidInput(f"{reason}.", "Rename one of them in the source; nothing was imported.")
     vault.admitted(path)
@@ -310,7 +314,7 @@ def _is_wanted(path: str, asked: Asked) -> bool:
 
 
 def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, str, str]:
-    """What a file is to be called, what it can be called, and the rule if something is there already."""
+    """Return the wanted name of a file, a valid path, and the rule if the path is taken."""
     if is_setting(incoming.path):
         # Nobody reads settings under another name. What hides notes or forgets what can be undone is not taken unasked
         # into a vault that has notes already.
@@ -325,7 +329,10 @@ def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, s
 
 
 def _fitting(vault: Vault, path: str) -> str:
-    """Return the path, or the nearest that means the same on every system. Raises PathOutsideVault for one that leads out."""
+    """
+    Return `path`, or the nearest path that is valid on every system. Raises PathOutsideVault for one that leaves
+    the vault.
+    """
     if os.name == "nt" and _NOT_ON_WINDOWS.search(path):
         path = "/".join(map(safe_name, path.split("/")))
     try:
@@ -340,7 +347,7 @@ def _fitting(vault: Vault, path: str) -> str:
 
 
 def _verdict(vault: Vault, staged: _Staged, taken: Container[str] = ()) -> _Verdict:
-    """Decide by the file's rule; `taken` are paths that other files of this import will have."""
+    """Apply the file's rule. `taken` are the paths of other files of this import."""
     for path in numbered(staged.path):
         there = "" if path in taken else _there(vault, path)
         if there is None and staged.rule != _KEEP_OUT:
@@ -361,7 +368,7 @@ def _verdict(vault: Vault, staged: _Staged, taken: Container[str] = ()) -> _Verd
 
 
 def _there(vault: Vault, path: str) -> str | None:
-    """Return the hash of the file at a path, "" for anything else that has its name, None if nothing has."""
+    """Return the hash of the file at a path, "" for anything else there, None if the path is free."""
     place = vault.locate(path, known=True)
     if not os.path.lexists(place):
         return None

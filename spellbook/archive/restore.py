@@ -1,8 +1,8 @@
 """
-Going back: the files that a snapshot lists, put where they were, all of them or none.
+Restore the files of a snapshot, all of them or none.
 
-Everything that can be known before is checked first. What stands in the way
-goes into the trash, and if a disk fails half-way all is put back as it was.
+Everything that can be checked is checked first. Files in the way go to the trash. If a disk fails half-way, all
+changes are reverted.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from spellbook.vault.rules import TRASH
 from spellbook.vault.vault import Vault
 
 _TRIES = 20
+"""Attempts while editors save the same file."""
 _MOST_NAMED = 5
 
 _log = logging.getLogger(__name__)
@@ -59,10 +60,11 @@ class Manifest:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """
-    What a restore did: files written, moved into the trash, and as they were; `before` is the snapshot taken first, if any.
+    The result of a restore: files written, moved to the trash and unchanged; `before` is the snapshot taken first,
+    if any.
 
-    `removed` are files that were not there then, and whatever stood in the way.
-    `faults` name what could not be brought back, and why; at those paths nothing was changed.
+    `removed` are files that did not exist then, and whatever was in the way. `faults` name files that could not be
+    restored; nothing was changed at their paths.
     """
 
     name: str
@@ -76,11 +78,11 @@ class Restored:
 
 def whole(vault: Vault, blobs: Blobs, manifest: Manifest, *, skip_damaged: bool) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
     """
-    Return the files that can be brought back, by path, and what is left out.
+    Return the files that can be restored, by path, and the faults of the others.
 
-    Every content is read. One that is damaged or missing is looked for by its
-    hash in the vault, its trash and its journal, and in the snapshots of other
-    vaults, and kept anew. Raises StorageError if some are found nowhere, unless `skip_damaged`.
+    Every content is read. A damaged or missing one is searched by its hash in the vault, its trash, its journal,
+    and the snapshots of other vaults, and stored again. Raises StorageError if some are not found, unless
+    `skip_damaged`.
     """
     sizes = {kept.sha256: kept.item.stamp.size for kept in manifest.files.values()}
     lost = {sha256: size for sha256, size in sizes.items() if not blobs.is_whole(sha256)}
@@ -107,7 +109,7 @@ def whole(vault: Vault, blobs: Blobs, manifest: Manifest, *, skip_damaged: bool)
 
 
 def _elsewhere(vault: Vault, blobs: Blobs, lost: Mapping[str, int]) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield hashes out of those `lost`, which may shrink meanwhile, with what has that hash in some other place."""
+    """Yield hashes of `lost` contents with their bytes from other places. `lost` may shrink during iteration."""
     sizes = set(lost.values())
     for other in sorted(blobs.folder.parent.glob("*/blobs")):
         yield from ((each, Blobs(other.parent).pieces(each, each)) for each in [*lost] if Blobs(other.parent).is_whole(each))
@@ -125,7 +127,7 @@ def _elsewhere(vault: Vault, blobs: Blobs, lost: Mapping[str, int]) -> Iterator[
 
 
 def into_folder(blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None) -> Restored:
-    """Write `files` into an empty folder, or one where a restore of the same was cut short. Raises InvalidInput, StorageError."""
+    """Write `files` to an empty folder, or continue an interrupted restore there. Raises InvalidInput, StorageError."""
     made: list[Path] = []
     try:
         into.mkdir(parents=True, exist_ok=True)
@@ -167,7 +169,7 @@ def into_folder(blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], int
 
 
 def _is_part(target: Folder, path: str, files: Mapping[str, Kept]) -> bool:
-    """Say whether a file was put there by a restore of this snapshot that was cut short."""
+    """Say whether an interrupted restore of this snapshot wrote this file."""
     if disk.TEMPORARY.fullmatch(path.rpartition("/")[2]):
         return True
     return path in files and hash_of(target, path) == files[path].sha256
@@ -179,9 +181,9 @@ def _is_part(target: Folder, path: str, files: Mapping[str, Kept]) -> bool:
 @dataclass(slots=True)
 class Over:
     """
-    Putting `files` of a snapshot over the vault, which is now as `before` lists it.
+    A restore of `files` over the vault; `before` is the snapshot of the vault as it is.
 
-    `back` are the steps that take back what was done, in the order in which it was done; `is_half` if one of them failed.
+    `back` are the steps that revert what was done so far; `is_half` is set if one of them failed.
     """
 
     vault: Vault
@@ -202,9 +204,9 @@ class Over:
 
     def run(self, progress: Progress | None = None) -> None:
         """
-        Do it all. Raises StorageError, Conflict, with the vault as it was before.
+        Restore everything. Raises StorageError, Conflict, with the vault unchanged.
 
-        A restore that is killed goes on when it is asked for again.
+        If it is killed, the same call continues it.
         """
         self.vault.trash.check()
         try:
@@ -235,7 +237,7 @@ class Over:
             raise
 
     def _remove_others(self) -> None:
-        """Move into the trash what was not there then, and take away folders that are empty now and were not."""
+        """Move files that did not exist then to the trash, and remove folders that are empty only now."""
         ignored = self._ignored_then()
         known = {*self.manifest.files, *self.manifest.head["left_out"]}
         for item in tree(self.vault).files:
@@ -256,7 +258,7 @@ class Over:
             self._note_removed(path, trash, now)
 
     def _ignored_then(self) -> Callable[[str], bool]:
-        """What was ignored when the snapshot was taken is not in it, and was there all the same."""
+        """Return which existing files were ignored when the snapshot was taken, and are therefore not in it."""
         then = self.files.get(IGNORE_FILE)
         if then is None:
             return lambda path: False
@@ -267,7 +269,7 @@ class Over:
         return listed.__contains__
 
     def _clear(self, path: str, *, is_folder: bool) -> None:
-        """Move into the trash what is no folder where one is needed, and what is no file where one is to be."""
+        """Move to the trash a file where a folder is needed, or anything but a file where a file is needed."""
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
             prefix = "/".join(parts[:end])
@@ -324,7 +326,7 @@ class Over:
         self.back.append(back)
 
     def _old(self, path: str, now: str) -> tuple[Callable[[], Iterator[bytes]], int, int]:
-        """Where what a file holds now is to be had when it is replaced, and its permissions and time."""
+        """Return where to read the current bytes of a file after it is replaced, its permissions and its time."""
         kept, status = self.before.files.get(path), self.vault.locate(path, known=True).stat()
         if kept is not None and kept.sha256 == now:
             return lambda: self.blobs.pieces(now, path), status.st_mode, status.st_mtime_ns

@@ -1,9 +1,8 @@
 """
-Snapshots: the vault as it was on earlier days, kept outside of it.
+Snapshots: earlier states of the vault, stored outside of it.
 
-`<name>.json.gz` lists the files of one moment, a line each, and `blobs` hold
-what was in them, so that a snapshot costs what has changed. A snapshot is there
-when its list is, whoever was killed before.
+`<name>.json.gz` lists the files of one moment, one a line, and `blobs` contain their bytes, so a snapshot costs
+only what changed. A snapshot exists once its list is written, even if a process is killed before.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot: its name, which is its time in UTC, what it holds in files and bytes, and how many bytes it added on the disk."""
+    """A snapshot: its name (its time in UTC), its files and bytes, and the bytes that it added on the disk."""
 
     name: str
     files: int
@@ -64,7 +63,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """How many snapshots and contents were read, and what is wrong with them."""
+    """The number of snapshots and contents that were read, and the faults found."""
 
     snapshots: int
     contents: int
@@ -72,7 +71,7 @@ class Verified:
 
 
 class Snapshots:
-    """The snapshots of `vault`, in `folder`, which is made with the first one."""
+    """The snapshots of `vault` in `folder`, which the first one creates."""
 
     def __init__(self, vault: Vault, folder: Path) -> None:
         self.folder = folder
@@ -317,7 +316,10 @@ class Snapshots:
 
 
 def to_keep(names: Iterable[str], now: dt.datetime) -> set[str]:
-    """Return which snapshots are kept: all of 24 hours, the last of each of 7 days, 4 weeks and 12 months that have one, and the newest."""
+    """
+    Return the snapshots to keep: all of 24 hours, the last of each of 7 days, 4 weeks and 12 months, and the
+    newest.
+    """
     newest = sorted(names, reverse=True)
     kept = {name for name in newest if now - _moment(name) < dt.timedelta(days=1)} | set(newest[:1])
     for form, count in (("%Y-%m-%d", DAYS), ("%G-%V", WEEKS), ("%Y-%m", MONTHS)):
@@ -329,7 +331,7 @@ def to_keep(names: Iterable[str], now: dt.datetime) -> set[str]:
 
 
 def name_of(seconds: float | None = None) -> str:
-    """Return a moment, now unless it is given in seconds since 1970, as the name of what is taken then."""
+    """Return the name of a snapshot taken now, or at a time in seconds since 1970."""
     seconds = time.time() if seconds is None else seconds
     return dt.datetime.fromtimestamp(int(seconds), dt.UTC).strftime(_NAME)
 

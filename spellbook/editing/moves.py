@@ -35,6 +35,7 @@ VERB = "mv"
 _TO = " → "
 _LOCK = "moving.lock"
 _TRIES = 20
+"""Attempts to rewrite a note that an editor saves at the same moment."""
 _LOOKED_BACK = 50
 """Entries of the journal among which the move is looked for that this one takes back."""
 
@@ -159,7 +160,7 @@ def _locked(index: Index, wait: float = 60) -> AbstractContextManager[None]:
 def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
     old, new = _places(index, old, new, is_undo=undoes is not None)
     files = index.vault.files()
-    moved = {path: new + path[len(old) :] for path in files if path == old or path.startswith(f"{old}/")}
+    moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.links.aliases()
     after = Files((moved.get(path, path) for path in files), {name: moved.get(path, path) for name, path in aliases.items()})
     entry = undoes or _taken_back(index.vault.journal, old, new)
@@ -262,8 +263,7 @@ def _rewrites(journal: Journal, entry: Entry | None) -> dict[str, Rewrite] | Non
 def carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
     """Return the path of a file after these moves, the earliest first."""
     for old, new in moves:
-        if f"{path}/".startswith(f"{old}/"):
-            path = new + path[len(old) :]
+        path = names.after_move(path, old, new)
     return path
 
 
@@ -425,7 +425,7 @@ def _entry(journal: Journal, number: int | None) -> Entry | None:
 def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoes: Entry | None) -> _Plan:
     """Plan the rest of a move whose files are moved already; `texts` are the planned hashes of notes."""
     files = index.vault.files()
-    homes = {path: old + path[len(new) :] for path in files if path == new or path.startswith(f"{new}/")}
+    homes = {path: home for path in files if (home := names.after_move(path, new, old)) != path}
     aliases = index.catalog.links.aliases()
     before = Files((homes.get(path, path) for path in files), {name: homes.get(path, path) for name, path in aliases.items()})
     shift = Shift(before, Files(files, aliases), {home: path for path, home in homes.items()})

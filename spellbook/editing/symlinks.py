@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from spellbook.notes.links import Span
 from spellbook.system import disk
 from spellbook.vault.journal import Change, Rewrite
+from spellbook.vault.names import after_move
 from spellbook.vault.vault import Vault
 
 
@@ -29,9 +30,9 @@ def planned(vault: Vault, old: str, new: str, then: Mapping[str, Rewrite]) -> di
     for path, said in vault.symlinks().items():
         noted = next((span for span in (then[path].links or () if path in then else ()) if span.at is None), None)
         source = str(vault.root / path)
-        moved = _shifted(source, here, there)
+        moved = after_move(source, here, there, os.sep)
         now, by_chance = _led(source, said), _led(moved, said)
-        wanted = _shifted(now, here, there)
+        wanted = after_move(now, here, there, os.sep)
         if noted is not None and noted.after == said:
             after = noted.before
         elif os.path.lexists(now):
@@ -76,10 +77,6 @@ def write(vault: Vault, plan: Mapping[str, tuple[str, str]]) -> dict[str, str]:
         except OSError as error:
             failed[path] = f"the link could not be written anew ({error.strerror}), and says {before}"
     return failed
-
-
-def _shifted(place: str, old: str, new: str) -> str:
-    return new + place[len(old) :] if f"{place}{os.sep}".startswith(f"{old}{os.sep}") else place
 
 
 def _led(place: str, said: str) -> str:

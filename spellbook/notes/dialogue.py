@@ -1,11 +1,9 @@
 """
-Turns: who speaks where in a note that is a conversation, and when a dated note is from.
+Detect the turns of a conversation in a note, and the date of a dated note.
 
-Exports and pasted chats mark a turn by a heading (`## User`), a label
-(`Claude:`, `**나:**`), a callout, or a name with a time. A note with labels of
-another kind (`Note:`, `Example:`) is never read as one: unless its frontmatter
-says so, known speakers of both sides, or names with times, must alternate
-through most of it. Pure.
+Exports and pasted chats mark a turn by a heading (`## User`), a label (`Claude:`, `**나:**`), a callout, or a name
+with a time. Other labels (`Note:`, `Example:`) do not count: unless the frontmatter says that it is a conversation,
+known speakers of both sides, or names with times, must alternate through most of the note. Pure.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ _CLOCK = re.compile(r"\d{1,2}:\d\d")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one speaker says at once: lines of the body, 0-based, end exclusive."""
+    """One turn of a speaker: lines of the body, 0-based, end exclusive."""
 
     start: int
     end: int

@@ -1,8 +1,8 @@
 """
-Frontmatter: the YAML block at the top of a note, between text and values.
+Frontmatter: parse and write the YAML block at the top of a note.
 
-What a person wrote there is read as far as it goes, with its line for what
-does not, and whatever it holds: nothing here can hang, crash or swell. Pure.
+Valid values are kept even if others are faulty, and faults have a line. Hostile YAML cannot hang, crash or exhaust
+memory. Pure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _Lines = list[tuple[str, int]]  # something said or found, and its 0-based line 
 
 
 class BadHeader(ValueError):
-    """Frontmatter that gives no values; `line` is 0-based in the header, `is_text` says that it is YAML, and no mapping."""
+    """
+    Frontmatter without usable values. `line` is 0-based in the header; `is_text` means valid YAML that is not a
+    mapping.
+    """
 
     def __init__(self, reason: str, line: int, *, is_text: bool = False) -> None:
         super().__init__(reason)
@@ -42,9 +45,9 @@ class BadHeader(ValueError):
 
 def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     """
-    Return the values of a block that `FRONTMATTER` matches, its repeated keys, and what is read as text.
+    Return the values of a block that `FRONTMATTER` matches, its repeated keys, and values that were read as text.
 
-    Read as text are values that look like a date or a number and are none. Raises BadHeader.
+    The latter look like a date or a number and are not valid. Raises BadHeader.
     """
     import frontmatter
 
@@ -54,7 +57,7 @@ def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
 
 
 def load_value(text: str) -> object:
-    """Return one value as frontmatter would hold it; what is not YAML is the text itself."""
+    """Return one value as frontmatter would read it; text that is not YAML is returned as it is."""
     try:
         return _plain(_handler()().load(f"k: {text}"))["k"]
     except BadHeader:
@@ -67,7 +70,7 @@ def _handler() -> Any:
     from frontmatter.default_handlers import YAMLHandler
 
     class Handler(YAMLHandler):
-        """YAML for python-frontmatter, in which a hostile header cannot hang, crash or swell."""
+        """python-frontmatter's YAML handler with bounds on size, depth and aliases."""
 
         FM_BOUNDARY = FRONTMATTER
 
@@ -149,10 +152,10 @@ def _no_abyss(events: Iterable[yaml.Event]) -> None:
 
 def _survey(root: yaml.Node) -> _Lines:
     """
-    Make every key of the tree a text, as it is written, and return the repeated ones.
+    Turn every key of the tree into text, as written, and return the repeated ones.
 
-    Aliases are followed as often as they stand there: what would grow huge or
-    endless when built is refused here. Raises BadHeader.
+    Aliases are followed each time they are used, so a value that would grow huge or endless is refused. Raises
+    BadHeader.
     """
     import yaml
 
@@ -194,7 +197,7 @@ def _plain(value: object) -> Any:
 
 
 def as_json(meta: Mapping[str, Any]) -> Any:
-    """Return a note's values with those as text that readers of JSON do not know: dates, nan and inf, numbers beyond 64 bits."""
+    """Return a note's values for JSON: dates, nan, inf and numbers beyond 64 bits become text."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -216,7 +219,7 @@ def compose(meta: Mapping[str, object], body: str) -> str:
 
 
 def dump(value: object, style: str | None = None) -> str:
-    """Return `value` as YAML on one line, ready to stand behind `key: `; `style` is the quote a text is to have."""
+    """Return `value` as YAML on one line, for use after `key: `; `style` is the preferred quote for text."""
     if isinstance(value, dt.datetime | dt.date):
         return value.isoformat()
     import yaml

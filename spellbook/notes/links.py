@@ -1,9 +1,8 @@
 """
-Links between files of a vault: where they stand in a note, and where they lead, as Obsidian has it.
+Links between files of a vault: where they are in a note and where they lead, by Obsidian's rules.
 
-Wikilinks and embeds, Markdown links, images and reference definitions, and
-wikilinks in frontmatter; none in code or comments. A link knows its characters,
-so that its target can be written anew and nothing else is touched. Pure.
+Wikilinks and embeds, Markdown links, images, reference definitions, and wikilinks in frontmatter; not in code or
+comments. A link knows its characters, so that only its target is rewritten. Pure.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class Link:
 
 class Span(NamedTuple):
     """
-    A target in a text that was written anew: at which character of the text after, and its spelling before and after.
+    A rewritten target: its position in the text after, and its spelling before and after.
 
     `at` is None for the target of a symbolic link.
     """
@@ -248,7 +247,9 @@ def _wikis(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
 
 
 class _Closed:
-    """The characters of a run of text with a `]]` after them on their line; from others `_WIKI` would read the line in vain."""
+    """
+    The positions of a text that have a `]]` later on their line, so that `_WIKI` does not scan other lines in vain.
+    """
 
     def __init__(self, text: str, first: int, last: int) -> None:
         self._marks = [(found.start(), found[0] == "]]") for found in _CLOSING.finditer(text, first, last)]
@@ -284,7 +285,7 @@ def _decoded(written: str) -> str:
 
 
 def without_folders(text: str) -> str:
-    """Return a text whose links name files alone: it says the same wherever they lie."""
+    """Return a text whose links name files without folders, so that it stays the same wherever these are."""
     return _FOLDERS.sub(r"\1", text) if "/" in text else text
 
 
@@ -292,7 +293,7 @@ def without_folders(text: str) -> str:
 
 
 class Files:
-    """The files among which links are followed; `aliases` are other names of notes, folded, with their paths."""
+    """The files that links can lead to; `aliases` maps other names of notes, folded, to their paths."""
 
     def __init__(self, paths: Iterable[str], aliases: Mapping[str, str] | None = None) -> None:
         self._by_name: dict[str, list[tuple[str, str]]] = {}
@@ -364,11 +365,10 @@ def _bare(name: str) -> str:
 
 def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Files) -> str | None:
     """
-    Return how `link`, which led to `before`, is to name the file `wanted` from the note `source` among `files`.
+    Return the target by which `link`, which led to `before`, names the file `wanted` from the note `source`.
 
-    It keeps its form: short, relative, or from the vault, with or without
-    `.md`. A name that is no longer enough becomes a whole path. None if no
-    spelling leads there.
+    Its form is kept: short, relative, or from the vault, with or without `.md`. An ambiguous name becomes a full
+    path. None if no spelling leads there.
     """
     has_ending = link.target.lower().endswith(".md") or not wanted.lower().endswith(".md")
     name = wanted if has_ending else wanted[:-3]

@@ -1,8 +1,7 @@
 """
-Markdown: the blocks of a text, as far as chunks, links and edits ask for them.
+Parse Markdown into the blocks that chunks, links and edits need.
 
-Time and memory are bounded: where a text has more blocks than anybody writes,
-what is left is one block. Pure.
+Time and memory are bounded: after a very large number of blocks, the rest of a text is one block. Pure.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def blocks(body: str) -> Iterator[Block]:
     """
     Yield the top-level blocks of Markdown without frontmatter, in order.
 
-    Where there are more than anybody writes, the last one is what is left, of the kind `REST`, so that time and memory are bounded.
+    After a very large number of blocks, the rest is one block of the kind `REST`, which bounds time and memory.
     """
     if len(body) < _LONG:
         yield from _parsed(body)
@@ -120,7 +119,7 @@ def blocks(body: str) -> Iterator[Block]:
 
 
 def forget() -> bool:
-    """Release what is kept of the long text that was parsed last; say whether there was any."""
+    """Release the blocks of the long text that was parsed last; return whether there were any."""
     global _latest
     was, _latest = _latest[0], ("", ())
     return bool(was)

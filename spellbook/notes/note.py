@@ -1,9 +1,8 @@
 """
 A note: one Markdown file as text, metadata and blocks.
 
-Reading never fails on bad frontmatter (the body is what a person wrote, the
-fault is told), and an edit changes the characters it was asked to change and
-no other. Pure: bytes in, values out; no file is touched here.
+Faulty frontmatter never prevents reading: the body is kept and the fault reported. An edit changes only the
+requested characters. Pure: bytes in, values out; no file is opened here.
 """
 
 from __future__ import annotations
@@ -53,7 +52,10 @@ Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something in a file that a person should mend. `line` is 1-based, 0 where none is known."""
+    """
+    Something in a file that a person should fix. `line` is 1-based, 0 if unknown. `str()` gives `path, line N:
+    reason`.
+    """
 
     path: str
     line: int
@@ -64,7 +66,7 @@ class Fault:
 
 
 class Stamp(NamedTuple):
-    """What the disk says of a file without opening it: bytes, nanoseconds, inode."""
+    """A file's status without opening it: bytes, nanoseconds, inode."""
 
     size: int
     mtime_ns: int
@@ -294,7 +296,7 @@ def iso(value: object) -> str | None:
 
 
 def code_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of inline code, its ticks included; linear, as a regex for them is not."""
+    """Yield the spans of inline code, with their backticks. Linear, which a regex is not."""
     runs = [match.span() for match in re.finditer("`+", text)]
     same: dict[int, list[int]] = {}  # the runs of each length, in order
     for i, (start, end) in enumerate(runs):

@@ -1,5 +1,5 @@
 """
-The heap of this process: what stays is not looked through for garbage, and what was freed goes back to the system.
+Garbage collection and memory of this process: exclude permanent objects, and return freed memory to the system.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 @contextlib.contextmanager
 def growing() -> Iterator[None]:
     """
-    Import and build what stays until the process ends, without a look for garbage among it, then or later.
+    Import and build permanent objects without garbage collections, and exclude them from later ones.
 
-    Such looks take a tenth of a server's start, and the next one would fall into the first answer.
+    Collections would take a tenth of a server's start, and the next one would delay the first answer.
     """
     was = gc.isenabled()
     gc.disable()
@@ -37,7 +37,7 @@ def freeze() -> None:
 
 
 def trim() -> None:
-    """Give freed memory back where the C library can be told to; without this glibc keeps what lies between blocks that are in use."""
+    """Return freed memory to the system where the C library supports it; glibc keeps fragments otherwise."""
     import ctypes
 
     gc.collect()

@@ -1,8 +1,7 @@
 """
-Presence: which long-lived processes have a vault open.
+Which long-lived processes have a vault open.
 
-Each holds a lock of its own, which the kernel takes from it however it ends,
-so nobody is told of one that is gone.
+Each holds a lock, which the kernel releases however the process ends, so that no dead process is listed.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Process:
 
 @contextlib.contextmanager
 def present(state: Path, kind: str) -> Iterator[None]:
-    """Let others know, while this lasts, that a process of this `kind` has the vault open."""
+    """Register a process of this `kind` that has the vault open, for the duration of the block."""
     from filelock import FileLock
 
     # What it says is its name: on Windows nobody else can read a locked file.
@@ -107,7 +106,7 @@ def is_silent(state: Path) -> bool:
 
 
 def _silence(state: Path) -> float:
-    """Seconds since the last sign of life. A clock that was set back counts as silence until the next one."""
+    """Seconds since the last sign of life. If the clock was set back, that counts as silence."""
     try:
         return abs(time.time() - os.stat(state / READY).st_mtime)
     except OSError:
@@ -122,7 +121,7 @@ def _is_held(file: Path) -> bool:
 
 
 def is_locked(file: Path) -> bool:
-    """Say whether a process holds the lock `file`, without being taken for its holder by others who ask."""
+    """Say whether a process holds the lock `file`, without appearing as its holder to others."""
     try:
         import fcntl
     except ImportError:  # Windows

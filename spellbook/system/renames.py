@@ -1,8 +1,7 @@
 """
-Two renames that systems have and Python's `os` has not: two files change places, and a name is taken only if it is free.
+Two kinds of rename that Python's `os` lacks: exchange two files, and rename only if the name is free.
 
-Each is one step, which nobody sees half done. False where this system or this
-disk has none; whoever asks then goes the longer way.
+Each is atomic. They return False where the system or the disk does not support them; callers then use a fallback.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
-Turns: one re-index at a time, for callers that nobody waits for.
+Run one re-index at a time, for callers that nobody waits for.
 
-Git calls its hooks in bursts. One run is under way and one waits to begin;
-whoever comes then may leave, because the one that waits will see what it
-would have seen.
+Git calls its hooks in bursts. One run is active and one waits. Further callers leave, because the waiting run will
+see their changes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _POLL_SECONDS = 0.25
 
 @contextlib.contextmanager
 def turn(state: Path) -> Iterator[Callable[[str], None] | None]:
-    """Wait for one's turn and yield what writes a line into the log; None if another waits already."""
+    """Wait for the turn and yield a function that writes a line to the log; None if another run waits already."""
     from filelock import FileLock, Timeout
 
     waiting, running = FileLock(state / "queue-next.lock"), FileLock(state / "queue.lock", poll_interval=_POLL_SECONDS)

@@ -1,9 +1,8 @@
 """
-One SQLite file that many processes and threads share: connections, transactions, migrations, damage.
+One SQLite file shared by many processes and threads: connections, transactions, migrations, recovery.
 
-A file that is no sound database is set aside and begun anew, by the process
-that found it and by every other one that has it open; what the file holds is
-derived and comes back with the next look at the vault.
+A damaged file is set aside and a new one begun, by every process that has it open. Its content is derived from the
+vault and returns with the next scan.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ class Migration:
 
 
 class Damaged(StorageError):
-    """The file is no sound database; the next use of it begins a new one."""
+    """The file is not a valid database; the next use begins a new one."""
 
 
 class _Unready(StorageError):
-    """Something is to be done to the file before it can be used, by one process alone."""
+    """The file needs a step (creation, migration) that only one process may do."""
 
 
 class Database:
@@ -92,7 +91,7 @@ class Database:
             return connection.execute(sql, values).fetchall()
 
     def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
-        """Run one statement and yield its rows, some of which are in memory at a time; raises as `rows` does."""
+        """Run one statement and yield its rows without loading all of them; raises as `rows` does."""
         connection = self.connection()
         with self._translated(connection):
             cursor = connection.execute(sql, values)
@@ -102,7 +101,7 @@ class Database:
     @contextlib.contextmanager
     def transaction(self, kind: str = "IMMEDIATE", patience: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
         """
-        Commit what is done inside, or nothing of it; inside another transaction, a part of that one.
+        Commit everything done inside, or nothing; inside another transaction, join it.
 
         Raises StorageError if another process is writing for longer than `patience` seconds.
         """
@@ -115,7 +114,7 @@ class Database:
 
     @contextlib.contextmanager
     def hurried(self) -> Iterator[None]:
-        """Within, StorageError comes at once from a file that another process writes into, not after half a minute."""
+        """Inside, a file that another process is writing raises StorageError at once, not after half a minute."""
         with _waiting(self.connection(), _HURRIED_SECONDS):
             yield
 
@@ -128,7 +127,7 @@ class Database:
     # -- connections
 
     def connection(self) -> _Connection:
-        """Return this thread's connection, a new one if the file was set aside or deleted since. Raises StorageError."""
+        """Return this thread's connection, a new one if the file was set aside or deleted. Raises StorageError."""
         connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
             if connection.in_transaction or (not connection.is_spoiled and connection.inode == self._inode()):
@@ -162,7 +161,10 @@ class Database:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Opening runs alone: SQLite's switch to WAL waits for nobody, and a damaged file must be set aside once."""
+        """
+        Allow one process to open the file: SQLite's switch to WAL does not wait, and a damaged file must be set
+        aside once.
+        """
         from filelock import FileLock, Timeout
 
         try:
@@ -253,7 +255,7 @@ class Database:
         return sorted(self.file.parent.glob(f"{self.file.name}.damaged-*"))
 
     def _set_aside(self) -> None:
-        """Move a file that was found to be damaged out of the way, unless somebody did so already; keep the last such file."""
+        """Move a damaged file out of the way, unless another process did; keep the last such file."""
         try:
             damaged = int(self._mark.read_text() or 0)
         except (OSError, ValueError):
@@ -306,7 +308,7 @@ def _atomic(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def part(connection: sqlite3.Connection) -> Iterator[None]:
-    """Within a transaction: take back what was done inside if it ends in an error, and nothing else."""
+    """A savepoint within a transaction: revert what was done inside if it ends in an error."""
     connection.execute("SAVEPOINT part")
     try:
         yield

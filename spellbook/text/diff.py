@@ -1,9 +1,8 @@
 """
-Differences: what two texts that say nearly the same do not agree on.
+Differences between two texts that say nearly the same.
 
-Numbers with their units, and negations, are what turns a repetition into a
-contradiction; no embedding sees them. Words are compared as they are written,
-in Korean and English; nothing here understands a sentence. Pure.
+Numbers with units, and negations, turn a repetition into a contradiction, and embeddings do not see them. Words are
+compared as written, in Korean and English. Pure.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _Row = tuple[int, int, Any]  # a pair, and the row before it
 
 
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
-    """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines of it."""
+    """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines."""
     old, new = before.splitlines(), after.splitlines()
     found: list[str] = [f"--- {one_line(a)}", f"+++ {one_line(b)}"]
     for hunk in _hunks(changed_spans(old, new)):
@@ -109,9 +108,9 @@ def _range(start: int, end: int) -> str:
 
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     """
-    Return where two sequences differ, in order: what is between these spans is equal.
+    Return where two sequences differ, in order; everything between these spans is equal.
 
-    In time that grows with their length: what differs much in long sequences may be larger than it need be.
+    In linear time: in long sequences with many changes the spans may be larger than necessary.
     """
     left = [MOST_STEPS + 4 * (len(old) + len(new))]
     spans: list[Span] = []
@@ -240,11 +239,7 @@ class _Token:
 
 
 def masked(text: str) -> tuple[str, tuple[str, ...]]:
-    """
-    Return `text` with each number and its unit as 0, and the numbers in order: 1,234.5 kB is `1234.5kb`.
-
-    Texts that differ in numbers alone have the first in common.
-    """
+    """Return `text` with each number and its unit as 0, and the numbers in order: 1,234.5 kB is `1234.5kb`."""
     text = _even(text)
     numbers: list[str] = []
 
@@ -259,8 +254,8 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
     """
     Return the parts in which two texts differ, side by side with a few words around them.
 
-    Empty unless they differ in nothing but numbers, units and negations: then
-    one of them repeats the other, or they are two texts.
+    Empty unless they differ only in numbers, units and negations: else one repeats the other, or they are
+    unrelated.
     """
     a, b = _even(a), _even(b)
     left, right = _tokens(a), _tokens(b)

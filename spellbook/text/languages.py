@@ -1,10 +1,9 @@
 """
-Which language a text is in, by its commonest words, where its script does not tell.
+Detect the language of a text by its commonest words, where its script does not tell.
 
-It is asked only whether a note can hold a question's words at all, so a wrong
-guess costs more than none: what is unclear is "". A detector of 100 languages
-(py3langid) knows one question in seven more, and takes 108 MB and half a
-second to start with; these words take nothing. Pure.
+It is only used to decide whether a note can contain a question's words, so a wrong guess costs more than none:
+unclear text gives "". A detector of 100 languages (py3langid) knows one question in seven more, but takes 108 MB
+and half a second to start. Pure.
 """
 
 from __future__ import annotations
@@ -81,7 +80,8 @@ _CODES = _WORDS.keys() | _SCRIPTS.keys()
 
 def written_in(text: str) -> str:
     """
-    Return the script that the prose of `text` is in, with its language where that is clear: `hangul:ko`, `latin:en`, `latin`.
+    Return the script of the prose of `text`, with its language where that is clear: `hangul:ko`, `latin:en`,
+    `latin`.
 
     "" if it has no letters; code and addresses do not count.
     """
@@ -96,16 +96,17 @@ def written_in(text: str) -> str:
 
 
 def declared(value: object) -> str:
-    """Return what the frontmatter key `language` says, `ko` or `en-GB`, as `written_in` says it; "" if that is no language."""
+    """Return the frontmatter key `language` (`ko`, `en-GB`) in the form of `written_in`; "" if it is not a language."""
     found = _DECLARED.fullmatch(str(value).strip().lower())
     return _named(found["code"]) if found else ""
 
 
 def marked(path: str) -> tuple[str, str]:
     """
-    Return a note's path without the mark of a language, and that language as `written_in` says it, "" without a mark.
+    Return a note's path without its language mark, and that language in the form of `written_in`, "" without a
+    mark.
 
-    `guide.ko.md`, `guide-ko.md` and `ko/guide.md` have one.
+    Examples of marks: `guide.ko.md`, `guide-ko.md`, `ko/guide.md`.
     """
     found = _MARK.search(path)
     if found and found["code"] in _CODES:

@@ -1,10 +1,9 @@
 """
-Quoting: text of notes inside an answer of Spellbook's, so that the two cannot be taken for each other.
+Quote text of notes inside Spellbook's answers, so that the two cannot be confused.
 
-A line that begins with `>` is a note's text, and every line of a note's text
-does. What a note says of itself (title, path, id, topic) stands within a line
-of ours: in one line, bounded, and as a JSON string where it would look like the
-fields around it. Pure.
+A line that begins with `>` is a note's text, and every line of a note's text does. A note's title, path, id and
+topic appear within a line of ours: on one line, bounded, and as a JSON string where they could look like other
+fields. Pure.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ def quoted(text: str) -> str:
 
 
 def flat(text: str) -> str:
-    """Return what a note says of itself as part of one line, at most 300 letters of it."""
+    """Return a note's own words about itself (title, topic …) on one line, at most 300 letters."""
     line = plain(" ".join(text.split()))
     line = line if len(line) <= _MOST_NAME else f"{line[: _MOST_NAME - 1].rstrip()}…"
     return json_of(line) if _FIELDS.search(line) else line
 
 
 def exact(text: str) -> str:
-    """Return an id or a path as part of one line, letter for letter: as it is, else as a JSON string."""
+    """Return an id or a path on one line, letter for letter: as it is, else as a JSON string."""
     return text if _PLAIN.fullmatch(text) and not _CONTROL.search(text) else json_of(text)
 
 

@@ -266,7 +266,7 @@ def part(identifier: re.Match[str]) -> str:
 
 
 class Memo(dict[str, str]):
-    """What `tell` says of the texts that were met: most of what is written is written again."""
+    """A bounded cache of `tell`, which is called for texts that are not in it."""
 
     def __init__(self, tell: Callable[[str], str], most: int) -> None:
         self._tell, self._most = tell, most

@@ -49,8 +49,9 @@ _DAY = 86_400.0
 _FIRST_TOO_LARGE = 2**63
 """The least number that SQLite cannot hold."""
 _MOST_WHAT = 1_000
+"""Letters kept of an entry's description."""
 _CHANGE_BYTES = 300
-"""What a change takes beside its texts, about: two hashes and a path, and their places in indexes."""
+"""Estimated bytes of a change beside its texts: two hashes, a path, and their index entries."""
 
 # A path, and the paths it was moved from and to: in one entry one of them loses the text that the other one gains.
 # What replaces a text keeps the old one in the trash, and what takes that back empties the trash: then the path itself stays.

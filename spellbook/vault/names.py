@@ -64,6 +64,11 @@ def numbered(path: str) -> Iterator[str]:
     yield from (f"{folder}{slash}{stem}-{number}{dot}{suffix}" for number in range(2, MOST_NUMBER))
 
 
+def after_move(path: str, old: str, new: str, separator: str = "/") -> str:
+    """Return `path` once `old`, a file or a folder, is at `new`."""
+    return new + path[len(old) :] if f"{path}{separator}".startswith(f"{old}{separator}") else path
+
+
 def is_note(path: str) -> bool:
     """Say whether `path` names a note: Markdown, not in a dot-folder, not a conflict copy or an editor's temporary file."""
     if path[-3:].lower() != ".md" or path[0] == "." or "/." in path:

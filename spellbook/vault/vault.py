@@ -33,6 +33,7 @@ UNDER_WAY = "moving.json"
 """In the state folder: which move has begun and is not done; see `moves`."""
 
 _TRIES = 5
+"""Attempts to rename while another program deletes empty folders."""
 
 _log = logging.getLogger(__name__)
 

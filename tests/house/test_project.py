@@ -171,3 +171,13 @@ def test_modules_that_the_guides_name_are_there(guide: str) -> None:
 
 
 TESTED = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+
+
+def test_every_error_is_raised() -> None:
+    """No class of `errors.py` is there for nothing; one that others are derived from stands for them."""
+    from spellbook import errors
+
+    classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.SpellbookError)]
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "spellbook").rglob("*.py") if path.name != "errors.py")
+    unused = [each.__name__ for each in classes if not each.__subclasses__() and f"{each.__name__}(" not in source]
+    assert not unused

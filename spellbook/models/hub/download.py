@@ -1,9 +1,9 @@
 """
-Pull a model from a hub or a web server, when a person asks: resumed where it broke off, checked, and there whole or not at all.
+Download a model from a hub or a web server on request: resumable, verified, and complete or absent.
 
-The protocol is that of the Hugging Face hub: `/api/models/REPO/tree/main`
-lists the files with their checksums, `/REPO/resolve/main/FILE` is one of them.
-Anywhere else a folder as `pulls` keeps it is expected, with its manifest.
+The protocol is that of the Hugging Face hub: `/api/models/REPO/tree/main` lists the files with their checksums,
+`/REPO/resolve/main/FILE` is one of them. Any other server must have a folder as `store` keeps it, with its
+manifest.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Part:
 
 
 class _Broken(Exception):
-    """A download that broke off; worth going on."""
+    """An interrupted download that can be resumed."""
 
 
 def pull(said: str, source: str = "", progress: Progress | None = None) -> tuple[store.Pulled, bool]:
@@ -200,7 +200,7 @@ def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_P
 
 
 def _fetch(http: httpx.Client, part: _Part, file: Path, report: Callable[[int], None]) -> None:
-    """Fetch `part` into `file`, going on with `file`.part. Raises EmbeddingError, OSError."""
+    """Download `part` to `file`, resuming `file`.part. Raises EmbeddingError, OSError."""
     if _is(file, part):
         report(part.size)
         return
@@ -235,7 +235,7 @@ def _fetch(http: httpx.Client, part: _Part, file: Path, report: Callable[[int], 
 
 
 def _stream(http: httpx.Client, part: _Part, unfinished: Path, report: Callable[[int], None]) -> None:
-    """Add to `unfinished` what it lacks, as far as the server has it. Raises _Broken, EmbeddingError, OSError."""
+    """Append the missing bytes to `unfinished`. Raises _Broken, EmbeddingError, OSError."""
     import httpx
 
     begun = _size(unfinished)

@@ -1,8 +1,8 @@
 """
-Models that a person pulled: a folder each with the data of their programs, whole or not there at all.
+Downloaded models: one folder each in the user's data folder, complete or absent.
 
-`manifest.json` in it says where it is from, what its makers call it, and size and SHA-256 of each file.
-Such a folder on any web server is a source that others can pull from.
+`manifest.json` has its source, its name there, and size and SHA-256 of each file. Such a folder on any web server
+is a source for others.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def resolve(name: str) -> Path:
 
 
 def find(said: str) -> Pulled | None:
-    """Return the model that was pulled as `NAME` or `OWNER/NAME`; None if there is none, or a part of it is gone. Raises InvalidInput."""
+    """Return the downloaded model `NAME` or `OWNER/NAME`; None if it is missing or incomplete. Raises InvalidInput."""
     short, repository = names(said)
     found = _read(places.pulled() / short)
     if found is None or not found.is_whole or ("/" in said and found.model != repository):
@@ -128,7 +128,7 @@ def pulled() -> list[Pulled]:
 
 
 def remove(said: str) -> Pulled:
-    """Delete a model, and what is left of a download of it. Raises InvalidInput if it is not here, StorageError."""
+    """Delete a model and any partial download of it. Raises InvalidInput if it is not here, StorageError."""
     short, _ = names(said)
     folder = places.pulled() / short
     found, rest = _read(folder), staging(short)

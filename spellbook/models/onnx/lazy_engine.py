@@ -1,7 +1,7 @@
 """
-An engine in this process: loaded at the first text, run by several threads, and never used across a fork.
+An engine that is loaded at the first text, used by several threads, and never across a fork.
 
-It holds tens of megabytes, which `let_go` gives back where nobody needs them; the next text loads it again.
+It takes tens of megabytes, which `let_go` frees when it is idle; the next text loads it again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if sys.platform != "win32":
 
 @dataclass(slots=True)
 class _Loaded(Generic[E]):
-    """An engine, what to say of it, how many are at it, and when the last one was done."""
+    """An engine, its description, its current number of users, and the time of its last use."""
 
     engine: E
     description: str

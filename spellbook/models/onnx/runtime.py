@@ -1,8 +1,7 @@
 """
-onnxruntime, quiet and one thread a call.
+onnxruntime without output, telemetry or threads of its own.
 
-Nothing is printed, nothing is reported to anybody, and a session starts no
-threads: whoever wants more calls it from more, and a fork cannot hang in it.
+A caller that wants parallelism uses several threads, and a fork cannot hang.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
-How a folder of the kind that sentence-transformers writes wants its texts embedded: read from its files, nothing loaded.
+Read how a sentence-transformers folder wants its texts embedded, from its files, without loading the model.
 
-What a folder asks for and is not done here is refused: a vector that is a
-little wrong is worse than none.
+Unsupported settings are refused: a slightly wrong vector is worse than none.
 """
 
 from __future__ import annotations

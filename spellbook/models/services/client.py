@@ -1,9 +1,8 @@
 """
-A client of one service: JSON asked and answered over HTTP, within a time; the only httpx.
+An HTTP client of one service: JSON requests with a timeout. The only user of httpx.
 
-Whatever goes wrong is an EmbeddingError that says which service, what
-happened and what to do. The key goes to the configured address alone, and
-into no message.
+Every failure is an EmbeddingError that names the service, the problem and the next step. The key is sent to the
+configured address only, and never appears in a message.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
-Embedders that a service runs: Ollama, whatever speaks OpenAI's protocol, llama.cpp.
+Embedders run by a service: Ollama, the OpenAI protocol, llama.cpp.
 
-A vector is of the model that its fingerprint names, or there is none: it is
-normalised here, checked for count, width and sense, and never replaced by
-another model's.
+A vector belongs to the model in its fingerprint, or there is none: it is normalised here, checked for count, width
+and NaN, and never replaced by another model's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
-Rerankers that a service runs: they read a question and a text together.
+Rerankers run by a service: they read a question and a text together.
 
-They are asked within a time that the caller sets, and either score every text
-or fail.
+They have a timeout set by the caller, and either score every text or fail.
 """
 
 from __future__ import annotations
