@@ -21,10 +21,11 @@ from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound, Spell
 from spellbook.index import sync
 from spellbook.index.catalog.schema import Found, Topic
 from spellbook.index.catalog.sessions import Session
+from spellbook.index.embed import Progress, embed_texts, maintain
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress, Report
+from spellbook.index.sync import Report
 from spellbook.maintenance import doctor
 from spellbook.models.base import Embedder
 from spellbook.system import processes
@@ -79,16 +80,19 @@ class Spellbook:
         self.config = settings
         self.index = Index.open(settings, embedder)
         self._meter = Meter(self.index.catalog.usage)
-        self.watching = False
-        """Set by a watcher in this process that sees every folder: the index then follows the vault without being asked."""
+        self.watched = processes.Watched()
+        """What a watcher in this process last handed over."""
         self.complaint = ""
         """Why the last look at the vault could not be finished, "" if it could."""
+        self._loaded: Searcher | None = None
 
-    @cached_property
+    @property
     def _searcher(self) -> Searcher:
-        from spellbook.search.searcher import Searcher
+        if self._loaded is None:
+            from spellbook.search.searcher import Searcher
 
-        return Searcher(self.index)
+            self._loaded = Searcher(self.index)
+        return self._loaded
 
     def __enter__(self) -> Spellbook:
         return self
@@ -223,7 +227,7 @@ class Spellbook:
             self._finish_move()
             # An index that was begun anew is filled at once, whoever watches.
             looked = self._looked()
-            if looked is not None and (self.watching or self.is_watched()):
+            if looked is not None and (self.watched.is_current or self.is_watched()):
                 self.complaint = looked
                 return
             self._look()
@@ -234,7 +238,7 @@ class Spellbook:
         if embed:
             until = time.monotonic() + _PATIENCE
             with contextlib.suppress(EmbeddingError):
-                sync.embed(self.index, most=_AT_ONCE, stop=lambda: time.monotonic() > until)
+                embed_texts(self.index, most=_AT_ONCE, stop=lambda: time.monotonic() > until)
 
     def follow(self) -> None:
         """Go over to the embedder that another process has migrated the vault to, if one has."""
@@ -244,8 +248,12 @@ class Spellbook:
 
     def _go_over(self, index: Index) -> None:
         before, self.index, self.config = self.index, index, index.config
-        self.__dict__.pop("_searcher", None)
+        self._loaded = None
         before.chroma.close()
+
+    def hand_over(self, watched: processes.Watched) -> None:
+        """Take from a watcher in this process what it knows of the vault."""
+        self.watched, self.complaint = watched, watched.complaint
 
     def _finish_move(self) -> None:
         if (self.config.state / UNDER_WAY).exists():
@@ -260,9 +268,9 @@ class Spellbook:
 
     def _look(self) -> None:
         try:
-            sync.words(self.index)
+            sync.scan(self.index)
         except Damaged:  # its next use begins a new catalog
-            sync.words(self.index)
+            sync.scan(self.index)
 
     def is_watched(self) -> bool:
         """Say whether some process watches this vault and sees every folder of it."""
@@ -408,7 +416,7 @@ class Spellbook:
         else:
             done = importer.run(self.index, Path(source).expanduser(), importer.Asked(**asked), progress)
         if not done.dry_run:
-            sync.words(self.index)
+            sync.scan(self.index)
         return done
 
     @cached_property
@@ -424,7 +432,7 @@ class Spellbook:
         """Bring back the vault of a snapshot, over the one that is there or into an empty folder; see `Snapshots.restore`."""
         done = self.snapshots.restore(name, Path(into).expanduser() if into else None, progress, skip_damaged=skip_damaged)
         if into is None:
-            sync.words(self.index, full=True)  # many may be gone, as was asked for
+            sync.scan(self.index, full=True)  # many may be gone, as was asked for
         return done
 
     # -- REST sessions
@@ -464,16 +472,17 @@ class Spellbook:
 
         self._searcher.ask(Question("spellbook", "both", limit=1))
 
-    def let_go(self, before: float) -> None:
-        """Let go of the model, of Chroma and of the vectors in memory, each if unused since `before` by the monotonic clock."""
-        from spellbook.models.onnx.lazy_engine import let_go
+    def release(self, before: float) -> None:
+        """Release the model, Chroma and the vectors in memory, each if unused since `before` by the monotonic clock."""
+        from spellbook.models.onnx.lazy_engine import release
         from spellbook.notes import markdown
         from spellbook.system import heap
 
-        idle = "_searcher" in self.__dict__ and self._searcher.used <= before
-        if idle:
-            self.__dict__.pop("_searcher", None)  # a search under way keeps the one it has
-        if any((let_go(before), self.index.chroma.let_go(before), markdown.forget(), idle)):
+        searcher = self._loaded
+        is_idle = searcher is not None and searcher.used <= before
+        if is_idle:
+            self._loaded = None  # a search under way keeps the one it has
+        if any((release(before), self.index.chroma.release(before), markdown.forget(), is_idle)):
             heap.trim()
 
     def stats(self) -> dict[str, Any]:
@@ -528,7 +537,7 @@ class Spellbook:
             embedded = migrate.build(aside, progress)
             migrate.switch(self.index, aside)
             self._go_over(aside)
-            sync.settle(aside)
+            maintain(aside, embedded)
             after = self.check(progress=progress) if checked else None
         return migrate.Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded, before, after)
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from spellbook.editing import edits
 from spellbook.editing.memory import BROKEN, Findings, Memory, metadata
 from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
-from spellbook.index import extract, sync
+from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.schema import Found, hash_of
 from spellbook.index.filters import fold
 from spellbook.index.lookup import resolve
@@ -157,8 +157,8 @@ def write(
         paths = [index.vault.create(each.folder, each.name, draft.text.encode()) for each, draft in zip(memories, drafts, strict=True)]
     for draft in drafts:
         index.catalog.vectors.add(draft.vectors.items())
-    sync.some(index, paths)
-    sync.count(index, [key for draft in drafts for key in draft.vectors])
+    sync.scan_paths(index, paths)
+    embed.count_tokens(index, [key for draft in drafts for key in draft.vectors])
     return [_written(index, path, draft) for path, draft in zip(paths, drafts, strict=True)], repeats
 
 
@@ -183,7 +183,7 @@ def _draft(index: Index, memory: Memory, id: str, now: dt.datetime) -> _Draft:
     entry = extract.entry(note, sync.rules(index), Stamp(0, 0, 0), 0, "")
     rows = tuple({row.key: row.embedded for row in entry.chunks}.items())
     try:
-        vectors = dict(sync.vectors(index, rows))
+        vectors = dict(embed.vectors_of(index, rows))
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
     return _Draft(note, text, rows, tuple(row.same for row in entry.chunks if row.text.strip()), vectors)
@@ -252,7 +252,7 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
                 index.vault.write(found.path, note.encode(text), digest(data))
         except Conflict:
             continue  # changed in this very moment: look again whether the parts overlap
-        sync.some(index, [found.path])
+        sync.scan_paths(index, [found.path])
         with_vectors(index, found.path)
         return _told_of(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
@@ -331,7 +331,7 @@ def erase(index: Index, id: str, *, hard: bool = False) -> Erased:
         said += f" ({_sections(siblings)} sections)" if _sections(siblings) > 1 else ""
     else:
         kept, gone, said = _erase_section(index, found, hard), [found], _place_of(found, siblings)
-    sync.some(index, [found.path])
+    sync.scan_paths(index, [found.path])
     if not hard:
         with_vectors(index, found.path)
     return Erased(said, tuple(each.id for each in gone), (kept,) if kept else (), index.catalog.generation)
@@ -369,12 +369,12 @@ def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
     there = [path for path in paths if index.vault.stamp(path)] or [paths[0]]  # the others vanished meanwhile
     changed = [path for path in there if digest(index.vault.read(path)[0]) != known[path].sha256]
     if changed:
-        sync.some(index, paths)
+        sync.scan_paths(index, paths)
         raise Conflict(f"{changed[0]}: the file was changed since it was read.", "Look at it again and repeat; nothing was erased.")
     try:
         return [index.vault.remove(path, known[path].sha256, hard=hard) for path in there]
     finally:
-        sync.some(index, paths)
+        sync.scan_paths(index, paths)
 
 
 def with_vectors(index: Index, path: str) -> None:
@@ -383,8 +383,7 @@ def with_vectors(index: Index, path: str) -> None:
     rows = index.catalog.waiting.texts([each.key for each in found]) if found else []
     with contextlib.suppress(EmbeddingError):
         # A long note that nobody embedded yet is left to the next run.
-        index.catalog.vectors.add(sync.vectors(index, rows[:_EMBED_AT_ONCE]))
-        sync.count(index, [key for key, _ in rows])
+        embed.embed_and_store(index, rows[:_EMBED_AT_ONCE])
 
 
 def _erase_section(index: Index, found: Found, hard: bool) -> str | None:
@@ -411,7 +410,7 @@ def _piece(index: Index, note: Note, found: Found, expected: str | None, sha256:
     seen = expected or hash_of(found.text)
     is_same = piece is not None and (hash_of(piece.text) == seen[:16] or (len(seen) >= 16 and bool(expected) and sha256.startswith(seen)))
     if piece is None or not is_same:
-        sync.some(index, [found.path])
+        sync.scan_paths(index, [found.path])
         raise Conflict(f"{found.path}: the section {found.id} was changed meanwhile.", "Read it again and repeat; nothing was written.")
     return piece
 

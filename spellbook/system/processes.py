@@ -40,6 +40,19 @@ class Process:
     since: int
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """
+    What a watcher hands over to the vault that is open in its process.
+
+    `is_current`: it sees every folder and has looked, so that the index follows without being asked.
+    `complaint`: why its last look at everything failed, "" if it did not.
+    """
+
+    is_current: bool = False
+    complaint: str = ""
+
+
 @contextlib.contextmanager
 def present(state: Path, kind: str) -> Iterator[None]:
     """Let others know, while this lasts, that a process of this `kind` has the vault open."""

@@ -1,7 +1,7 @@
 """
 An engine in this process: loaded at the first text, run by several threads, and never used across a fork.
 
-It holds tens of megabytes, which `let_go` gives back where nobody needs them; the next text loads it again.
+It holds tens of megabytes, which `release` gives back where nobody needs them; the next text loads it again.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Local(Generic[E]):
         with self._used() as engine:
             return engine
 
-    def let_go(self, before: float) -> bool:
+    def release(self, before: float) -> bool:
         """Forget the engine if nobody is at it and nobody was since `before`, of the monotonic clock; say whether that was so."""
         with _counting:
             found = self._engines.get(os.getpid())
@@ -157,11 +157,11 @@ class Local(Generic[E]):
 _all: weakref.WeakSet[Local[Any]] = weakref.WeakSet()
 
 
-def let_go(before: float) -> bool:
+def release(before: float) -> bool:
     """Have every `Local` of this process let go of its engine; say whether one did."""
     with _counting:
         everyone = tuple(_all)
-    return any([each.let_go(before) for each in everyone])
+    return any([each.release(before) for each in everyone])
 
 
 def step_back() -> None:
