@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from spellbook.index import embed, sync
 from spellbook.index.vectors import chroma as chromas
+from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.searcher import Question, Searcher
@@ -333,23 +334,27 @@ def test_a_chroma_held_by_another_is_degraded_and_exact(large):
         assert ask(large, "word7 common", limit=10) == (exactly(large, "word7 common", limit=10), True)
 
 
-def test_chroma_is_left_alone_where_it_is_not_asked_and_caught_up_once_far_behind(vault, write_note):
-    """In a small vault there is none; in a large one it follows when a twentieth is missing, and nothing waits for it."""
+def test_a_small_run_leaves_chroma_to_others_and_a_large_one_fills_it(vault, write_note, monkeypatch):
+    """Where Chroma answers it follows when a twentieth is missing; elsewhere once one run embedded as many as it may be behind."""
     for number in range(60):
         write_note(f"{number}.md", f"note number {number}")
     with opened(vault) as index:
         sync.run(index)
         assert not list(index.config.state.glob("chroma*"))
+        monkeypatch.setattr(follow, "MOST_BEHIND", 20)
+        for number in range(20):
+            write_note(f"new {number}.md", f"another number {number}")
+        sync.run(index)
+        assert (index.chroma.rows, follow.behind(index)) == (80, 0)
     with opened(vault, exact_most=1) as index:
         sync.run(index)
-        assert not index.catalog.vectors.changes(index.chroma.seq)
         behind = []
-        for number in range(60, 64):
+        for number in range(60, 65):
             write_note(f"{number}.md", f"the zebra {number}")
             sync.run(index)
-            behind.append(len(index.catalog.vectors.changes(index.chroma.seq)))
+            behind.append(follow.behind(index))
             assert ask(index, f"the zebra {number}")[0][0] == f"{number}.md"
-        assert behind == [1, 2, 3, 0]
+        assert behind == [1, 2, 3, 4, 0]
 
 
 def test_a_rebuilt_catalog_is_followed_by_an_old_chroma(large, write_note, vault):
