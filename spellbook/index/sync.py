@@ -25,6 +25,7 @@ from spellbook.index.embed import Progress, embed_texts, maintain
 from spellbook.index.opened import Index
 from spellbook.models.base import vector_key
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
+from spellbook.system.lock import take
 from spellbook.system.processes import EMBEDDING, present
 from spellbook.vault.folder import digest
 
@@ -322,12 +323,11 @@ def _batches(paths: Sequence[str], disk: Mapping[str, Stamp], most: int, most_by
 @contextlib.contextmanager
 def _sparing(index: Index) -> Iterator[None]:
     """Spare double work with another process; the catalog's transactions decide, so a busy lock is no reason to wait long."""
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(index.config.state / "sync.lock", timeout=_SPARING)
-    with contextlib.suppress(Timeout, OSError):
-        lock.acquire()
+    lock = None
+    with contextlib.suppress(OSError):
+        lock = take(index.config.state / "sync.lock", _SPARING)
     try:
         yield
     finally:
-        lock.release()
+        if lock is not None:
+            lock.release()

@@ -29,11 +29,11 @@ from spellbook.index.vectors import follow
 from spellbook.server import observers
 from spellbook.system import processes
 from spellbook.system.disk import eventless
+from spellbook.system.lock import Held, take
 from spellbook.text.unicode import is_whole
 from spellbook.vault.ignored import IGNORE_FILE
 
 if TYPE_CHECKING:
-    from filelock import BaseFileLock
     from watchdog.observers.api import BaseObserver
 
 
@@ -97,6 +97,7 @@ class Watcher:
         self._look_seconds = 0.0
         self._said: dict[str, str] = {}
         self._state = processes.Watched()
+        self._ready: Held | None = None
         self._follow_after = 0.0
 
     def start(self) -> Watcher:
@@ -132,12 +133,9 @@ class Watcher:
     # -- looking
 
     def _run(self) -> None:
-        from filelock import FileLock
-
         lock = self._elected()
         if lock is None:
             return
-        ready = FileLock(self._book.config.state / processes.READY)
         self._is_elected = True
         try:
             self._observe()
@@ -148,7 +146,7 @@ class Watcher:
                 if self._stopping.is_set():
                     break
                 self._mend_observer()
-                self._vouch(ready)
+                self._vouch()
                 now = time.monotonic()
                 if now >= next_full:
                     self._hints.everything()
@@ -157,37 +155,33 @@ class Watcher:
                     full, paths = due
                     well = self._look(full, paths)
                     self._has_looked |= well
-                    self._vouch(ready)
+                    self._vouch()
                     if full or not well:
                         next_full = time.monotonic() + self._period(well)
         finally:
             self._is_elected = False
             self._hand_over(is_current=False)
-            ready.release()
+            self._retract()
             with contextlib.suppress(SpellbookError):
                 self._book.index.catalog.set_unseen("")
             self._unobserve()
             self._hints.close()
             lock.release()
 
-    def _elected(self) -> BaseFileLock | None:
+    def _elected(self) -> Held | None:
         """Wait until no other process watches; None if stopped before."""
-        from filelock import FileLock, Timeout
-
-        # The lock is taken and let go by this thread; the kernel frees it if the process dies.
-        lock = FileLock(self._book.config.state / processes.ELECTED, timeout=0)
+        # The lock is taken and released by this thread; the kernel frees it if the process dies.
         while not self._stopping.is_set():
-            try:
-                return lock.acquire().lock
-            except Timeout:
-                self._stopping.wait(_ELECTION)
+            if lock := take(self._book.config.state / processes.ELECTED):
+                return lock
+            self._stopping.wait(_ELECTION)
         return None
 
     def _period(self, well: bool) -> float:
         # Without events, look as often as costs no more than some per cent of a processor.
         return FULL_LOOK if well and self._state.is_current else max(AGAIN, 20 * self._look_seconds)
 
-    def _vouch(self, ready: BaseFileLock) -> None:
+    def _vouch(self) -> None:
         """Let others rely on this watcher while it sees every folder, and tell them which folders it cannot see."""
         if self._to_count.is_set():
             self._to_count.clear()
@@ -196,13 +190,18 @@ class Watcher:
                 self._book.index.catalog.set_unseen(self._unseen)
             self._say("watch", SpellbookError(self._unseen) if self._unseen else None)
         if self._has_looked and self._observer is not None and not self._unseen and not self._eventless:
-            if not ready.is_locked:
-                ready.acquire()
+            self._ready = self._ready or take(self._book.config.state / processes.READY, -1)
             self._hand_over(is_current=True)
             self._beat()
         else:
             self._hand_over(is_current=False)
-            ready.release()
+            self._retract()
+
+    def _retract(self) -> None:
+        """No longer let others rely on this watcher."""
+        if self._ready is not None:
+            self._ready.release()
+            self._ready = None
 
     def _hand_over(self, **changed: Any) -> None:
         """Hand what this watcher knows of the vault to the book, if it changed."""

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from spellbook.system.lock import take
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -34,7 +36,17 @@ _BATCH = 1_000
 """Rows that are written while the lock is held once: 0.3 s, and as quick a row as in larger batches."""
 
 _PATIENCE = 0.1
+"""Seconds that a question waits for the lock: the search without Chroma takes about as long."""
+
+_WAIT = 30.0
+"""Seconds that a writer waits for it: every holder releases it after a batch, which takes less than a second."""
+
+_POLL = 0.01
+"""Seconds between looks at the lock while another process holds it: a question has ten in all."""
+
 _TRIES = 5
+"""Times that `chroma.json` is replaced while others read it, on Windows, within `_PATIENCE`."""
+
 _FORM = 2
 """How a collection is made: one that was made otherwise is built anew. Form 1 had no metadata."""
 
@@ -153,7 +165,7 @@ class Chroma:
         nothing is lost, the next call begins a new folder.
         """
         until, added = time.monotonic() + seconds, 0
-        with self._alone(30):
+        with self._alone(_WAIT):
             current = self._current()
             if not self._usable(current):
                 current = self._begin(current)
@@ -179,7 +191,7 @@ class Chroma:
 
         Only rows that differ are written. Raises Unavailable as `catch_up` does.
         """
-        with self._alone(30):
+        with self._alone(_WAIT):
             current = self._current()
             if not self._usable(current):
                 raise Unavailable("there is no index yet")
@@ -201,7 +213,7 @@ class Chroma:
             with self._writing(current) as (collection, now):
                 collection.delete(ids=batch)
                 self._save(replace(now, rows=collection.count(), dropped=now.dropped + len(batch)))
-        with self._alone(30):
+        with self._alone(_WAIT):
             now = self._current()
             if now.folder == current.folder:
                 self._save(replace(now, generation=generation, at=time.time()))
@@ -212,7 +224,7 @@ class Chroma:
 
         Raises Unavailable if there is no index or another process holds it, OSError if `to` cannot be written.
         """
-        with self._alone(30):
+        with self._alone(_WAIT):
             current = self._current()
             if not self._usable(current) or self._url:
                 raise Unavailable("there is no index on this disk")
@@ -231,7 +243,7 @@ class Chroma:
     @contextlib.contextmanager
     def _reading(self, began: _Current) -> Iterator[Any]:
         """Yield the collection under the lock. Raises Unavailable if it is no longer the folder that `began` names."""
-        with self._alone(30):
+        with self._alone(_WAIT):
             current = self._current()
             if not self._usable(current) or current.folder != began.folder:
                 raise Unavailable("the index was given up meanwhile")
@@ -286,21 +298,18 @@ class Chroma:
 
     @contextlib.contextmanager
     def _alone(self, patience: float) -> Iterator[None]:
-        from filelock import FileLock, Timeout
-
         if not self._guard.acquire(timeout=patience):
             raise Unavailable("another thread holds the index")
         try:
             if self._url:  # a server minds its clients itself
                 yield
                 return
-            lock = FileLock(self.state / "chroma.lock", timeout=patience, poll_interval=0.01)
             try:
-                lock.acquire()
-            except Timeout as error:
-                raise Unavailable("another process holds the index") from error
+                lock = take(self.state / "chroma.lock", patience, poll=_POLL)
             except OSError as error:
                 raise Unavailable(str(error)) from error
+            if lock is None:
+                raise Unavailable("another process holds the index")
             try:
                 yield
             finally:

@@ -20,6 +20,7 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.opened import Index
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.system.disk import storage_error
+from spellbook.system.lock import held
 
 MOST_BEHIND = 500
 """Vectors that Chroma may be behind: an exact search over so many takes a moment, to load Chroma a second."""
@@ -72,10 +73,9 @@ def catch_up(catalog: Catalog, chroma: Chroma, seconds: float = math.inf, *, pat
 
     Returns whether that is all. Does nothing if another process is at it for longer than `patience` seconds. Raises Unavailable.
     """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(chroma.state / _LOCK, timeout=patience)
-    with contextlib.suppress(Timeout), lock:
+    with held(chroma.state / _LOCK, patience) as is_ours:
+        if not is_ours:
+            return False
         generation = catalog.generation
         chroma.catch_up(catalog.vectors, catalog.counts().chunks, seconds)
         if not catalog.vectors.changes(chroma.seq, 1):

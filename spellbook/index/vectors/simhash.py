@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spellbook.system.disk import settle
+from spellbook.system.lock import held
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,13 +153,14 @@ class Sketches:
     def save(self, file: Path) -> None:
         """Keep them in `file`, all or nothing; not while another process does. Raises OSError."""
         import numpy as np
-        from filelock import FileLock, Timeout
 
         count, view, keys, signs = self._count, self._view, self._keys, self._signs
         if view is None or keys is None or signs is None:
             return
         aside = file.with_suffix(".tmp")
-        with contextlib.suppress(Timeout), FileLock(file.with_suffix(".lock"), timeout=0):
+        with held(file.with_suffix(".lock")) as is_ours:
+            if not is_ours:
+                return
             try:
                 with open(aside, "wb") as saved:
                     saved.write(self._head)
