@@ -101,7 +101,7 @@ class Spellbook:
         self.close()
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         self._meter.flush()
         self.index.close()
 

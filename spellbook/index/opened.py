@@ -101,7 +101,7 @@ class Index:
         return replace(self, config=config, embedder=embedder, chroma=chroma, _widths=set())
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         self.chroma.close()
         self.catalog.close()
         self.vault.journal.close()

@@ -38,6 +38,8 @@ SETTLED_NS = 2_000_000_000
 """A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""
 
 _FEW = 10
+"""Notes that may always be missing at once: fewer are deleted by hand, and a drive holds more. A judgement."""
+
 _PIECE = (250, 1_000_000)
 """Files and bytes that are committed at once: the fewer commits the better for the full-text index, but others wait for each."""
 
@@ -48,8 +50,13 @@ MANY = 3
 """From so many such pieces on, reading them takes longer than to start processes that help."""
 
 _LOOKS = 5
+"""Times that a file is read again which somebody else changes meanwhile; the next scan takes what is left."""
+
 _GLANCES = 3
+"""Times that the vault is listed before so many missing notes are believed: a folder that moves is seen by the second."""
+
 _SPARING = 10.0
+"""Seconds to wait for another process's piece of work, which takes about one; then both do it, which only costs time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,12 @@ RELEASE_AFTER, RELEASE_LOOK = 600.0, 60.0
 """Seconds without a question or a new vector until memory that only they need is given back, and between looks at that."""
 
 _MOST_NAMED = 3
+"""Folders that a complaint names; it is one line."""
+
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
+"""Seconds between looks whether the watcher of this vault has ended: a judgement; the others look for themselves meanwhile."""
+
 _USEFUL: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
     events.FileModifiedEvent,

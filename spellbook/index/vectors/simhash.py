@@ -29,6 +29,8 @@ Row = tuple[str, bytes, int]
 """Key (a sha256 in hexadecimal), vector as float32 bytes, seq."""
 
 _BATCH = 10_000
+"""Vectors that are taken in at a time, 15 MB."""
+
 _SHARE = 32_768
 """Vectors whose signs are compared at a time: their words stay in the processor's own memory."""
 

@@ -158,7 +158,7 @@ _all: weakref.WeakSet[Local[Any]] = weakref.WeakSet()
 
 
 def release(before: float) -> bool:
-    """Have every `Local` of this process let go of its engine; say whether one did."""
+    """Release the engine of every `Local` of this process that is idle since `before`; return whether there was one."""
     with _counting:
         everyone = tuple(_all)
     return any([each.release(before) for each in everyone])
