@@ -18,7 +18,6 @@ from spellbook.errors import InvalidInput
 from spellbook.index import embed, sync
 from spellbook.index.vectors import follow
 from spellbook.search.searcher import Question, Searcher
-from spellbook.server import watcher
 from tests.helpers import Counting, finished, opened, python
 
 READ = """
@@ -125,9 +124,8 @@ def test_a_collection_of_the_form_before_is_built_anew_without_the_embedder(inde
     assert (index.embedder.taken(), [path.name for path in index.config.state.glob("chroma-[0-9]*")]) == (0, ["chroma-2"])
 
 
-def test_a_watcher_fills_chroma_in_a_child_process(index, monkeypatch):
+def test_a_watcher_fills_chroma_in_a_child_process(index):
     """This process loads no Chroma; the child holds the lock alone, and says nothing on stdout."""
-    monkeypatch.setattr(watcher, "SETTLE_AFTER", 0.01)
     code = """
 import sys, time
 import spellbook
@@ -178,6 +176,19 @@ def test_a_question_does_not_wait_for_who_holds_chroma(index):
     assert answer.hits[0].path == "ops/keys.md"
     assert not answer.index.degraded
     assert index.chroma._client is None
+
+
+def test_one_edit_loads_no_chroma(index, vault, write_note):
+    """A `reindex` after one edit, as a git hook runs it, leaves Chroma to whoever lives long."""
+    caught_up(index)
+    write_note("new.md", "The zebra is new.")
+    code = """
+import sys, spellbook
+with spellbook.open(sys.argv[1], embedder="hash") as book:
+    print(book.reindex().embedded, "chromadb" in sys.modules)
+"""
+    assert finished(python(code, vault)) == ["1 False"]
+    assert follow.behind(index) == 1
 
 
 def test_the_copy_is_read_by_any_client(index, tmp_path):
