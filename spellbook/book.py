@@ -20,10 +20,11 @@ from spellbook.errors import MemoryNotFound, SpellbookError
 from spellbook.index import lookup, sync
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.catalog.sessions import Session
+from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress, Report
+from spellbook.index.sync import Report
 from spellbook.maintenance import doctor, upkeep
 from spellbook.models.base import Embedder
 from spellbook.system import processes
@@ -85,16 +86,21 @@ class Spellbook:
         self.config = settings
         self.index = Index.open(settings, embedder)
         self._meter = Meter(self.index.catalog.usage)
-        self.watching = False
-        """True while a watcher in this process sees every folder: the verbs then need not scan the vault."""
+        self.watched = processes.Watched()
+        """What a watcher in this process last reported."""
         self.complaint = ""
         """Why the last scan of the vault failed, "" if it did not."""
-        self._made: Searcher | None = None
+        self._loaded: Searcher | None = None
 
     @property
     def _searcher(self) -> Searcher:
-        made = self._made = self._made or searcher.Searcher(self.index)
-        return made
+        loaded = self._loaded = self._loaded or searcher.Searcher(self.index)
+        return loaded
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a search has loaded the vectors, and they are still in memory."""
+        return self._loaded is not None
 
     def __enter__(self) -> Spellbook:
         return self
@@ -208,7 +214,7 @@ class Spellbook:
     def refresh(self, *, embed: bool = False) -> None:
         """Scan the vault for changes, unless a watcher does so already; `embed` also embeds some new texts."""
         self.follow()
-        self.complaint = upkeep.refresh(self.index, watching=self.watching, embed=embed)
+        self.complaint = upkeep.refresh(self.index, watching=self.watched.is_current, embed=embed)
 
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
@@ -217,8 +223,12 @@ class Spellbook:
                 self._use(followed)
 
     def _use(self, index: Index) -> None:
-        before, self.index, self.config, self._made = self.index, index, index.config, None
+        before, self.index, self.config, self._loaded = self.index, index, index.config, None
         before.chroma.close()
+
+    def hand_over(self, watched: processes.Watched) -> None:
+        """Take over what a watcher in this process knows of the vault."""
+        self.watched, self.complaint = watched, watched.complaint
 
     def is_watched(self) -> bool:
         """Return whether a process watches every folder of this vault."""
@@ -363,7 +373,7 @@ class Spellbook:
             asked = importer.Asked(on_conflict, dry_run, into, attachments)
             done = importer.run(self.index, Path(source).expanduser(), asked, progress)
         if not done.dry_run:
-            sync.words(self.index)
+            sync.scan(self.index)
         return done
 
     @cached_property
@@ -379,7 +389,7 @@ class Spellbook:
         """Restore a snapshot, over the vault or into the empty folder `into`; see `Snapshots.restore`."""
         done = self.snapshots.restore(name, Path(into).expanduser() if into else None, progress, skip_damaged=skip_damaged)
         if into is None:
-            sync.words(self.index, full=True)  # many notes may be gone, as the caller asked
+            sync.scan(self.index, full=True)  # many notes may be gone, as the caller asked
         return done
 
     # -- REST sessions
@@ -408,16 +418,16 @@ class Spellbook:
         """Load the model and the vectors before the first search needs them."""
         self._searcher.ask(question.Question("spellbook", limit=1))
 
-    def let_go(self, before: float) -> None:
+    def release(self, before: float) -> None:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
-        from spellbook.models.onnx.lazy_engine import let_go
+        from spellbook.models.onnx.lazy_engine import release
         from spellbook.notes import markdown
         from spellbook.system import heap
 
-        idle = self._made is not None and self._made.used <= before
+        idle = self._loaded is not None and self._loaded.used <= before
         if idle:
-            self._made = None  # a running search keeps its own reference
-        if any((let_go(before), self.index.chroma.let_go(before), markdown.forget(), idle)):
+            self._loaded = None  # a running search keeps its own reference
+        if any((release(before), self.index.chroma.release(before), markdown.forget(), idle)):
             heap.trim()
 
     def stats(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ ever a reason to look properly.
 from __future__ import annotations
 
 import os
-import sys
 from marshal import dumps
 
 from spellbook import paths
@@ -32,9 +31,6 @@ _PASSING = (".lock", ".log", ".log.1", "-shm", FILE)
 
 PLAIN = 2
 """The last form of `marshal` in which equal lists are always equal bytes; it is in C, there already, and faster than any text."""
-
-MUCH = 100_000
-"""Bytes of a seal from which on two processes look sooner than one, some 2,000 notes."""
 
 
 def look(root: str, state: str) -> bytes:
@@ -76,7 +72,7 @@ def said(named: str, *, as_json: bool = False) -> str | None:
         if len(seen) != int(size):
             return None
         (_, _, around), *pieces = _taken_apart(seen)
-        is_whole = around == _around(root, state) and (_both if len(seen) > MUCH and has_help() else _is_whole)(pieces)
+        is_whole = around == _around(root, state) and _is_whole(pieces)
     except (OSError, ValueError):
         return None
     return (text if as_json else sentence).decode().rstrip("\n") if is_whole else None
@@ -102,29 +98,6 @@ def _is_whole(pieces: list[tuple[str, str, bytes]]) -> bool:
         return all(_folder(kind, folder)[0] == held for kind, folder, held in pieces)
     except (OSError, KeyError):  # gone, closed to us, or of no kind that there is
         return False
-
-
-def has_help(load: str = "/proc/loadavg") -> bool:
-    """Say whether a processor is idle at this moment; where none is, or nobody says so, a second process is in the way of this one."""
-    try:
-        with open(load, "rb") as file:  # 0.42 0.38 0.30 1/234 5678: of 234 threads one runs, this one
-            running = int(file.read().split()[3].partition(b"/")[0])
-        return sys.platform == "linux" and running < len(os.sched_getaffinity(0))
-    except (OSError, ValueError, IndexError):
-        return False
-
-
-def _both(pieces: list[tuple[str, str, bytes]]) -> bool:
-    """Say what `_is_whole` does, with a second process for every other folder; threads would wait for each other at each file."""
-    child = os.fork()
-    if not child:
-        is_whole = False
-        try:
-            is_whole = _is_whole(pieces[1::2])
-        finally:
-            os._exit(not is_whole)
-    is_whole = _is_whole(pieces[::2])
-    return os.waitpid(child, 0)[1] == 0 and is_whole
 
 
 def _around(root: str, state: str) -> bytes:

@@ -25,8 +25,8 @@ from spellbook.archive import sources
 from spellbook.archive.sources import Incoming
 from spellbook.archive.tree import is_note, is_setting
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
+from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress
 from spellbook.notes.note import Fault
 from spellbook.paths import MARKER
 from spellbook.system import disk

@@ -22,7 +22,7 @@ from typing import Any
 from spellbook.archive.blobs import Blobs
 from spellbook.archive.tree import Item, tree
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
-from spellbook.index.sync import Progress
+from spellbook.index.embed import Progress
 from spellbook.notes.note import Fault
 from spellbook.paths import MARKER
 from spellbook.system import disk

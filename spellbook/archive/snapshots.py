@@ -24,7 +24,8 @@ from spellbook.archive.blobs import Blobs
 from spellbook.archive.restore import Kept, Manifest, Restored
 from spellbook.archive.tree import Item, tree
 from spellbook.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
-from spellbook.index.sync import SETTLED_NS, Progress
+from spellbook.index.embed import Progress
+from spellbook.index.sync import SETTLED_NS
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk
 from spellbook.vault.vault import Vault

@@ -1,4 +1,4 @@
-"""Commands that say how things are: status, check, doctor, demo."""
+"""Commands that say how things are: status, check, doctor, chroma, demo."""
 
 from __future__ import annotations
 
@@ -98,6 +98,39 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
         sick = sick or is_wrong
     if sick:
         sys.exit(1)
+
+
+@command(
+    click.option("--copy", type=click.Path(), metavar="DIR", help="Copy the collection into DIR, a new folder, for any Chroma client."),
+    json_option,
+)
+def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
+    """
+    Print where Chroma keeps the vectors and how far it is; --copy brings it up to date and copies it.
+
+    Open the copy with any Chroma client, never the folder itself: a second
+    client would damage the index.
+
+    \b
+    spellbook chroma --copy ~/vectors
+    """
+    from pathlib import Path
+
+    from spellbook.index.vectors import follow
+    from spellbook.index.vectors.chroma import COLLECTION
+    from spellbook.maintenance import doctor
+
+    book.refresh(embed=True)
+    copied = Path(copy).expanduser().absolute() if copy else None
+    if copied:
+        follow.copy(book.index, copied)
+    state = doctor.chroma(book.index)
+    if as_json:
+        output.as_json({**state, **({"copy": str(copied)} if copied else {})})
+        return
+    click.echo(output.chroma(state))
+    if copied:
+        click.echo(f"Copied to {copied}: open it with chromadb.PersistentClient, collection {COLLECTION}.")
 
 
 @main.command()

@@ -291,6 +291,7 @@ def status(state: Mapping[str, Any]) -> None:
         **({"engine": state["engine"]} if "engine" in state else {}),
         "watched": "yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault",
         **({"open in": _processes(state["processes"])} if state["processes"] else {}),
+        "chroma": chroma(state["chroma"]),
         "snapshots": _snapshots(state["snapshots"]),
         "categories": ", ".join(f"{flat(name)} {count}" for name, count in state["categories"].items()) or "none",
         **({"texts": f"{state['embedded']} embedded, {state['reused']} reused from the cache in 30 days"} if state["embedded"] else {}),
@@ -303,6 +304,14 @@ def status(state: Mapping[str, Any]) -> None:
         click.echo(f"to fix      {one_line(place)}: {one_line(fault['reason'])}")
     if "warning" in state:
         click.echo(f"warning     {one_line(state['warning'])}")
+
+
+def chroma(state: Mapping[str, Any]) -> str:
+    """Say where Chroma keeps the vectors and how far it is."""
+    if not state["place"]:
+        return f"empty, {counted(state['behind'], 'vector')} to come: a server, `spellbook watch` or a large reindex fills it"
+    to_come = f"; {state['behind']:,} to come" if state["behind"] else ""
+    return f"{counted(state['vectors'], 'vector')} in {state['place']}{to_come}"
 
 
 # -- a check

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
-    from spellbook.index.sync import Progress
+    from spellbook.index.embed import Progress
 
 
 @contextmanager

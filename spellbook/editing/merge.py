@@ -115,7 +115,7 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
             data = index.vault.read(path)[0]
             note = parse(path, data)
             index.vault.write(path, note.encode(_leading(note, path, shift).text), digest(data))
-    sync.some(index, [first.found.path, other.found.path, *linking])
+    sync.scan_paths(index, [first.found.path, other.found.path, *linking])
     with_vectors(index, first.found.path)
     return replace(done, trash=trash, generation=index.catalog.generation)
 

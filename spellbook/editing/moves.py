@@ -97,11 +97,11 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
     MemoryNotFound, InvalidInput for an impossible path, and Conflict if something is at `new`.
     """
     if dry_run:
-        sync.words(index)
+        sync.scan(index)
         return _report(index, _planned(index, old, new, undoes))
     with _locked(index):
         _finish(index)
-        sync.words(index)
+        sync.scan(index)
         plan = _planned(index, old, new, undoes)
         file = index.config.state / UNDER_WAY
         try:
@@ -351,7 +351,7 @@ def _mend(index: Index, plan: _Plan) -> StorageError | None:
 def _commit(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
     """Update the index, then mark the move as done, unless there was an error."""
     changed = [path for pair in plan.shift.moved.items() for path in pair]
-    sync.some(index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)])
+    sync.scan_paths(index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)])
     if trouble is not None:
         raise StorageError(f"{plan.old} was moved, and not all links are mended yet: {trouble.message}", "The next call goes on with it.")
     (index.config.state / UNDER_WAY).unlink(missing_ok=True)

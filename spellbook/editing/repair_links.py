@@ -70,7 +70,7 @@ def guesses(index: Index) -> tuple[Guess, ...]:
 
 def mend(index: Index, *, dry_run: bool) -> Offer:
     """Mend the links whose meaning is known; with `dry_run`, only say how."""
-    sync.words(index)
+    sync.scan(index)
     offer, texts = _planned(index)
     if not texts or dry_run:
         return offer
@@ -78,7 +78,7 @@ def mend(index: Index, *, dry_run: bool) -> Offer:
         failed = index.vault.write_all(texts)
     left = [*offer.left, *(Fault(path, 0, error.message) for path, error in failed.items())]
     changed = [each for each in offer.changed if each.path not in failed]
-    sync.some(index, [each.path for each in changed])
+    sync.scan_paths(index, [each.path for each in changed])
     return Offer(offer.guesses, tuple(changed), tuple(left), index.catalog.generation)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from spellbook.editing import edits
 from spellbook.editing.memory import BROKEN, Findings, metadata
 from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
 from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
@@ -108,7 +108,7 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
                 index.vault.write(found.path, note.encode(text), digest(data))
         except Conflict:
             continue  # changed at the same moment: check again whether the parts overlap
-        sync.some(index, [found.path])
+        sync.scan_paths(index, [found.path])
         with_vectors(index, found.path)
         return _result(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
     raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
@@ -187,7 +187,7 @@ def erase(index: Index, id: str, *, hard: bool = False) -> Erased:
         said += f" ({_sections(siblings)} sections)" if _sections(siblings) > 1 else ""
     else:
         kept, gone, said = _erase_section(index, found, hard), [found], _place_of(found, siblings)
-    sync.some(index, [found.path])
+    sync.scan_paths(index, [found.path])
     if not hard:
         with_vectors(index, found.path)
     return Erased(said, tuple(each.id for each in gone), (kept,) if kept else (), index.catalog.generation)
@@ -225,12 +225,12 @@ def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
     there = [path for path in paths if index.vault.stamp(path)] or [paths[0]]  # the others were deleted in the meantime
     changed = [path for path in there if digest(index.vault.read(path)[0]) != known[path].sha256]
     if changed:
-        sync.some(index, paths)
+        sync.scan_paths(index, paths)
         raise Conflict(f"{changed[0]}: the file was changed since it was read.", "Look at it again and repeat; nothing was erased.")
     try:
         return [index.vault.remove(path, known[path].sha256, hard=hard) for path in there]
     finally:
-        sync.some(index, paths)
+        sync.scan_paths(index, paths)
 
 
 def with_vectors(index: Index, path: str) -> None:
@@ -239,8 +239,7 @@ def with_vectors(index: Index, path: str) -> None:
     rows = index.catalog.waiting.texts([each.key for each in found]) if found else []
     with contextlib.suppress(EmbeddingError):
         # The rest of a long note is left to the next run.
-        index.catalog.vectors.add(sync.vectors(index, rows[:_EMBED_AT_ONCE]))
-        sync.count(index, [key for key, _ in rows])
+        embed.embed_and_store(index, rows[:_EMBED_AT_ONCE])
 
 
 def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:
@@ -267,7 +266,7 @@ def _piece(index: Index, note: Note, found: StoredChunk, expected: str | None, s
     seen = expected or hash_of(found.text)
     is_same = piece is not None and (hash_of(piece.text) == seen[:16] or (len(seen) >= 16 and bool(expected) and sha256.startswith(seen)))
     if piece is None or not is_same:
-        sync.some(index, [found.path])
+        sync.scan_paths(index, [found.path])
         raise Conflict(f"{found.path}: the section {found.id} was changed meanwhile.", "Read it again and repeat; nothing was written.")
     return piece
 

@@ -231,6 +231,6 @@ def _take(index: Index, steps: list[_Step]) -> None:
 def _follow(index: Index, paths: list[str]) -> None:
     notes = [path for path in paths if index.vault.is_note(path)]
     if notes:
-        sync.some(index, notes)
+        sync.scan_paths(index, notes)
     for path in notes[:_MOST_EMBEDDED]:
         with_vectors(index, path)

@@ -14,7 +14,7 @@ from typing import Literal, TypedDict
 from spellbook.editing import memory
 from spellbook.editing.memory import Findings, Memory
 from spellbook.errors import EmbeddingError, InvalidInput
-from spellbook.index import extract, sync
+from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
@@ -139,8 +139,8 @@ def _write(
         paths = [index.vault.create(each.folder, each.name, draft.text.encode()) for each, draft in zip(memories, drafts, strict=True)]
     for draft in drafts:
         index.catalog.vectors.add(draft.vectors.items())
-    sync.some(index, paths)
-    sync.count(index, [key for draft in drafts for key in draft.vectors])
+    sync.scan_paths(index, paths)
+    embed.count_tokens(index, [key for draft in drafts for key in draft.vectors])
     return [_written(index, path, draft) for path, draft in zip(paths, drafts, strict=True)], repeats
 
 
@@ -156,7 +156,7 @@ def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
     entry = extract.entry(note, sync.rules(index), Stamp(0, 0, 0), 0, "")
     rows = tuple({row.key: row.embedded for row in entry.chunks}.items())
     try:
-        vectors = dict(sync.vectors(index, rows))
+        vectors = dict(embed.vectors_of(index, rows))
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
     return _Draft(note, text, rows, tuple(row.same for row in entry.chunks if row.text.strip()), vectors)

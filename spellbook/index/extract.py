@@ -39,6 +39,8 @@ _DEEPEST = 20
 """Levels of a tag by each of which it is found."""
 
 _MOST_KEY = 1_000
+"""Letters of a frontmatter key that can be filtered by: far more than people write."""
+
 _ASCII_MARKS = bytes(range(128)).translate(None, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 

@@ -23,6 +23,7 @@ DATES = ("created", "updated")
 
 _MOST_GLOBS = 2_000
 _MOST_GLOB = 1_000
+"""Globs in a filter, and letters of one: a judgement, far below the 32,766 values that SQLite takes."""
 
 Filter = Mapping[str, object]
 

@@ -13,6 +13,7 @@ from spellbook.index.opened import Index
 from spellbook.notes.note import MERGED
 
 _MOST_ID = 5_000
+"""Letters of an id: a path has at most 4,096, and its suffix 200."""
 
 
 def resolve(index: Index, id: str) -> StoredChunk:

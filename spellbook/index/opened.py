@@ -15,7 +15,7 @@ from spellbook.errors import EmbeddingError, SpellbookError
 from spellbook.index import scopes
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import Condition
-from spellbook.index.vectors.vectors import Chroma
+from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker
 from spellbook.vault.journal import Journal
@@ -101,7 +101,7 @@ class Index:
         return replace(self, config=config, embedder=embedder, chroma=chroma, _widths=set())
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         self.chroma.close()
         self.catalog.close()
         self.vault.journal.close()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
+from spellbook.index.vectors import follow
 from spellbook.notes.note import Fault
 from spellbook.system.disk import eventless
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
@@ -74,6 +75,7 @@ def places(index: Index) -> dict[str, Any]:
         "watched": is_watched(index.config.state),
         **({"unwatched": why_not} if why_not else {}),
         "embedding": is_embedding(index.config.state),
+        "chroma": chroma(index),
         "processes": [asdict(each) for each in processes(index.config.state)],
     }
 
@@ -87,6 +89,11 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
         "faults": [asdict(fault) for fault in faults(index)],
         **({"warning": complaint} if complaint else {}),
     }
+
+
+def chroma(index: Index) -> dict[str, Any]:
+    """Return where Chroma keeps the vectors ("" if nowhere yet), how many it has and how many it is behind."""
+    return {"place": index.chroma.place, "vectors": index.chroma.rows, "behind": follow.behind(index)}
 
 
 def faults(index: Index) -> tuple[Fault, ...]:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from spellbook.editing.write import DUPLICATE
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import Place, StoredChunk
+from spellbook.index.embed import Progress
 from spellbook.index.extract import folded
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress
 from spellbook.models.base import score
 from spellbook.notes.note import Note
 from spellbook.text import diff

@@ -15,10 +15,10 @@ from typing import Any
 
 from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.index.catalog.schema import Place
+from spellbook.index.embed import Progress
 from spellbook.index.filters import Condition, Filter, conditions
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress
 from spellbook.maintenance import golden
 from spellbook.maintenance.duplicates import Alike, Contradiction, Piece, compare
 from spellbook.maintenance.golden import Golden

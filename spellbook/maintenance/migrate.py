@@ -19,9 +19,9 @@ from typing import Any
 
 from spellbook.config import model_path, service
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
-from spellbook.index import sync
+from spellbook.index import embed, sync
+from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress
 from spellbook.maintenance import settings
 from spellbook.maintenance.evaluate import Checked
 from spellbook.models.base import unhurried, vector_key
@@ -113,7 +113,7 @@ def run(
         embedded = build(aside, progress)
         switch(index, aside)
         use(aside)
-        sync.settle(aside)
+        embed.maintain(aside, embedded)
         after = check() if check else None
     return Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded, before, after)
 
@@ -203,8 +203,4 @@ def _missing(aside: Index) -> list[tuple[str, str]]:
 
 
 def _build(aside: Index, rows: list[tuple[str, str]], refused: set[str] | None = None) -> int:
-    if not rows:
-        return 0
-    vectors = sync.patiently(aside, rows, set() if refused is None else refused)
-    aside.catalog.spared.spare([key for key, _ in vectors], SPARED_DAYS)
-    return aside.catalog.vectors.add(vectors)
+    return embed.embed_and_store(aside, rows, set() if refused is None else refused, spared_days=SPARED_DAYS)

@@ -9,6 +9,7 @@ import time
 
 from spellbook.errors import EmbeddingError, InvalidInput, StorageError, VaultNotFound
 from spellbook.index import sync
+from spellbook.index.embed import embed_texts
 from spellbook.index.opened import Index
 from spellbook.system import processes
 from spellbook.system.sqlite import Damaged
@@ -40,7 +41,7 @@ def refresh(index: Index, *, watching: bool, embed: bool) -> str:
     if embed:
         until = time.monotonic() + _EMBED_SECONDS
         with contextlib.suppress(EmbeddingError):
-            sync.embed(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
+            embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
     return ""
 
 
@@ -61,6 +62,6 @@ def _last_scan(index: Index) -> str | None:
 
 def _scan(index: Index) -> None:
     try:
-        sync.words(index)
+        sync.scan(index)
     except Damaged:  # the next use starts a new catalog
-        sync.words(index)
+        sync.scan(index)

@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from spellbook.errors import SpellbookError, StorageError
 from spellbook.system import renames
+from spellbook.system.lock import held
 
 _REMOTE = frozenset({"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "fakeowner", "fuse", "gfs2", "gpfs", "lustre", "nfs"})
 _REMOTE |= {"nfs4", "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
@@ -266,17 +267,10 @@ def sync_all() -> None:
 @contextmanager
 def alone(lock: Path, patience: float, busy: SpellbookError) -> Iterator[None]:
     """Hold `lock`, of which there is one for all processes and threads. Raises `busy` after `patience` seconds, OSError."""
-    from filelock import FileLock, Timeout
-
-    held = FileLock(lock, timeout=patience)
-    try:
-        held.acquire()
-    except Timeout as error:
-        raise busy from error
-    try:
+    with held(lock, patience) as is_ours:
+        if not is_ours:
+            raise busy
         yield
-    finally:
-        held.release()
 
 
 def storage_error(path: str, error: OSError) -> StorageError:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from spellbook.system.lock import held, take
+
 ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""
 
@@ -39,24 +41,34 @@ class Process:
     since: int
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """
+    What a watcher hands over to the vault that is open in its process.
+
+    `is_current`: it sees every folder and has looked, so that the index follows without being asked.
+    `complaint`: why its last look at everything failed, "" if it did not.
+    """
+
+    is_current: bool = False
+    complaint: str = ""
+
+
 @contextlib.contextmanager
 def present(state: Path, kind: str) -> Iterator[None]:
     """Register a process of this `kind` that has the vault open, for the duration of the block."""
-    from filelock import FileLock
-
     # What it says is its name: on Windows nobody else can read a locked file.
-    lock = FileLock(state / _FOLDER / f"{kind}-{os.getpid()}-{int(time.time())}.lock")
+    file, lock = state / _FOLDER / f"{kind}-{os.getpid()}-{int(time.time())}.lock", None
     with contextlib.suppress(OSError):
         (state / _FOLDER).mkdir(exist_ok=True)
-        lock.acquire(timeout=0)
+        lock = take(file)
     try:
         yield
     finally:
-        is_ours = lock.is_locked  # two threads may begin in one second, and the second has none
-        lock.release()
-        with contextlib.suppress(OSError):
-            if is_ours:
-                os.unlink(lock.lock_file)
+        if lock is not None:  # two threads may begin in one second, and the second has none
+            lock.release()
+            with contextlib.suppress(OSError):
+                file.unlink()
 
 
 def processes(state: Path) -> tuple[Process, ...]:
@@ -125,13 +137,8 @@ def is_locked(file: Path) -> bool:
     try:
         import fcntl
     except ImportError:  # Windows
-        from filelock import FileLock, Timeout
-
-        try:
-            with FileLock(file, timeout=0.05, poll_interval=0.005):
-                return False
-        except Timeout:
-            return True
+        with held(file, 0.05, poll=0.005) as is_ours:
+            return not is_ours
     with file.open("rb") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

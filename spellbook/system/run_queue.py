@@ -13,6 +13,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from spellbook.system.lock import held
+
 LOG = "git-hooks.log"
 _MOST_LOGGED = 200_000
 _POLL_SECONDS = 0.25
@@ -21,22 +23,11 @@ _POLL_SECONDS = 0.25
 @contextlib.contextmanager
 def turn(state: Path) -> Iterator[Callable[[str], None] | None]:
     """Wait for the turn and yield a function that writes a line to the log; None if another run waits already."""
-    from filelock import FileLock, Timeout
-
-    waiting, running = FileLock(state / "queue-next.lock"), FileLock(state / "queue.lock", poll_interval=_POLL_SECONDS)
-    try:
-        waiting.acquire(timeout=0)
-    except Timeout:
-        yield None
-        return
-    try:
-        running.acquire()
-    finally:
-        waiting.release()
-    try:
-        yield lambda text: _log(state / LOG, text)
-    finally:
-        running.release()
+    with contextlib.ExitStack() as running:
+        with held(state / "queue-next.lock") as is_next:
+            if is_next:
+                running.enter_context(held(state / "queue.lock", -1, poll=_POLL_SECONDS))
+        yield (lambda text: _log(state / LOG, text)) if is_next else None
 
 
 def _log(file: Path, text: str) -> None:

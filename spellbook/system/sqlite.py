@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.errors import InvalidInput, StorageError
+from spellbook.system.lock import held
 
 _log = logging.getLogger(__name__)
 
@@ -165,14 +166,12 @@ class Database:
         Allow one process to open the file: SQLite's switch to WAL does not wait, and a damaged file must be set
         aside once.
         """
-        from filelock import FileLock, Timeout
-
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.file.with_suffix(".lock"), timeout=BUSY_SECONDS):
+            with held(self.file.with_suffix(".lock"), BUSY_SECONDS) as is_ours:
+                if not is_ours:
+                    raise StorageError(f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment.")
                 yield
-        except Timeout as error:
-            raise StorageError(f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment.") from error
         except OSError as error:
             raise StorageError(
                 f"{self.file.parent}: the state folder cannot be written ({error.strerror}).",

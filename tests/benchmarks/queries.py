@@ -18,10 +18,11 @@ from typing import Any
 
 from spellbook import config
 from spellbook.book import Spellbook
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.models.e5.e5 import E5
 from spellbook.models.hash import HashEmbedder
 from spellbook.system.heap import freeze
+from spellbook.system.processes import Watched
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
@@ -43,9 +44,9 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
         written = 0
         while book.index.catalog.counts().chunks < sizes.chunks:
             write(folder / "vault", range(written, written := written + _SOME), writer)
-            sync.words(book.index)
-        sync.embed(book.index)
-        book.watching = True
+            sync.scan(book.index)
+        embed.embed_texts(book.index)
+        book.hand_over(Watched(is_current=True))
         yield from verbs(book, embedder, writer)
         yield from servers(book, writer)
 

@@ -21,6 +21,7 @@ from spellbook import config
 from spellbook.book import Spellbook
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
+from spellbook.system.processes import Watched
 from tests.benchmarks.corpora import LANGUAGES, SEEN, Asked, Vault, Xquad
 from tests.benchmarks.measures import DEPTH
 from tests.benchmarks.remembered import Embedder, Remembered
@@ -80,7 +81,7 @@ class Trial:
         report = book.reindex()
         if report.failed or report.pending:
             raise SystemExit(f"{self._settings.vault}: {report.failed[:3]}, {report.pending} texts pending")
-        book.watching = True  # nothing changes here any more
+        book.hand_over(Watched(is_current=True))  # nothing changes here any more
         return book
 
     def ranked(self, system: str, asked: Asked, apart: bool = False) -> list[str]:

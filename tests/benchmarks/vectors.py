@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spellbook.index.vectors.vectors import Chroma, Matrix
+from spellbook.index.vectors.chroma import Chroma
+from spellbook.index.vectors.matrix import Matrix
 from tests.benchmarks.children import apart
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio
@@ -65,8 +66,23 @@ def _chroma(folder: Path, block: Any, queries: Any, matrix: Matrix) -> Iterator[
     before = resident()
     chroma, other = Chroma(folder, "f"), Chroma(folder, "f")
 
+    class UpTo:
+        """The first `last` vectors, as the catalog gives them."""
+
+        def __init__(self, last: int) -> None:
+            self.last = last
+
+        def changes(self, seq: int) -> list[tuple[str, int]]:
+            return changes[seq : self.last]
+
+        def of(self, keys: Sequence[str]) -> dict[str, bytes]:
+            return {key: blobs[key] for key in keys}
+
+        def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
+            return {key: {"id": f"{key}#text", "path": f"{key}.md"} for key in keys}
+
     def caught_up(which: Chroma, last: int) -> float:
-        return seconds(lambda: which.catch_up(lambda seq: changes[seq:last], lambda keys: {key: blobs[key] for key in keys}, len(block)))
+        return seconds(lambda: which.catch_up(UpTo(last), len(block)))
 
     built = caught_up(chroma, len(block) - _REOPENED)
     ways = {"chroma": lambda i: chroma.nearest(queries[i], WANTED), "exact": lambda i: matrix.nearest(queries[i], WANTED)}

@@ -17,6 +17,7 @@ from spellbook.index.catalog.schema import hash_of
 from spellbook.notes.note import parse
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
+from spellbook.system.processes import Watched
 from spellbook.vault.folder import digest
 from tests.helpers import Failing, finished, from_scratch, opened, python, told
 
@@ -100,7 +101,7 @@ def test_a_memory_is_kept_while_the_embedder_is_down(vault):
     """It is written and found by words, and its vector is pending."""
 
     with opened(vault, Failing()) as index:
-        sync.words(index)
+        sync.scan(index)
         [written] = write.scribe(index, Searcher(index), [CHUNK], None, None, force=False).written
         assert (written.pending, index.catalog.counts().pending) == (True, 1)
         assert [hit.path for hit in Searcher(index).ask(Question("lighthouse")).hits] == [written.path]
@@ -301,7 +302,7 @@ def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, ha
     """Neither a section added in an editor nor another note in the old one's place is erased unseen; the second try may."""
     write_note("a.md", "first", id="X1")
     book.reindex()
-    book.watching = True  # nobody looks at the vault in between
+    book.hand_over(Watched(is_current=True))  # nobody looks at the vault in between
     (vault / "a.md").rename(vault / "b.md")
     write_note("a.md", "somebody else's")
     with pytest.raises(Conflict):
@@ -383,9 +384,9 @@ def test_a_batch_that_repeats_itself_is_not_written(book, vault):
 def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book, vault):
     """Revising and erasing look at the vault again when a file is not where the index has it."""
     [written] = book.scribe(CHUNK).written
-    book.watching = True  # so that no search looks first
+    book.hand_over(Watched(is_current=True))  # so that no search looks first
     (vault / written.path).rename(vault / "moved.md")
-    book.watching = False
+    book.hand_over(Watched())
     assert book.revise(written.chunk_id, TEXT + " And now daily.").path == "moved.md"
     (vault / "moved.md").rename(vault / "moved again.md")
     assert book.erase(written.chunk_id).trash == (".trash/moved again.md",)
@@ -396,7 +397,7 @@ def test_of_a_topic_all_notes_are_erased_or_none(book, vault, write_note):
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old")
     book.reindex()
-    book.watching = True  # nobody looks at the vault in between
+    book.hand_over(Watched(is_current=True))  # nobody looks at the vault in between
     write_note("t/2.md", "changed meanwhile", topic="old")
     with pytest.raises(Conflict):
         book.erase_topic("old")

@@ -14,6 +14,7 @@ from spellbook import book as books
 from spellbook import config
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, MemoryNotFound, RestExpired, RestInvalid, RestRequired
+from spellbook.system.processes import Watched
 from tests.helpers import Failing, finished, python
 
 
@@ -115,7 +116,7 @@ def test_an_index_begun_anew_is_filled_though_somebody_watches(book, write_note)
     write_note("a.md", "lighthouse")
     book.reindex()
     shutil.rmtree(book.config.state)
-    book.watching = True
+    book.hand_over(Watched(is_current=True))
     assert len(book.find("lighthouse").hits) == 1
 
 

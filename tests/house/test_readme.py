@@ -237,6 +237,7 @@ def test_json_has_the_names_that_the_reference_tells(vault: Path, write_note: Ca
     for verb in ("list", "verify", "prune"):
         ask(f"snapshot {verb}", f"snapshot {verb}")
     ask("status")
+    ask("chroma")
     ask("check")
     ask("migrate --to hash --dry-run", "migrate --dry-run")
     assert tried == forms.keys()

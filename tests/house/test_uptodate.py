@@ -267,58 +267,25 @@ def test_a_seal_of_another_making_is_none(sealed, line):
     assert uptodate.said(str(sealed)) is None
 
 
-@pytest.mark.parametrize(
-    ("load", "is_idle"),
-    [
-        ("0.42 0.38 0.30 0/234 5678", True),
-        ("0.00 0.00 0.00 9999/9999 5678", False),
-        ("0.42 0.38", False),
-        ("a b c d", False),
-        (None, False),
-    ],
-)
-def test_a_second_process_is_begun_only_where_a_processor_is_idle(tmp_path, load, is_idle):
-    """Who cannot say how busy the machine is looks alone."""
-    if load is not None:
-        (tmp_path / "load").write_text(load)
-    assert uptodate.has_help(str(tmp_path / "load")) == (is_idle and sys.platform == "linux")
-
-
-TWO = """
-import os, sys
-from spellbook import uptodate
-uptodate.MUCH, uptodate.has_help = 0, lambda: True
-forks, fork = [], os.fork
-os.fork = lambda: forks.append(fork()) or forks[-1]
-print(uptodate.said(sys.argv[1]), len(forks))
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process looks")
-def test_two_processes_see_what_one_sees(sealed, write_note):
-    """Whichever of them looks into the folder where something changed, is gone or cannot be listed, the seal is broken."""
+def test_a_change_in_any_folder_breaks_the_seal(sealed, write_note):
+    """Also a folder that is gone or new; the seal holds again once all is as it was."""
     notes = [write_note(f"{name}/note.md", "text", age=100) for name in "abcde"]
     for _ in range(2):
         reindex(sealed)
-
-    def said():
-        return finished(python(TWO, sealed))[0]
-
     sentence = uptodate.said(str(sealed))
     assert sentence
-    assert said() == f"{sentence} 1"
     for note in notes:
         before, text = note.stat(), note.read_bytes()
         note.write_bytes(b"more of it")
-        assert said() == "None 1"
+        assert uptodate.said(str(sealed)) is None
         note.write_bytes(text)
         os.utime(note, ns=(before.st_atime_ns, before.st_mtime_ns))
         note.parent.rename(note.parent.with_name("elsewhere"))
-        assert said() == "None 1"
+        assert uptodate.said(str(sealed)) is None
         note.parent.with_name("elsewhere").rename(note.parent)
-        assert said() == f"{sentence} 1"
+        assert uptodate.said(str(sealed)) == sentence
     sealed.joinpath("new").mkdir()
-    assert said() == "None 1"
+    assert uptodate.said(str(sealed)) is None
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -13,7 +13,7 @@ import pytest
 
 from spellbook import config
 from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.index.extract import read
@@ -143,26 +143,26 @@ def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vau
 
     def one(name, text):
         write_note(f"{name}.md", text)
-        sync.words(index)
+        sync.scan(index)
         assert_counted(index)
 
     with opened(vault) as index:
         one("a", "## One\n\nsame\n\n## Two\n\nother")
         one("b", "## One\n\nsame")
-        sync.embed(index)
+        embed.embed_texts(index)
         assert_counted(index)
         one("c", "## One\n\nsame\n\n## Three\n\nnew")
         one("a", "## Two\n\nchanged")
         (vault / "b.md").rename(vault / "d.md")
         (vault / "c.md").unlink()
-        sync.words(index)
+        sync.scan(index)
         assert_counted(index)
         assert index.catalog.counts().pending == 1
-        sync.embed(index)
+        embed.embed_texts(index)
         index.catalog.vectors.evict(0)
         assert_counted(index)
     with opened(vault, Counting(fingerprint="another")) as index:
-        sync.words(index)
+        sync.scan(index)
         assert_counted(index)
         assert index.catalog.counts().pending == index.catalog.counts().chunks == 2
 
@@ -308,11 +308,11 @@ def test_of_two_readers_of_one_file_the_one_with_older_bytes_yields(vault, write
     """What was read before the file changed is not committed over what was read after."""
     file = write_note("a.md", "old words")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         file.write_text("stale words, read by the slower of two")
         stale = read(index.vault, "a.md", sync.rules(index))
         file.write_text("fresh words")
-        sync.words(index)
+        sync.scan(index)
         fingerprint = index.embedder.fingerprint
         assert index.catalog.notes.apply([stale], (), index.vault.stamp, fingerprint) == ([], [])
         assert [found.text for found in index.catalog.note("a")] == ["fresh words"]
@@ -322,7 +322,7 @@ def test_a_file_that_came_back_is_not_forgotten(vault, write_note):
     """`gone` is believed only if the file is gone at the commit."""
     write_note("a.md", "words")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         assert index.catalog.notes.apply((), ["a.md"], index.vault.stamp, index.embedder.fingerprint) == ([], [])
         assert index.catalog.counts().notes == 1
 
@@ -331,7 +331,7 @@ def test_what_was_cut_for_another_embedding_is_refused(vault, write_note):
     """An entry whose keys are not the catalog's kind is left for the next run."""
     write_note("a.md", "words")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         entry = read(index.vault, "a.md", sync.rules(index))
         assert index.catalog.notes.apply([entry], (), index.vault.stamp, "another embedding") == ([], [])
 
@@ -366,7 +366,7 @@ def test_sessions(state, catalog, monkeypatch):
     again = Catalog.open(state)
     assert (again.sessions.live("good").scribed, again.sessions.live("good").expires > again.sessions.live("good").created) == (2, True)
     for verb in (again.sessions.live, again.sessions.end):
-        with pytest.raises(RestExpired, match="past"):
+        with pytest.raises(RestExpired, match="after one hour"):
             verb("short")
         with pytest.raises(RestExpired, match="ended"):
             verb("ended")
@@ -395,7 +395,7 @@ def filtered(vault, write_note):
     for path, meta in NOTES.items():
         write_note(path, "text", **meta)
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         yield lambda filter: index.catalog.paths(conditions(filter))
 
 
@@ -471,11 +471,11 @@ def test_counts_follow_a_catalog_that_was_begun_anew(vault, write_note):
     """Counts are kept for a generation of one file, and not for the same number in another."""
     write_note("a.md", "text")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         before = index.catalog.counts()
         shutil.rmtree(index.config.state)
         assert index.catalog.counts().notes == 0
-        sync.words(index)
+        sync.scan(index)
         assert replace(index.catalog.counts(), generation=before.generation) == before
 
 
@@ -483,7 +483,7 @@ def test_a_claim_spares_work_and_runs_out(vault, write_note):
     """A text that one process is at is not given to another, until its time is over."""
     write_note("a.md", "text")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         keys = index.catalog.waiting.in_order()
         assert len(index.catalog.waiting.claim(keys, "one")) == 1
         assert index.catalog.waiting.claim(keys, "two") == []
@@ -495,7 +495,7 @@ def test_verify_finds_words_that_do_not_fit(vault, write_note):
     """`verify` names a full-text index that is not that of the chunks."""
     write_note("a.md", "text")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         assert index.catalog.verify() == []
         rows(index.catalog, "UPDATE words_content SET c4 = 'forged'")
         assert "full-text" in index.catalog.verify()[0]

@@ -18,7 +18,7 @@ from spellbook.errors import StorageError
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.usage import Use
 from spellbook.index.metrics import Meter, bucket
-from spellbook.system.processes import present, processes
+from spellbook.system.processes import Watched, present, processes
 
 Write = Callable[..., Path]
 
@@ -54,7 +54,7 @@ def test_whoever_writes_makes_no_count_wait_and_no_reader(book: Spellbook, write
     book.stats()  # writes down what was counted
     writer = sqlite3.connect(book.index.catalog.file, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
-    book.watching = True
+    book.hand_over(Watched(is_current=True))
     started = time.monotonic()
     assert book.show("a")
     book.find("copper")

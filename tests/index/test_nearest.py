@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
-from spellbook.index.vectors import nearest, vectors
+from spellbook.index.vectors import chroma, follow, nearest
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.index.vectors.simhash import Sketches
 from tests.helpers import Counting, opened, rows
@@ -25,7 +25,7 @@ def index(request, vault, write_note, monkeypatch):
         monkeypatch.setattr(nearest, "BLOCK", 10)
         monkeypatch.setattr(nearest, "COMPARED", 60)
         monkeypatch.setattr(nearest, "WORTH_KEEPING", NOTES)
-        monkeypatch.setattr(sync, "settle", lambda index: True)
+        monkeypatch.setattr(sync, "maintain", lambda index, embedded: True)
     for i in range(NOTES):
         rare = i % RARE == 0
         write_note(f"{i:03}.md", f"{'far away ' * 3 if rare else ''}lighthouse {i}", category="rare" if rare else "usual")
@@ -118,15 +118,15 @@ def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index, writ
 
 
 def test_chroma_follows_a_portion_at_a_time(vault, write_note, monkeypatch):
-    """`settle` says that there is more until there is none."""
-    monkeypatch.setattr(vectors, "BATCH", 10)
-    monkeypatch.setattr(sync, "CATCHING_UP", 0.0)
+    """`maintain` says that there is more until there is none."""
+    monkeypatch.setattr(chroma, "BATCH", 10)
+    monkeypatch.setattr(follow, "AT_ONCE", 0.0)
     for i in range(25):
         write_note(f"{i}.md", f"lighthouse {i}")
     with opened(vault, exact_most=1) as index:
-        sync.words(index)
-        sync.embed(index)
-        assert [sync.settle(index) for _ in range(4)] == [False, False, True, True]
+        sync.scan(index)
+        embed.embed_texts(index)
+        assert [embed.maintain(index) for _ in range(4)] == [False, False, True, True]
         assert not index.catalog.vectors.changes(index.chroma.seq)
 
 

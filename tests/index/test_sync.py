@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from spellbook.errors import EmbeddingError, StorageError
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import Known
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes.note import Stamp
@@ -433,11 +433,11 @@ def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embe
     for i in range(40):
         write_note(f"{i:02}.md", f"text {i:02}", age=100 + i)
     with opened(vault, embedder) as index:
-        sync.words(index)
-        assert sync.embed(index, most=3) == 3
+        sync.scan(index)
+        assert embed.embed_texts(index, most=3) == 3
         assert embedder.texts == ["text 00", "text 01", "text 02"]
-        assert sync.embed(index, stop=lambda: embedder.taken() > 0) == 0
-        assert sync.embed(index) == 37
+        assert embed.embed_texts(index, stop=lambda: embedder.taken() > 0) == 0
+        assert embed.embed_texts(index) == 37
         assert index.catalog.waiting.in_order() == []
 
 
@@ -452,8 +452,8 @@ def test_what_is_likely_to_be_asked_for_is_embedded_first(vault, write_note):
     write_note("old.md", "old", age=50 * day)
     embedder = Counting()
     with opened(vault, embedder) as index:
-        sync.words(index)
-        sync.embed(index, most=8)
+        sync.scan(index)
+        embed.embed_texts(index, most=8)
     assert embedder.texts == ["edited", "recent", "the hub", *(f"[[hub]] {i}" for i in range(4)), "old"]
 
 
@@ -472,8 +472,8 @@ def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
 
     embedder = Asked()
     with opened(vault, embedder) as index:
-        sync.words(index)
-        assert sync.embed(index) == 200
+        sync.scan(index)
+        assert embed.embed_texts(index) == 200
     places = [embedder.texts.index(f"lighthouse {i}") for i in (120, 180)]
     assert (len(embedder.texts), sorted(places)) == (200, [32, 33])
 
@@ -482,7 +482,7 @@ def test_a_search_waits_for_no_writer_to_say_what_it_found(vault, write_note):
     """While another process commits, hits come at once, and only what is embedded next stays as it was."""
     write_note("a.md", "lighthouse")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         question = Question("lighthouse", "keyword", keywords=("lighthouse",))
         searcher = Searcher(index)
         with contextlib.closing(sqlite3.connect(index.catalog.file, isolation_level=None)) as other:
@@ -511,7 +511,7 @@ def test_some_looks_at_the_paths_it_is_given(index, vault, write_note):
     write_note("unhinted.md", "unhinted")
     write_note(".hidden.md", "hidden")
     (vault / "f/1.md").unlink()
-    report = sync.some(index, ["new.md", "f/1.md", ".hidden.md", "never.md", "../x.md"])
+    report = sync.scan_paths(index, ["new.md", "f/1.md", ".hidden.md", "never.md", "../x.md"])
     assert (report.added, report.removed) == (1, 1)
     assert {path for path in index.catalog.notes.known() if "/" not in path} == {"new.md"}
 
@@ -574,20 +574,20 @@ def test_the_index_equals_one_built_from_scratch(vault, tmp_path, seed):
                     continue
             match chance.randint(0, 2):
                 case 0:
-                    sync.words(index)
+                    sync.scan(index)
                     continue
                 case 1:
-                    sync.some(index, [str(path.relative_to(vault)) for path in vault.rglob("*.md")])
-            sync.words(index, full=chance.random() < 0.2)
-            sync.embed(index)
+                    sync.scan_paths(index, [str(path.relative_to(vault)) for path in vault.rglob("*.md")])
+            sync.scan(index, full=chance.random() < 0.2)
+            embed.embed_texts(index)
             fresh = tmp_path / f"fresh{round}"
             assert told(index) == scratch(vault, fresh)
 
 
 def scratch(vault, state):
     with opened(vault, state=state) as index:
-        sync.words(index)
-        sync.embed(index)
+        sync.scan(index)
+        embed.embed_texts(index)
         return told(index)
 
 

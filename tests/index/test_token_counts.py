@@ -9,7 +9,7 @@ import pytest
 from spellbook.book import Spellbook
 from spellbook.config import load
 from spellbook.errors import EmbeddingError
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5, Twin
 from spellbook.models.hash import HashEmbedder
@@ -90,10 +90,10 @@ def test_what_is_not_embedded_yet_is_counted_when_it_is_found(vault, write_note)
     """The first stage counts nothing, and neither does what only moved."""
     file = write_note("a.md", LONG)
     with opened(vault, Letters()) as index:
-        sync.words(index)
+        sync.scan(index)
         assert kept(index) == {}
         answers = asked(index)
-        sync.embed(index)
+        embed.embed_texts(index)
         assert asked(index) == answers
         file.rename(vault / "b.md")
         sync.run(index)
@@ -202,9 +202,9 @@ def test_who_cannot_count_embeds_and_writes_all_the_same(vault, write_note):
     with opened(vault, Letters()) as index:
         write_note("b.md", "another lighthouse")
         rows(index.catalog, "DROP TABLE counted")
-        assert sync.embed(index) == 0
-        assert sync.words(index).added == 1
-        assert sync.embed(index) == 1
+        assert embed.embed_texts(index) == 0
+        assert sync.scan(index).added == 1
+        assert embed.embed_texts(index) == 1
 
 
 def test_an_embedder_counts_by_what_it_wraps(tmp_path):
@@ -231,7 +231,7 @@ def test_a_count_is_of_the_chunk_that_was_read(vault, write_note):
     """What went meanwhile, or is another one by its key, is not counted."""
     write_note("a.md", "A lighthouse.")
     with opened(vault, Letters()) as index:
-        sync.words(index)
+        sync.scan(index)
         [found] = index.catalog.at("a.md")
         for chunk, key in ((found.number, "another"), (found.number + 1, found.key)):
             index.catalog.counted.add([(chunk, key, 13)], "letters")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.errors import EmbeddingError, InvalidInput
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.models import base, embedders
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Question
@@ -121,11 +121,11 @@ def test_vectors_of_one_embedder_never_get_keys_of_another(vault, write_note):
     """A run that is overtaken by another embedder's stores nothing under the other's keys."""
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Counting()) as ours, opened(vault, Counting(fingerprint="another", dim=256)) as theirs:
-        sync.words(ours)
-        sync.words(theirs)
-        assert sync.embed(ours) == 0
+        sync.scan(ours)
+        sync.scan(theirs)
+        assert embed.embed_texts(ours) == 0
         assert ours.catalog.counts().pending == 1
-        assert sync.embed(theirs) == 1
+        assert embed.embed_texts(theirs) == 1
 
 
 @pytest.mark.parametrize("wrong", ["count", "length", "nan"])

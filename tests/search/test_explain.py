@@ -93,6 +93,6 @@ def test_an_index_without_its_embedder_says_so(vault, write_note):
 
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Failing()) as index:
-        sync.words(index)
+        sync.scan(index)
         given = why(index, Searcher(index), Question("lighthouse"), "a.md")
         assert (given.index["degraded"], given.rows[0].place, given.rows[0].evidence) == (True, 1, None)

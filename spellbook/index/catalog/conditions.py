@@ -12,7 +12,11 @@ from spellbook.index.filters import Condition, Unmatched, alike, did_you_mean
 from spellbook.system.sqlite import Database
 
 _MOST = 100
+"""Keys of a filter: a judgement; SQLite allows expressions that are 1,000 deep."""
+
 _MOST_COMPARED = 1_000
+"""Values that a misspelt one is compared with: a judgement, for somebody waits for the message."""
+
 _DISTINCT = """
 WITH RECURSIVE each(word) AS (
     SELECT min({column}) FROM fields WHERE {where} AND {column} >= :first

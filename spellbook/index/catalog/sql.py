@@ -9,6 +9,7 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 _BATCH = 500
+"""Values in one statement: SQLite before 3.32 takes 999."""
 
 
 def batches(items: Sequence[_T]) -> Iterator[Sequence[_T]]:

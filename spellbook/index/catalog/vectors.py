@@ -74,6 +74,29 @@ class Vectors:
         """Return key and seq of the vectors in use after `seq`, oldest first; at most `most` if given."""
         return self._rows(f"SELECT key, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq LIMIT ?", (seq, most))
 
+    def count_changes(self, seq: int) -> int:
+        """Return how many vectors in use came after `seq`."""
+        return int(self._rows(f"SELECT count(*) FROM vectors WHERE seq > ? AND {_IN_USE}", (seq,))[0][0])
+
+    def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
+        """
+        Return what names the chunk of each of `keys` that is in use: id, path, heading, category, topic; "" for what it has not.
+
+        Of several chunks with one key it is the first, by path.
+        """
+        names = ("id", "path", "heading", "category", "topic")
+        found: dict[str, dict[str, str]] = {}
+        for batch in batches(list(keys)):
+            rows = self._rows(
+                f"""
+                SELECT key, notes.id || suffix, path, heading, category, topic FROM chunks JOIN notes USING (note)
+                WHERE key IN ({quoted(batch)}) ORDER BY path, ordinal
+                """
+            )
+            for key, *values in rows:
+                found.setdefault(key, {name: value or "" for name, value in zip(names, values, strict=True)})
+        return found
+
     def has_up_to(self, seq: int) -> bool:
         """Return whether a vector in use is as old as `seq`."""
         # Newest first: the oldest may all be unused.

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
+from spellbook.index.vectors.chroma import Unavailable
+from spellbook.index.vectors.matrix import Matrix, Row
 from spellbook.index.vectors.simhash import Sketches
-from spellbook.index.vectors.vectors import Matrix, Row, Unavailable
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors

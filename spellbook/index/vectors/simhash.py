@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spellbook.system.disk import fsync
+from spellbook.system.lock import held
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +29,8 @@ Row = tuple[str, bytes, int]
 """Key (a sha256 in hexadecimal), vector as float32 bytes, seq."""
 
 BATCH = 10_000
+"""Vectors that are taken in at a time, 15 MB."""
+
 _SHARE = 32_768
 """Vectors whose signs are compared at a time: their words stay in the processor's own memory."""
 
@@ -152,13 +155,14 @@ class Sketches:
     def save(self, file: Path) -> None:
         """Keep them in `file`, all or nothing; not while another process does. Raises OSError."""
         import numpy as np
-        from filelock import FileLock, Timeout
 
         count, view, keys, signs = self._count, self._view, self._keys, self._signs
         if view is None or keys is None or signs is None:
             return
         aside = file.with_suffix(".tmp")
-        with contextlib.suppress(Timeout), FileLock(file.with_suffix(".lock"), timeout=0):
+        with held(file.with_suffix(".lock")) as is_ours:
+            if not is_ours:
+                return
             try:
                 with open(aside, "wb") as saved:
                     saved.write(self._head)

@@ -31,6 +31,7 @@ from spellbook.models.e5 import verify, weights
 from spellbook.models.e5.engine import Engine, Onnx, own
 from spellbook.models.e5.verify import LEAST, SAMPLE
 from spellbook.system import disk
+from spellbook.system.lock import held
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -112,17 +113,15 @@ def described() -> str:
 
 def ready() -> tuple[Engine, str]:
     """Return the engine in the prepared folder, which is made if need be, and what to say of it. Raises Unfit."""
-    from filelock import FileLock, Timeout
-
     folder = prepared_folder()
     found = opened(folder)
     if found is None:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(folder.with_name(f"{folder.name}.lock"), timeout=_PATIENCE):
+            with held(folder.with_name(f"{folder.name}.lock"), _PATIENCE) as is_ours:
+                if not is_ours:
+                    raise Unfit(f"another process has been preparing {folder} for {_PATIENCE:.0f} seconds")
                 found = opened(folder) or make(folder)  # another process may have made it while this one waited
-        except Timeout as error:
-            raise Unfit(f"another process has been preparing {folder} for {_PATIENCE:.0f} seconds") from error
         except OSError as error:
             raise Unfit(f"{folder} cannot be written ({error.strerror or error})") from error
     return found

@@ -1,7 +1,7 @@
 """
 An engine that is loaded at the first text, used by several threads, and never across a fork.
 
-It takes tens of megabytes, which `let_go` frees when it is idle; the next text loads it again.
+It takes tens of megabytes, which `release` frees when it is idle; the next text loads it again.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Local(Generic[E]):
         with self._used() as engine:
             return engine
 
-    def let_go(self, before: float) -> bool:
+    def release(self, before: float) -> bool:
         """Forget the engine if nobody is at it and nobody was since `before`, of the monotonic clock; say whether that was so."""
         with _counting:
             found = self._engines.get(os.getpid())
@@ -157,11 +157,11 @@ class Local(Generic[E]):
 _all: weakref.WeakSet[Local[Any]] = weakref.WeakSet()
 
 
-def let_go(before: float) -> bool:
-    """Have every `Local` of this process let go of its engine; say whether one did."""
+def release(before: float) -> bool:
+    """Release the engine of every `Local` of this process that is idle since `before`; return whether there was one."""
     with _counting:
         everyone = tuple(_all)
-    return any([each.let_go(before) for each in everyone])
+    return any([each.release(before) for each in everyone])
 
 
 def step_back() -> None:
