@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +294,7 @@ def _with_sections(note: Note, kept: set[int], *, headless: bool) -> tuple[str, 
 
 QUALITY = Path(__file__).parents[1] / "quality"
 CHOOSING, REPORTING = HALVES = ("choosing", "reporting")
-_ANCHOR = re.compile(r"\{/\*\s*(.*?)\s*\*/\}")
+_ANCHORED = re.compile(r"(#{1,6}) +(.*?)\s*\{/\*\s*(.*?)\s*\*/\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,25 +337,24 @@ def react_pages(folder: Path) -> dict[str, str] | None:
 def places(notes: Mapping[str, str], accept: str) -> list[Place]:
     """Return where `page` or `page#anchor` is in the notes, in each language that has it; a section ends with its subsections."""
     page, _, anchor = accept.partition("#")
-    found = []
-    for language in ("en", "ko"):
-        path = f"{language}/{page}.md"
-        if path not in notes:
-            continue
-        note = parse(path, notes[path].encode())
-        rows = note.text.split("\n")
-        if not anchor:
-            found.append(Place(path, 1, len(rows), note.title))
-            continue
-        headings = [(note.body_line + block.start, block.level) for block in _headings(note)]
-        for i, (line, level) in enumerate(headings):
-            named = _ANCHOR.search(rows[line - 1])
-            if named and named[1] == anchor:
-                after = next((other for other, height in headings[i + 1 :] if height <= level), len(rows) + 1)
-                found.append(Place(path, line, after - 1, _ANCHOR.sub("", rows[line - 1]).strip("# ")))
-    return found
+    paths = [path for language in ("en", "ko") if (path := f"{language}/{page}.md") in notes]
+    return [at for path in paths if (at := _sections(path, notes[path]).get(anchor))]
 
 
+@lru_cache(maxsize=512)
+def _sections(path: str, text: str) -> dict[str, Place]:
+    """Sections of a page by the anchor in their heading; "" is the whole page. Only headings have anchors, so none is parsed for."""
+    rows = text.split("\n")
+    title = next((row.partition(":")[2].strip() for row in rows if row.startswith("title:")), "")
+    headings = [(line, found) for line, row in enumerate(rows, 1) if (found := _ANCHORED.match(row))]
+    sections = {"": Place(path, 1, len(rows), title)}
+    for i, (line, found) in enumerate(headings):
+        after = next((other for other, below in headings[i + 1 :] if len(below[1]) <= len(found[1])), len(rows) + 1)
+        sections.setdefault(found[3], Place(path, line, after - 1, found[2]))
+    return sections
+
+
+@lru_cache(maxsize=1)
 def memories() -> dict[str, tuple[str, str]]:
     """Return the memories of `tests/quality/memories.yaml` as `scribe` writes them: path and text of a note, by its id."""
     rows: list[dict[str, Any]] = yaml.safe_load((QUALITY / "memories.yaml").read_text("utf-8"))
