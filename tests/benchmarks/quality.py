@@ -214,7 +214,7 @@ class Bench:
                 asked = Asked(each.text, each.language, frozenset(right))
                 ranked[each] = {system: place(trial.ranked(system, asked), right) for system in (WORDS, MEANING, ALL, PRODUCT)}
         for half in HALVES:
-            for language in ("ko", "en") if by_language else ("",):
+            for language in ("", "ko", "en") if by_language else ("",):
                 chosen = [found for each, found in ranked.items() if each.half == half and language in {"", each.language}]
                 asks = f" asked in {language}" if language else ""
                 yield from loose_figures(f"{name}{asks}, {half} ({len(chosen)})", chosen)
