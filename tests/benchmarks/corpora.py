@@ -1,19 +1,27 @@
 """
 What is searched and what is asked: public question sets and documentation as vaults, and the same texts edited.
 
-Everything comes from a folder that the caller names and nothing is kept; seeds are fixed, so that two runs ask the same.
+Everything comes from a folder that the caller names, or from `tests/quality`, and nothing is kept; seeds are fixed, so that two
+runs ask the same.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import hashlib
 import json
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from spellbook.editing import memory
 from spellbook.notes.note import Block, Note, parse
 
 LANGUAGES = ("en", "ar", "de", "el", "es", "hi", "ro", "ru", "th", "tr", "vi", "zh")
@@ -280,6 +288,85 @@ def _with_sections(note: Note, kept: set[int], *, headless: bool) -> tuple[str, 
             starts.append((len(rows) + 1, number))
             rows = [*rows, "##" if headless else source[first], *source[first + 1 : last]]
     return "\n".join(rows), starts
+
+
+# -- loose questions, as people type who half remember
+
+QUALITY = Path(__file__).parents[1] / "quality"
+CHOOSING, REPORTING = HALVES = ("choosing", "reporting")
+_ANCHORED = re.compile(r"(#{1,6}) +(.*?)\s*\{/\*\s*(.*?)\s*\*/\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines of a note that answer a question, from 1, both ends included; `heading` is what stands above them."""
+
+    path: str
+    first: int
+    last: int
+    heading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """A question in `language`; `accept` names what would content the person who asks it, `half` is one of `HALVES`."""
+
+    text: str
+    language: str
+    half: str
+    accept: tuple[str, ...]
+
+
+def loose(name: str) -> list[Loose]:
+    """Read the questions of `tests/quality/loose-NAME.yaml`."""
+    rows = yaml.safe_load((QUALITY / f"loose-{name}.yaml").read_text("utf-8"))
+    return [Loose(row["question"], row["language"], row["half"], tuple(row["accept"])) for row in rows]
+
+
+def half_of(accept: Sequence[str]) -> str:
+    """Return the half of a question: by the hash of the first thing in `accept`, so that questions after one thing stay together."""
+    return HALVES[hashlib.sha256(accept[0].encode()).digest()[0] % 2]
+
+
+def react_pages(folder: Path) -> dict[str, str] | None:
+    """Return React's documentation as it is, Korean and English pages by path, or None if it is not there."""
+    files = [file for language in ("en", "ko") for file in sorted((folder / language).rglob("*.md"))]
+    return {file.relative_to(folder).as_posix(): file.read_text("utf-8") for file in files} or None
+
+
+def places(notes: Mapping[str, str], accept: str) -> list[Place]:
+    """Return where `page` or `page#anchor` is in the notes, in each language that has it; a section ends with its subsections."""
+    page, _, anchor = accept.partition("#")
+    paths = [path for language in ("en", "ko") if (path := f"{language}/{page}.md") in notes]
+    return [at for path in paths if (at := _sections(path, notes[path]).get(anchor))]
+
+
+@lru_cache(maxsize=512)
+def _sections(path: str, text: str) -> dict[str, Place]:
+    """Sections of a page by the anchor in their heading; "" is the whole page. Only headings have anchors, so none is parsed for."""
+    rows = text.split("\n")
+    title = next((row.partition(":")[2].strip() for row in rows if row.startswith("title:")), "")
+    headings = [(line, found) for line, row in enumerate(rows, 1) if (found := _ANCHORED.match(row))]
+    sections = {"": Place(path, 1, len(rows), title)}
+    for i, (line, found) in enumerate(headings):
+        after = next((other for other, below in headings[i + 1 :] if len(below[1]) <= len(found[1])), len(rows) + 1)
+        sections.setdefault(found[3], Place(path, line, after - 1, found[2]))
+    return sections
+
+
+@lru_cache(maxsize=1)
+def memories() -> dict[str, tuple[str, str]]:
+    """Return the memories of `tests/quality/memories.yaml` as `scribe` writes them: path and text of a note, by its id."""
+    rows: list[dict[str, Any]] = yaml.safe_load((QUALITY / "memories.yaml").read_text("utf-8"))
+    notes = {}
+    for row in rows:
+        meta = {key: value for key, value in row.items() if key not in {"id", "when", "text"}}
+        found = memory.check({"text": row["text"], "metadata": meta})
+        if found.memory is None or found.secrets:
+            raise ValueError(f"memories.yaml, {row['id']}: {'; '.join(found.errors + found.secrets)}")
+        when = dt.datetime.fromisoformat(f"{row['when']}T09:00:00+09:00")
+        notes[row["id"]] = f"{found.memory.folder}/{found.memory.name}.md", found.memory.note(row["id"], when)
+    return notes
 
 
 # -- pairs that say the same, or do not

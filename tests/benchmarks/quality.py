@@ -13,12 +13,12 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from platformdirs import user_cache_path
@@ -29,9 +29,12 @@ from spellbook.models.base import score
 from spellbook.search.ranking import Hit
 from spellbook.text import diff
 from tests.benchmarks.corpora import (
+    HALVES,
     LANGUAGES,
     OTHER,
+    QUALITY,
     Asked,
+    Loose,
     Pairs,
     React,
     Set,
@@ -39,12 +42,19 @@ from tests.benchmarks.corpora import (
     Xquad,
     edited,
     klue,
+    loose,
+    memories,
+    places,
+    react_pages,
     sampled,
     with_another_number,
 )
 from tests.benchmarks.measures import DEPTH, Tally
 from tests.benchmarks.remembered import Embedder, Remembered
-from tests.benchmarks.systems import MEANING, PRODUCT, RAW, RAW_WORDS, SYSTEMS, Oracle, Trial
+from tests.benchmarks.systems import ALL, MEANING, PRODUCT, RAW, RAW_WORDS, SYSTEMS, WORDS, Oracle, Trial
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
 
 PAIRS = (("zh", "en"), ("en", "ru"), ("ar", "en"), ("de", "th"), ("hi", "es"), ("vi", "en"), ("tr", "el"), ("ro", "zh"))
 MIXED = ("zh", "es", "ru", "ar")
@@ -57,7 +67,7 @@ LEAST_NDCG, LEAST_OTHER, MOST_LOST = 0.975, 0.75, 0.005
 LEAST_RECALL, LEAST_PRECISION, MOST_OFF_TOPIC = 0.95, 0.99, 0.10
 """What the product is held to."""
 
-NOWHERE = Path(__file__).parents[1] / "quality" / "nowhere.txt"
+NOWHERE = QUALITY / "nowhere.txt"
 """Questions in Korean and English, one a line, about what no vault here holds."""
 
 _DATA = Path(__file__).parents[3] / "shared"
@@ -67,13 +77,14 @@ _FRAME = 48  # tokens around a text in an answer, as packing counts them
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure of a set for each system that has one, and what the product is held to."""
+    """A figure of a set for each system that has one, what the product is held to, and half a figure's 95 % interval where it is told."""
 
     what: str
     figure: str
     values: Mapping[str, float]
     aim: str = ""
     met: bool = True
+    spreads: Mapping[str, float] = field(default_factory=dict)
 
     @staticmethod
     def head() -> str:
@@ -83,9 +94,15 @@ class Row:
         return f"| {'set':<70} | {'figure':<10}{names} | {'aim':<18} |\n| {'-' * 70} | {'-' * 10}{rules} | {'-' * 18} |"
 
     def __str__(self) -> str:
-        values = "".join(f" | {f'{self.values[name]:.3f}' if name in self.values else '':>14}" for name in SYSTEMS)
+        values = "".join(f" | {self._value(name):>14}" for name in SYSTEMS)
         aim = f"{self.aim} {'met' if self.met else 'NOT MET'}" if self.aim else ""
         return f"| {self.what:<70} | {self.figure:<10}{values} | {aim:<18} |"
+
+    def _value(self, system: str) -> str:
+        if system not in self.values:
+            return ""
+        spread = f" ±{self.spreads[system]:.3f}" if system in self.spreads else ""
+        return f"{self.values[system]:.3f}{spread}"
 
 
 class Bench:
@@ -168,6 +185,39 @@ class Bench:
         with self.trial(each.vault) as trial:
             ranked = {system: [trial.ranked(system, asked, each.apart) for asked in questions] for system in SYSTEMS}
         yield from figures(each.name, questions, ranked)
+
+    def loose(self) -> Iterator[Row]:
+        """Questions as people type who half remember, by half: over React's documentation, and over memories such as agents write."""
+        pages = self._there("React (vaults/react-docs)", react_pages(self._data / "vaults" / "react-docs"))
+        if pages:
+            asked = loose("react")
+            lines = {each: [(at.path, at.first, at.last) for name in each.accept for at in places(pages, name)] for each in asked}
+            yield from self._loose("loose, React ko + en", pages, lines, by_language=True)
+        notes = memories()
+        asked = loose("memories")
+        lines = {each: [(notes[id][0], 1, sys.maxsize) for id in each.accept] for each in asked}
+        yield from self._loose("loose, memories", dict(notes.values()), lines, by_language=False)
+
+    def _loose(
+        self, name: str, notes: Mapping[str, str], lines: Mapping[Loose, Sequence[tuple[str, int, int]]], *, by_language: bool
+    ) -> Iterator[Row]:
+        """Ask about a vault; a hit is right if it holds a line of what is accepted (path, first and last line)."""
+        vault = Vault(notes, lambda path, line: f"{path}:{line}")
+        with self.trial(vault) as trial:
+            ranked: dict[Loose, dict[str, int]] = {}
+            for each, accepted in lines.items():
+                right = {
+                    vault.unit(path, chunk.line)
+                    for path, chunk in trial.chunks
+                    if any(path == at and chunk.line <= last and chunk.end_line >= first for at, first, last in accepted)
+                }
+                asked = Asked(each.text, each.language, frozenset(right))
+                ranked[each] = {system: place(trial.ranked(system, asked), right) for system in (WORDS, MEANING, ALL, PRODUCT)}
+        for half in HALVES:
+            for language in ("", "ko", "en") if by_language else ("",):
+                chosen = [found for each, found in ranked.items() if each.half == half and language in {"", each.language}]
+                asks = f" asked in {language}" if language else ""
+                yield from loose_figures(f"{name}{asks}, {half} ({len(chosen)})", chosen)
 
     def languages(self) -> Iterator[Row]:
         """By meaning alone: the languages told and their means taken off, against the directions that the product takes out."""
@@ -306,6 +356,31 @@ def figures(name: str, questions: Sequence[Asked], ranked: Mapping[str, Sequence
         yield Row(title, "MRR@10", {system: tally.mrr for system, tally in tallies.items()})
 
 
+def place(ranked: Sequence[str], right: Collection[str]) -> int:
+    """Return the place of the first right one, from 1; 0 if none is right, -1 if nothing was found at all."""
+    return next((rank for rank, each in enumerate(ranked, 1) if each in right), 0) if ranked else -1
+
+
+def loose_figures(name: str, found: Sequence[Mapping[str, int]]) -> Iterator[Row]:
+    """Yield the figures of loose questions from the places that `place` gave each system, with their intervals."""
+    kinds: dict[str, Callable[[int], float]] = {
+        **{f"hit@{first}": lambda rank, first=first: float(1 <= rank <= first) for first in (1, 3, 5)},
+        "MRR@10": lambda rank: 1 / rank if rank > 0 else 0.0,
+        "no hit": lambda rank: float(rank < 0),
+    }
+    for figure, worth in kinds.items():
+        values = {system: np.array([worth(ranks[system]) for ranks in found]) for system in found[0]}
+        means = {system: float(each.mean()) for system, each in values.items()}
+        yield Row(name, figure, means, spreads={system: bootstrap(each) for system, each in values.items()})
+
+
+def bootstrap(values: Vectors, times: int = 2_000) -> float:
+    """Return half the width of the 95 % interval of the mean of `values`, by drawing them anew with replacement."""
+    drawn = np.random.default_rng(7).choice(values, (times, len(values))).mean(axis=1)
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return float(high - low) / 2
+
+
 def _alike(embedder: Embedder, pairs: Sequence[tuple[str, str]]) -> list[bool]:
     """Say of each pair whether it is taken for a duplicate: by its words, or by its score."""
     one, other = (embedder.embed_passages([pair[side] for pair in pairs]) for side in (0, 1))
@@ -335,6 +410,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "across": Bench.across,
     "react": Bench.headings,
     "mixed": Bench.mixed,
+    "loose": Bench.loose,
     "languages": Bench.languages,
     "off-topic": Bench.off_topic,
     "duplicates": Bench.duplicates,

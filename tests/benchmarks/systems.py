@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,16 +29,20 @@ from tests.benchmarks.remembered import Embedder, Remembered
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
 
-GREP, FTS, RAW, RAW_WORDS, MEANING, ALL, PRODUCT = SYSTEMS = (
+GREP, FTS, RAW, RAW_WORDS, WORDS, MEANING, ALL, PRODUCT = SYSTEMS = (
     "grep",
     "FTS5",
     "raw e5",
     "raw e5 + words",
+    "by words",
     "by meaning",
     "all hits",
     "Spellbook",
 )
-"""The last is what a user gets; `all hits` is without the threshold that keeps out what does not answer, `by meaning` also without words."""
+"""
+The last is what a user gets. `all hits` is without the threshold that keeps out what does not answer; `by meaning` is also
+without words (`memorize`), `by words` without meaning (`find`, any of the question's words).
+"""
 
 
 class Trial:
@@ -86,11 +90,13 @@ class Trial:
 
     def ranked(self, system: str, asked: Asked, apart: bool = False) -> list[str]:
         """Return the units that `system` finds, best first; with `apart`, in notes of other languages than the question's."""
-        if system in {PRODUCT, ALL, MEANING, RAW_WORDS}:
-            verb = {MEANING: self.book.memorize, RAW_WORDS: self.plain.search}.get(system, self.book.search)
+        if system in {PRODUCT, ALL, MEANING, WORDS, RAW_WORDS}:
+            book = self.plain if system == RAW_WORDS else self.book
+            verb = {MEANING: book.memorize, WORDS: book.find}.get(system, book.search)
             limits = {"topic!": asked.language} if apart else None
             least = None if system == PRODUCT else 0.0
-            hits = verb(asked.text, limit=DEPTH, filter=limits, min_score=least).hits
+            text: Any = asked.text.split() if system == WORDS else asked.text  # `find` takes a text for one phrase
+            hits = verb(text, limit=DEPTH, filter=limits, min_score=least).hits
             return [self.vault.unit(hit.path, hit.line) for hit in hits]
         units = {GREP: self._grep, FTS: self._fts, RAW: self._nearest}[system](asked.text)
         return [unit for unit in units if not (apart and unit.startswith(f"{asked.language}/"))]
