@@ -71,7 +71,9 @@ def _fill_streams() -> None:
 def _told(what: str) -> int:
     """Say in one line why this ends, if anybody can be told; return the exit code."""
     try:
-        print("spellbook:", " ".join(what.split()), file=sys.stderr, flush=True)
+        from spellbook.translate import translated
+
+        print("spellbook:", translated(" ".join(what.split())), file=sys.stderr, flush=True)
     except OSError:
         return 1
     return 1
@@ -121,7 +123,9 @@ def _nothing_to_do(arguments: list[str]) -> bool:
 
     said = uptodate.said(vault, as_json="--json" in asked)
     if said and "--quiet" not in asked:
-        print(said, flush=True)
+        from spellbook.translate import translated
+
+        print(said if "--json" in asked else translated(said), flush=True)
     return bool(said)
 
 

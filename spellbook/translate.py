@@ -99,16 +99,26 @@ def _filled(value: str, how: str | None) -> str:
 
 def _parts(text: str) -> str:
     """Translate a message in a message, or the messages that are listed in it."""
-    core = text.strip()
-    for separator in ("", "; ", ", ", " and ", ". "):
-        parts = core.split(separator) if separator else [core]
-        if len(parts) == 1 and separator:
-            continue
-        done = [_found(part) for part in parts]
-        if any(done) and (separator in {"", "; "} or all(done)):
-            separator = ", " if separator == " and " else separator
-            return text.replace(core, separator.join(new or _parts(old) for new, old in zip(done, parts, strict=True)))
+    core = text.strip().lstrip(",; ")
+    if not core:
+        return text
+    before, _, after = text.partition(core)
+    if whole := _listed(core):
+        return before + whole + after
+    for pattern in (r"(; )", r"(?<=[.?!])( +)"):
+        parts = re.split(pattern, core)
+        if len(parts) > 1:
+            return before + "".join(part if part.isspace() or part == "; " else _found(part) or part for part in parts) + after
     return text
+
+
+def _listed(text: str) -> str | None:
+    """Return the Korean of a message, or of a list of messages if each of them is one."""
+    for separator in ("; ", " and ", ", "):
+        done = [_listed(part) for part in text.split(separator)] if separator in text else []
+        if done and all(done):
+            return (", " if separator == " and " else separator).join(filter(None, done))
+    return _found(text)
 
 
 def _particle(value: str, closed: str) -> str:

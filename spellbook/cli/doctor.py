@@ -93,7 +93,7 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     sick = False
     for name, problems in book.doctor():
         is_wrong = not all(isinstance(problem, Remark) for problem in problems)
-        mark = click.style(translated("wrong"), fg="red") if is_wrong else click.style(translated("ok   "), fg="green")
+        mark = click.style(output.padded(translated("wrong" if is_wrong else "ok"), 5), fg="red" if is_wrong else "green")
         click.echo(f"{mark}  {translated(name)}")
         for problem in problems:
             output.say(f"       {one_line(problem)}")

@@ -104,7 +104,7 @@ def _hit(hit: Hit) -> None:
 
 def explanation(given: Explanation) -> None:
     """Print how a question was answered: what was asked for, then a table of chunks whose shares add up to their scores."""
-    words = [f"{one_line(word.text)} in {word.chunks}" for word in given.words]
+    words = [f"{one_line(word.text)} ({word.chunks})" for word in given.words]
     if words:
         say(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
     if given.known is not None and given.known < 1:
@@ -123,7 +123,7 @@ def explanation(given: Explanation) -> None:
         click.echo(f"{each.place or '-':>3}  {each.score:5.2f} = {shares[0]} + {shares[1]} + {adjusted:+8.2f}   {sure:>4}")
         click.echo(f"     {click.style(_place(each), fg='cyan')}  {_titles(each)}")
         for one in each.adjustments:
-            say(f"     {one['share']:+.2f} {one_line(one['reason'])}")
+            click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
         if each.words or each.lacks:
             say(f"     has {_listed(each.words)}; lacks {_listed(each.lacks)}")
         if each.place is None:
@@ -208,7 +208,7 @@ def log(entries: Sequence[Entry]) -> None:
     """Print what was changed, a line an entry."""
     for entry in entries:
         kinds = Counter(trace.kind for trace in entry.traces)
-        files = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        files = ", ".join(translated(f"{count} {kind}") for kind, count in kinds.items())
         state = f"  ({entry.state})" if entry.state else ""
         at = dt.datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M")
         click.echo(f"{entry.id:>5}  {at}  {entry.verb:<8} {one_line(entry.what)}  {click.style(files + state, dim=True)}")
@@ -320,12 +320,12 @@ def status(state: Mapping[str, Any]) -> None:
         **({"answers": _timings(state["timings"])} if state["timings"] else {}),
     }
     for name, value in rows.items():
-        click.echo(f"{_padded(translated(name), 11)} {value}")
+        click.echo(f"{padded(translated(name), 11)} {value}")
     for fault in state["faults"]:
         place = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
-        click.echo(f"{_padded(translated('to fix'), 11)} {one_line(place)}: {translated(one_line(fault['reason']))}")
+        click.echo(f"{padded(translated('to fix'), 11)} {one_line(place)}: {translated(one_line(fault['reason']))}")
     if "warning" in state:
-        click.echo(f"{_padded(translated('warning'), 11)} {translated(one_line(state['warning']))}")
+        click.echo(f"{padded(translated('warning'), 11)} {translated(one_line(state['warning']))}")
 
 
 # -- a check
@@ -340,8 +340,18 @@ def checked(done: Checked, limit: int) -> None:
     elif not done.questions:
         say("No note lists questions that it answers, so recall was not measured.")
     kinds: tuple[tuple[str, str, Sequence[Any], Callable[[Any], Iterator[str]]], ...] = (
-        (f"{len(done.missed):,} questions do not find their own note", "answer the question in the text, or reword it", done.missed, _missed),
-        (f"{len(done.golden_failed):,} of {done.golden:,} golden queries failed", "fix the notes, or the query", done.golden_failed, _failed),
+        (
+            f"{len(done.missed):,} questions do not find their own note",
+            "answer the question in the text, or reword it",
+            done.missed,
+            _missed,
+        ),
+        (
+            f"{len(done.golden_failed):,} of {done.golden:,} golden queries failed",
+            "fix the notes, or the query",
+            done.golden_failed,
+            _failed,
+        ),
         (f"{len(done.contradictions):,} contradictions", "keep what is true, edit or erase the other", done.contradictions, _contradiction),
         (f"{len(done.duplicates):,} duplicates", "keep one and erase the others, or say what is different", done.duplicates, _alike),
         (f"{len(done.unlabelled):,} notes lack a label", "add it to their frontmatter", done.unlabelled, _unlabelled),
@@ -392,7 +402,7 @@ def migrated(done: Migrated) -> None:
     click.echo(" " * 24 + "".join(" " * (8 - _width(head)) + head for head in heads))
     for name, figure in rows:
         figures = ["-" if (value := figure(check)) is None else f"{value:.3g}" for check in checks]
-        click.echo(_padded(translated(name), 24) + "".join(f"{value:>8}" for value in figures))
+        click.echo(padded(translated(name), 24) + "".join(f"{value:>8}" for value in figures))
     if done.before and done.switched:
         say("To go back without embedding anything: spellbook migrate --rollback")
 
@@ -483,7 +493,7 @@ def _fitted(text: str, columns: int) -> str:
     return text
 
 
-def _padded(text: str, columns: int) -> str:
+def padded(text: str, columns: int) -> str:
     return text + " " * max(0, columns - _width(text))
 
 

@@ -60,10 +60,11 @@ SENTENCES = {
     "__main__.py": {"_said"},
     "cli/backup.py": {"_row", "_imported"},
     "maintenance/evaluate.py": {"_failures"},
-    "search/explain.py": {"_refusal"},
+    "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "did_you_mean"},
     "search/packing.py": {"why"},
-    "maintenance/doctor.py": {"unseen", "_unwatched", "checks", "_links", "_unfinished", "_embedder"},
+    "editing/write.py": {"_place_of", "erase"},
+    "maintenance/doctor.py": {"unseen", "_unwatched", "checks", "_links", "_unfinished", "_embedder", "_fault"},
 }
 """Functions that return or yield sentences, by their module."""
 
@@ -78,9 +79,9 @@ CLICK = (
 """What click says to whoever uses a command wrongly, and in every help."""
 
 NOT_SAID = {
-    "spellbook", ".trash/", "~/spellbook", ".md", "https://huggingface.co", "{0}/api/models/{1}/tree/main?recursive=true",
+    "spellbook", "erase", ".trash/", "~/spellbook", ".md", "https://huggingface.co", "{0}/api/models/{1}/tree/main?recursive=true",
     "queries.yaml:{0}", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
-    "semantic", "keyword", "utf-8", "backslashreplace", "cyan", "recall@1", "recall@5", "recall@10", "MRR", "안녕, Spellbook", "watch", "look", "embed", "settle", "keep",
+    "semantic", "keyword", "utf-8", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "recall@1", "recall@5", "recall@10", "MRR", "안녕, Spellbook", "watch", "look", "embed", "settle", "keep",
     "ollama:MODEL, openai:MODEL@URL, llamacpp@URL", "tei@URL and rerank:MODEL@URL", '{"text": …, "metadata": {…}}', "or", "and",
 }  # fmt: skip
 """What such a function holds and nobody reads, or everybody reads alike."""
@@ -210,7 +211,9 @@ def _lines(text: str) -> Iterator[str]:
     """Return the lines of a template, each with its slots numbered anew."""
     for line in text.split("\n"):
         numbers = iter(range(99))
-        yield re.sub(r"\{\d+\}", lambda slot, numbers=numbers: f"{{{next(numbers)}}}", line.strip().lstrip(",; ")).removeprefix("spellbook: ")
+        yield re.sub(r"\{\d+\}", lambda slot, numbers=numbers: f"{{{next(numbers)}}}", line.strip().lstrip(",; ")).removeprefix(
+            "spellbook: "
+        )
 
 
 def _template(node: ast.JoinedStr) -> str:
