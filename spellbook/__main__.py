@@ -123,10 +123,18 @@ def _nothing_to_do(arguments: list[str]) -> bool:
 
     said = uptodate.said(vault, as_json="--json" in asked)
     if said and "--quiet" not in asked:
-        from spellbook.translate import translated
+        if "--json" not in asked and _may_be_korean():
+            from spellbook.translate import translated
 
-        print(said if "--json" in asked else translated(said), flush=True)
+            said = translated(said)
+        print(said, flush=True)
     return bool(said)
+
+
+def _may_be_korean() -> bool:
+    """Say whether it is worth importing `translate`, which knows."""
+    names = ("SPELLBOOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
+    return sys.platform != "linux" or any(os.environ.get(name, "").lower().startswith("ko") for name in names)
 
 
 if __name__ == "__main__":
