@@ -70,7 +70,9 @@ def _fill_streams() -> None:
 def _fail(what: str) -> int:
     """Print in one line why the program ends, and return the exit code."""
     try:
-        print("spellbook:", " ".join(what.split()), file=sys.stderr, flush=True)
+        from spellbook.translate import translated
+
+        print("spellbook:", translated(" ".join(what.split())), file=sys.stderr, flush=True)
     except OSError:
         return 1
     return 1
@@ -120,8 +122,18 @@ def nothing_to_do(arguments: list[str]) -> bool:
 
     said = uptodate.said(vault, as_json="--json" in asked)
     if said and "--quiet" not in asked:
+        if "--json" not in asked and _may_be_korean():
+            from spellbook.translate import translated
+
+            said = translated(said)
         print(said, flush=True)
     return bool(said)
+
+
+def _may_be_korean() -> bool:
+    """Say whether it is worth importing `translate`, which knows."""
+    names = ("SPELLBOOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
+    return sys.platform != "linux" or any(os.environ.get(name, "").lower().startswith("ko") for name in names)
 
 
 if __name__ == "__main__":

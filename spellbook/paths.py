@@ -33,6 +33,7 @@ VARIABLES = {
     "SPELLBOOK_ENGINE": "entry",
     "SPELLBOOK_CHROMA_URL": "entry index",
     "SPELLBOOK_TOOLSETS": "entry",
+    "SPELLBOOK_LANG": "",
     "OLLAMA_HOST": "entry index",
     "HF_ENDPOINT": "",
     "SPELLBOOK_API_KEY": "secret",

@@ -42,6 +42,7 @@ def _own_state(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("SPELLBOOK_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SPELLBOOK_CACHE", str(prepared))
     monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path / "models"))
+    monkeypatch.setenv("SPELLBOOK_LANG", "en")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from spellbook._version import __version__
-from spellbook.cli import output
+from spellbook.cli import help, output
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
 
@@ -31,8 +31,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT"}
 
 
-class Command(click.Command):
-    """Refuses arguments that are no valid Unicode; only paths may be any bytes."""
+class Command(help.Spoken, click.Command):
+    """Refuses arguments that are not valid Unicode; only paths may be any bytes."""
 
     def invoke(self, ctx: click.Context) -> Any:
         for param in self.params:
@@ -40,7 +40,7 @@ class Command(click.Command):
         return super().invoke(ctx)
 
 
-class Group(click.Group):
+class Group(help.Spoken, click.Group):
     """Turns Spellbook's errors into a sentence, the next step and an exit code."""
 
     command_class = Command
@@ -57,10 +57,10 @@ class Group(click.Group):
         try:
             code = super().main(*args, **kwargs)
         except click.ClickException as error:
-            error.show()
+            help.show(error)
             code = error.exit_code
         except click.Abort:
-            click.echo("Aborted!", err=True)
+            output.say("Aborted!", err=True)
             code = 1
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -75,9 +75,9 @@ class Group(click.Group):
             with _pipes_left_alone():
                 return super().invoke(ctx)
         except SpellbookError as error:
-            click.echo(f"spellbook: {one_line(error.message)}", err=True)
+            output.say(f"spellbook: {one_line(error.message)}", err=True)
             if error.hint:
-                click.echo(f"  {one_line(error.hint)}", err=True)
+                output.say(f"  {one_line(error.hint)}", err=True)
             if isinstance(error, Conflict) and error.difference:
                 click.echo(quoted(error.difference), err=True)
             ctx.exit(2 if error.code in _WRONG_USAGE and not isinstance(error, UnreadableNote) else 1)
@@ -197,7 +197,7 @@ class Asking(Command):
                 given.append(arg)
             else:
                 if len(arg) > 1 and arg.startswith("-"):
-                    click.echo(f"spellbook: {one_line(arg)} is taken as a word to look for.", err=True)
+                    output.say(f"spellbook: {one_line(arg)} is taken as a word to look for.", err=True)
                 words.append(arg)
         return [*given, "--", *words]
 

@@ -11,6 +11,7 @@ import click
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import Group, command, doubt, filter_option, filtered, json_option, main
 from spellbook.text.quoting import one_line
+from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.archive.importer import Imported
@@ -61,7 +62,7 @@ def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str
         output.as_json(asdict(done))
     elif file != "-":
         others = f" and {done.attachments} other files" if done.attachments else ""
-        click.echo(f"{one_line(done.file)}: {done.notes} notes{others}, {done.bytes / 1e6:.1f} MB.")
+        output.say(f"{one_line(done.file)}: {done.notes} notes{others}, {done.bytes / 1e6:.1f} MB.")
     _tell(done.faults)
 
 
@@ -104,22 +105,22 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) ->
 
 def _imported(done: Imported) -> None:
     if done.finished:
-        click.echo(f"An interrupted import was finished: {done.finished} files.", err=True)
-    counts = {
-        "added": len(done.added),
-        "overwritten": len(done.overwritten),
-        "added under another name": len(done.renamed),
-        "already there": done.unchanged,
-        "skipped, because another file is there": len(done.skipped),
-    }
-    said = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "nothing to import"
-    click.echo(f"{'Would be: ' if done.dry_run else ''}{said}.")
+        output.say(f"An interrupted import was finished: {done.finished} files.", err=True)
+    counts = (
+        f"{len(done.added)} added" if done.added else "",
+        f"{len(done.overwritten)} overwritten" if done.overwritten else "",
+        f"{len(done.renamed)} added under another name" if done.renamed else "",
+        f"{done.unchanged} already there" if done.unchanged else "",
+        f"{len(done.skipped)} skipped because other files are there" if done.skipped else "",
+    )
+    said = ", ".join(filter(None, counts)) or "nothing to import"
+    output.say(f"Would be: {said}." if done.dry_run else f"{said}.")
     _listed("skipped", done.skipped)
     _listed("renamed", [f"{name} -> {path}" for name, path in done.renamed.items()])
     if done.trash:
-        click.echo(f"What was replaced is in {one_line(done.trash[0].partition('/')[0])}.")
+        output.say(f"What was replaced is in {one_line(done.trash[0].partition('/')[0])}.")
     elif done.skipped:
-        click.echo("  --on-conflict overwrite or rename imports them.", err=True)
+        output.say("  --on-conflict overwrite or rename imports them.", err=True)
 
 
 class _WithDefault(Group):
@@ -148,7 +149,7 @@ def snapshot() -> None:
 
 def _row(each: Snapshot) -> str:
     size = f"{each.files} files, {each.bytes / 1e6:.1f} MB, {each.stored / 1e6:.1f} MB of it new"
-    return f"{each.name}  {each.taken:%Y-%m-%d %H:%M}  {size}"
+    return f"{each.name}  {each.taken:%Y-%m-%d %H:%M}  {translated(size)}"
 
 
 @command(json_option, group=snapshot)
@@ -171,8 +172,8 @@ def list_(book: Spellbook, as_json: bool) -> None:
         output.as_json({"folder": str(book.snapshots.folder), "snapshots": [each.as_dict() for each in kept]})
     else:
         for each in kept:
-            click.echo(_row(each) if not each.faults else f"{each.name}  {each.faults[0].reason}")
-        click.echo(f"{len(kept)} in {book.snapshots.folder}", err=True)
+            click.echo(_row(each) if not each.faults else f"{each.name}  {translated(each.faults[0].reason)}")
+        output.say(f"{len(kept)} snapshots in {book.snapshots.folder}", err=True)
 
 
 @command(json_option, group=snapshot)
@@ -185,9 +186,9 @@ def verify(book: Spellbook, as_json: bool) -> None:
 
         output.as_json(asdict(done))
     else:
-        click.echo(f"{done.snapshots} snapshots, {done.contents} contents: {len(done.faults) or 'nothing'} damaged.")
+        output.say(f"{done.snapshots} snapshots, {done.contents} contents: {len(done.faults) or 'nothing'} damaged.")
     for fault in done.faults:
-        click.echo(f"spellbook: {one_line(str(fault))}.", err=True)
+        output.say(f"spellbook: {one_line(str(fault))}.", err=True)
     if done.faults:
         sys.exit(1)
 
@@ -214,7 +215,7 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
     """
     if not into and not yes and sys.stdin.isatty():
         name = book.snapshots.find(name)
-        click.confirm(f"Restore the whole vault {book.config.vault} to {name}?", abort=True, err=True)
+        output.confirm(f"Restore the whole vault {book.config.vault} to {name}?")
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.restore_snapshot(name, into, skip_damaged=skip_damaged, progress=progress)
     if as_json:
@@ -223,10 +224,10 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
         output.as_json(asdict(done))
     else:
         removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
-        missing = f" except {len(done.faults)} files" if done.faults else ""
-        click.echo(f"Restored {done.name} to {done.into}{missing}: {done.written} files written{removed}, {done.unchanged} unchanged.")
+        missing = f"; {len(done.faults)} files are missing" if done.faults else ""
+        output.say(f"Restored {done.name} to {done.into}: {done.written} files written{removed}, {done.unchanged} unchanged{missing}.")
         if done.before:
-            click.echo(f"The snapshot from before: {done.before}.")
+            output.say(f"The snapshot from before: {done.before}.")
     _tell(done.faults)
 
 
@@ -237,19 +238,19 @@ def prune(book: Spellbook, as_json: bool) -> None:
     if as_json:
         output.as_json({"pruned": gone})
     else:
-        click.echo(f"{len(gone)} deleted, {len(book.snapshots.names())} kept.")
+        output.say(f"{len(gone)} deleted, {len(book.snapshots.names())} kept.")
 
 
 def _listed(what: str, names: Sequence[str]) -> None:
     for name in names[:_MOST_SHOWN]:
-        click.echo(f"  {what}: {one_line(name)}")
+        click.echo(f"  {translated(what)}: {one_line(name)}")
     if len(names) > _MOST_SHOWN:
-        click.echo(f"  … {len(names) - _MOST_SHOWN} more: --json lists all")
+        output.say(f"  … {len(names) - _MOST_SHOWN} more: --json lists all")
 
 
 def _tell(faults: Sequence[Fault]) -> None:
     """Name what is missing, and end as a command that met a fault."""
     for fault in faults:
-        click.echo(f"spellbook: {one_line(str(fault))}; left out.", err=True)
+        output.say(f"spellbook: {one_line(str(fault))}; left out.", err=True)
     if faults:
         sys.exit(1)

@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 import click
 
+from spellbook.cli import output
 from spellbook.editing import guides
 from spellbook.errors import SpellbookError
 
@@ -139,8 +140,8 @@ def _json(text: str) -> Any:
 
 
 def _say(text: str) -> None:
-    click.echo(text)
+    output.say(text)
 
 
 def _did(text: str) -> None:
-    click.echo(f"   - {text}")
+    output.say(f"   - {text}")

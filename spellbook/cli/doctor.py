@@ -11,6 +11,7 @@ import click
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import command, filter_option, filtered, json_option, main
 from spellbook.text.quoting import one_line
+from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -61,7 +62,7 @@ def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **
     else:
         output.checked(done, limit)
         for failure in done.failures:
-            click.echo(f"spellbook: {one_line(failure)}", err=True)
+            output.say(f"spellbook: {one_line(failure)}", err=True)
     if done.failures:
         sys.exit(1)
 
@@ -92,9 +93,10 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     sick = False
     for name, problems in book.doctor():
         is_wrong = not all(isinstance(problem, Remark) for problem in problems)
-        click.echo(f"{click.style('wrong', fg='red') if is_wrong else click.style('ok   ', fg='green')}  {name}")
+        mark = click.style(output.padded(translated("wrong" if is_wrong else "ok"), 5), fg="red" if is_wrong else "green")
+        click.echo(f"{mark}  {translated(name)}")
         for problem in problems:
-            click.echo(f"       {one_line(problem)}")
+            output.say(f"       {one_line(problem)}")
         sick = sick or is_wrong
     if sick:
         sys.exit(1)
@@ -128,9 +130,9 @@ def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
     if as_json:
         output.as_json({**state, **({"copy": str(copied)} if copied else {})})
         return
-    click.echo(output.chroma(state))
+    output.say(output.chroma(state))
     if copied:
-        click.echo(f"Copied to {copied}: open it with chromadb.PersistentClient, collection {COLLECTION}.")
+        output.say(f"Copied to {copied}: open it with chromadb.PersistentClient, collection {COLLECTION}.")
 
 
 @main.command()

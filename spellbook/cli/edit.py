@@ -58,17 +58,17 @@ def scribe(
 
         output.as_json({**asdict(done), "status": "success" if done.written else "warning"})
     for warning in done.warnings[0]:
-        click.echo(f"spellbook: {one_line(warning)}", err=True)
+        output.say(f"spellbook: {one_line(warning)}", err=True)
     if not done.written:
         for each in done.duplicates[0]:
             if each.path:
-                click.echo(f"spellbook: {one_line(each.path)} already says this ({each.score:.2f}).", err=True)
+                output.say(f"spellbook: {one_line(each.path)} already says this ({each.score:.2f}).", err=True)
                 if each.difference:
                     click.echo(quoted(each.difference), err=True)
-        click.echo("  Nothing was written; revise that note, or repeat with --force.", err=True)
+        output.say("  Nothing was written; revise that note, or repeat with --force.", err=True)
         sys.exit(1)
     for each in done.duplicates[0]:
-        click.echo(f"spellbook: {one_line(each.path)} may say the same: `spellbook merge` joins the two.", err=True)
+        output.say(f"spellbook: {one_line(each.path)} may say the same: `spellbook merge` joins the two.", err=True)
     if not as_json:
         click.echo(f"{one_line(done.written[0].path)}  {done.written[0].chunk_id}")
 
@@ -113,13 +113,13 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, yes: bool, as_js
     from dataclasses import asdict
 
     if hard and not yes and sys.stdin.isatty():
-        click.confirm(f"Delete {id} permanently?", abort=True, err=True)
+        output.confirm(f"Delete {id} permanently?")
     done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard)
     if as_json:
         output.as_json({"status": "erased", **asdict(done)})
     else:
         where = f" It is in {', '.join(map(one_line, done.trash))}." if done.trash else ""
-        click.echo(f"Erased {done.erased}.{where}")
+        output.say(f"Erased {done.erased}.{where}")
 
 
 @command(
@@ -158,13 +158,13 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     given = {**given, "append" if is_added else "content": text, "replace": given["replace"] or None}
     done = book.revise(id, metadata=metadata or None, **given)
     for warning in done.warnings:
-        click.echo(f"spellbook: {warning}.", err=True)
+        output.say(f"spellbook: {warning}.", err=True)
     if as_json:
         output.as_json(asdict(done))
     elif done.difference:
         click.echo(plain(done.difference))
     else:
-        click.echo("Nothing to change: it already says so.", err=True)
+        output.say("Nothing to change: it already says so.", err=True)
 
 
 def _text(data: bytes) -> str:
@@ -253,7 +253,7 @@ def log(book: Spellbook, limit: int, as_json: bool) -> None:
     entries = book.log(limit)
     lost = book.index.vault.journal.lost
     if lost:
-        click.echo(f"spellbook: {one_line(lost)}.", err=True)
+        output.say(f"spellbook: {one_line(lost)}.", err=True)
     if as_json:
         output.as_json({"entries": [entry.as_dict() for entry in entries], **({"warning": lost} if lost else {})})
     else:
@@ -281,9 +281,9 @@ def undo(book: Spellbook, entry: int | None, dry_run: bool, as_json: bool) -> No
         click.echo(plain(done.difference))
     what = f"{done.entry.id}: {done.entry.verb} {one_line(done.entry.what)}"
     if done.paths:
-        click.echo(f"{'Would undo' if dry_run else 'Undid'} {what}.", err=True)
+        output.say(f"Would undo {what}." if dry_run else f"Undid {what}.", err=True)
     else:
-        click.echo(f"Nothing to do: everything is already as it was before {what}.", err=True)
+        output.say(f"Nothing to do: everything is already as it was before {what}.", err=True)
 
 
 @command(click.argument("old"), click.argument("new"), dry_run_option, json_option)

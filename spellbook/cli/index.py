@@ -85,11 +85,11 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
         raise StorageError(f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written.") from error
     with spellbook.open(root) as book:
         count = output.counted(len(added), "file")
-        click.echo(f"{book.config.vault} is a vault; {count} added, the index is kept in {book.config.state}.")
+        output.say(f"{book.config.vault} is a vault; {count} added, the index is kept in {book.config.state}.")
         if not is_new:
-            click.echo("It holds notes, so the guides for agents were not put beside them; --guides does that.")
+            output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
         _keep_out_the_trash(book.config.vault, folder, with_line)
-    click.echo(f"Next: spellbook --vault {folder} reindex")
+    output.say(f"Next: spellbook --vault {folder} reindex")
 
 
 def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
@@ -98,16 +98,16 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
 
     if not gitignore.is_missing(vault):
         if is_wanted:
-            click.echo(f"{gitignore.FILE} needs no line: git already ignores {gitignore.LINE}.", err=True)
+            output.say(f"{gitignore.FILE} needs no line: git already ignores {gitignore.LINE}.", err=True)
         return
     offer = f"Erased notes go into {gitignore.LINE}, which git would commit"
     if not is_wanted and sys.stdin.isatty() and sys.stderr.isatty():
-        is_wanted = click.confirm(f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?", default=True, err=True)
+        is_wanted = output.confirm(f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?", default=True, abort=False)
     elif not is_wanted:
-        click.echo(f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}.", err=True)
+        output.say(f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}.", err=True)
     if is_wanted:
         gitignore.change(vault).make()
-        click.echo(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
+        output.say(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
 
 
 def _add_file(place: Path, data: bytes) -> list[Path]:
@@ -152,9 +152,9 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
     if as_json:
         output.as_json(report.as_dict())
     elif not quiet:
-        click.echo(output.told(report))
+        output.say(output.told(report))
     for fault in faults if not as_json else ():
-        click.echo(f"spellbook: {fault}", err=True)
+        output.say(f"spellbook: {fault}", err=True)
     if faults:
         sys.exit(1)
 
@@ -187,8 +187,8 @@ def watch(book: Spellbook) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     waits = " Another process already watches it; this one waits for its turn." if is_elected(book.config.state) else ""
-    click.echo(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
-    with present(book.config.state, "watch"), Watcher(book, lambda report: click.echo(output.told(report), err=True)):
+    output.say(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
+    with present(book.config.state, "watch"), Watcher(book, lambda report: output.say(output.told(report), err=True)):
         while not stop.wait(1.0):
             pass
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spellbook.cli import output
 from spellbook.cli.app import main, scope_option, vault_option
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
         files = [file] if file else [place.file for place in known]
         found = [change for each in files if (change := clients.take_out(each, about, name, force=force))]
         if not found:
-            click.echo(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
+            output.say(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
         for change in found:
             _make(change, dry_run, f"Removed {name!r} from {change.path}." if change.after is not None else f"Deleted {change.path}.")
     else:
@@ -68,17 +69,17 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
         told = clients.entry(about, vault, scope, os.environ)
         change = clients.add(file or clients.choose(client, known), about, name, told, force=force)
         if change.before == change.after:
-            click.echo(f"{change.path} already has {name!r} for {vault}; nothing was changed.")
+            output.say(f"{change.path} already has {name!r} for {vault}; nothing was changed.")
             return
         found = [change]
         _make(change, dry_run, f"Added {name!r} to {change.path}, for {vault}.")
         for secret in clients.SECRETS:
             if os.environ.get(secret):
-                click.echo(
+                output.say(
                     f"spellbook: {secret} is not written there; if {about.title} does not set it, add it to the entry's env.", err=True
                 )
     if found and not dry_run:
-        click.echo(about.next)
+        output.say(about.next)
 
 
 def _named(client: str, file: str | None, project: str | None) -> Path | None:
@@ -119,11 +120,11 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
             hook.make()
     names = ", ".join(hook.change.path.name for hook in found)
     if not found:
-        click.echo(f"The hooks in {repository.hooks} are already as they should be; nothing was changed.")
+        output.say(f"The hooks in {repository.hooks} are already as they should be; nothing was changed.")
     elif uninstall and not dry_run:
-        click.echo(f"Removed from {repository.hooks}: {names}.")
+        output.say(f"Removed from {repository.hooks}: {names}.")
     elif not dry_run:
-        click.echo(f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}.")
+        output.say(f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}.")
 
 
 def _make(change: Change, dry_run: bool, told: str) -> None:
@@ -132,6 +133,6 @@ def _make(change: Change, dry_run: bool, told: str) -> None:
         return
     copy = change.keep()
     change.make()
-    click.echo(told)
+    output.say(told)
     if copy:
-        click.echo(f"Backup: {copy}.")
+        output.say(f"Backup: {copy}.")

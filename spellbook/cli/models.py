@@ -10,6 +10,7 @@ import click
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import Group, command, json_option, main
 from spellbook.text.quoting import one_line
+from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -44,11 +45,11 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
         if as_json and dry_run:
             output.as_json(ahead.as_dict())
         else:
-            click.echo(output.ahead(ahead), err=not dry_run)
+            output.say(output.ahead(ahead), err=not dry_run)
         if dry_run:
             return
         if ahead.missing and not yes and sys.stdin.isatty() and sys.stderr.isatty():
-            click.confirm("Begin?", abort=True, err=True, default=True)
+            output.confirm("Begin?", default=True)
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.migrate(to, progress=progress) if to else book.migrate_back(progress=progress)
     if as_json:
@@ -94,12 +95,12 @@ def pull(name: str, source: str) -> None:
     with progress_bar.download(name) as progress:
         found, fetched = download.pull(name, source, progress)
     what = "was downloaded" if fetched else "is already downloaded; nothing was fetched"
-    click.echo(f"{found.name} {what}: {found.folder} ({found.size / 1e6:,.0f} MB).")
+    output.say(f"{found.name} {what}: {found.folder} ({found.size / 1e6:,.0f} MB).")
     try:
         width = len(embedders.create(f"onnx:{found.name}").embed_query("Spellbook"))
     except EmbeddingError as error:
         raise EmbeddingError(f"It was downloaded, but cannot be used yet: {error.message}", error.hint) from error
-    click.echo(f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{found.name}, then `spellbook reindex`.")
+    output.say(f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{found.name}, then `spellbook reindex`.")
 
 
 @model.command(name="list")
@@ -116,12 +117,13 @@ def list_(as_json: bool) -> None:
         return
     for one in here:
         broken = "" if one.is_whole else "; files are missing: remove it and download it again"
-        click.echo(f"{click.style(one_line(one.name), bold=True)}  {one.size / 1e6:,.0f} MB, from {one_line(one.source)}{broken}")
+        said = translated(f"{one.size / 1e6:,.0f} MB, from {one_line(one.source)}{broken}")
+        click.echo(f"{click.style(one_line(one.name), bold=True)}  {said}")
     if not here:
-        click.echo("No model is downloaded yet.")
-    click.echo("To download:")
+        output.say("No model is downloaded yet.")
+    output.say("To download:")
     for name, each in good.items():
-        click.echo(f"  {name}  {each.about}")
+        click.echo(f"  {name}  {translated(each.about)}")
 
 
 @model.command()
@@ -131,4 +133,4 @@ def remove(name: str) -> None:
     from spellbook.models.hub import store
 
     gone = store.remove(name)
-    click.echo(f"{gone.name} was deleted ({gone.size / 1e6:,.0f} MB).")
+    output.say(f"{gone.name} was deleted ({gone.size / 1e6:,.0f} MB).")

