@@ -533,7 +533,7 @@ def test_the_command_line(vault, other, tmp_path):
     assert run("--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--no-attachments").stdout == b"1 added.\n"
     grow(other, {"x/a.md": b"mine"})
     told = run("--vault", other, "import", tmp_path / "o.zip", "--into", "x")
-    assert told.stdout.decode().startswith("1 added, 1 left out, for others are there.\n  left out: x/a.md\n")
+    assert told.stdout.decode().startswith("1 added, 1 skipped because other files are there.\n  skipped: x/a.md\n")
     done = json.loads(run("--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--on-conflict", "overwrite", "--json").stdout)
     assert (done["overwritten"], done["trash"], done["unchanged"]) == (["x/a.md"], [".trash/x/a.md"], 1)
     (vault / "out.md").symlink_to(tmp_path / "o.zip")

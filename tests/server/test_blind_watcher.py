@@ -147,7 +147,7 @@ def test_a_folder_that_may_not_be_read_is_named(book: Spellbook, vault: Path) ->
     try:
         with watcher(vault, "max_inotify_watches" if os.geteuid() == 0 else "", 1000):
             until(lambda: is_blind(book), 30)
-            assert "1 folder cannot be watched (closed): it may not be read" in book.state().reason
+            assert "1 folder cannot be watched (closed): it cannot be read, fix its permissions" in book.state().reason
     finally:
         if os.geteuid() == 0:
             os.chown(closed, 0, 0)
