@@ -56,7 +56,12 @@ FORM = {
     "tools?": [{"name": str, "description?": str}],
     "compatibility?": {"claude_desktop?": str, "platforms?": [{"darwin", "win32", "linux"}]},
     "user_config?": {
-        ANY: {"type": {"string", "number", "boolean", "directory", "file"}, "title": str, "description": str, "required?": bool},
+        ANY: {
+            "type": {"string", "number", "boolean", "directory", "file"},
+            "title": str,
+            "description": str,
+            "required?": bool,
+        },
     },
 }
 """The manifest's form, as far as it is used here; a name that ends in ? may be missing, and * is any name."""
@@ -84,7 +89,17 @@ def manifest() -> dict[str, Any]:
             "entry_point": "spellbook/__main__.py",
             "mcp_config": {
                 "command": "uv",
-                "args": ["run", "--directory", "${__dirname}", "--python", PYTHON, "spellbook", "--vault", "${user_config.vault}", "mcp"],
+                "args": [
+                    "run",
+                    "--directory",
+                    "${__dirname}",
+                    "--python",
+                    PYTHON,
+                    "spellbook",
+                    "--vault",
+                    "${user_config.vault}",
+                    "mcp",
+                ],
             },
         },
         "tools": list(_tools()),
@@ -122,7 +137,10 @@ def make(target: Path) -> None:
     if wrong := list(faults(about, content)):
         raise ValueError("; ".join(wrong))
     with zipfile.ZipFile(target, "w") as bundle:
-        for name, data in {"manifest.json": json.dumps(about, ensure_ascii=False, indent=2).encode() + b"\n", **content}.items():
+        for name, data in {
+            "manifest.json": json.dumps(about, ensure_ascii=False, indent=2).encode() + b"\n",
+            **content,
+        }.items():
             entry = zipfile.ZipInfo(name, _BEFORE_ZIP_KNEW_TIME)
             entry.external_attr = 0o644 << 16
             bundle.writestr(entry, data, zipfile.ZIP_DEFLATED)
@@ -157,7 +175,11 @@ def _unlike(data: Any, form: Any, where: str) -> Iterator[str]:
     else:
         any_name = form.get(ANY)
         known = {name.rstrip("?"): part for name, part in form.items()}
-        yield from (f"{where}: {name} is missing" for name in form if name != ANY and not name.endswith("?") and name not in data)
+        yield from (
+            f"{where}: {name} is missing"
+            for name in form
+            if name != ANY and not name.endswith("?") and name not in data
+        )
         for name, item in data.items():
             if name in known or any_name:
                 yield from _unlike(item, known.get(name, any_name), f"{where}.{name}")
@@ -172,7 +194,9 @@ def main() -> None:
     make(target)
     if validator := shutil.which("mcpb"):
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(target) as bundle:
-            subprocess.run([validator, "validate", bundle.extract("manifest.json", folder)], check=True, stdout=sys.stderr)
+            subprocess.run(
+                [validator, "validate", bundle.extract("manifest.json", folder)], check=True, stdout=sys.stderr
+            )
     print(f"{target.relative_to(ROOT)}  {target.stat().st_size / 1e6:.1f} MB")
 
 

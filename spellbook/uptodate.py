@@ -42,11 +42,18 @@ def look(root: str, state: str) -> bytes:
     changes the index.
     """
     try:
-        pieces = [("around", "", _around(root, state)), *_tree("code", os.path.dirname(__file__)), *_tree("notes", root)]
+        pieces = [
+            ("around", "", _around(root, state)),
+            *_tree("code", os.path.dirname(__file__)),
+            *_tree("notes", root),
+        ]
     except OSError:
         return b""
     seen = b"".join(
-        [b"%b %d %d\n%b%b" % (kind.encode(), len(path := os.fsencode(folder)), len(held), path, held) for kind, folder, held in pieces]
+        [
+            b"%b %d %d\n%b%b" % (kind.encode(), len(path := os.fsencode(folder)), len(held), path, held)
+            for kind, folder, held in pieces
+        ]
     )
     return b"%d\n%b" % (len(seen), seen)
 

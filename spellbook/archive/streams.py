@@ -100,7 +100,9 @@ class _Text:
                     return value
             except (ValueError, RecursionError) as error:
                 if self._ended or isinstance(error, RecursionError):
-                    raise self.wrong("it breaks off" if self._ended and self._at >= len(self._held) else str(error)) from error
+                    raise self.wrong(
+                        "it breaks off" if self._ended and self._at >= len(self._held) else str(error)
+                    ) from error
             self._read_on()
 
     def _read_on(self) -> None:
@@ -117,4 +119,6 @@ class _Text:
         self._ended = not piece
 
     def wrong(self, reason: str) -> InvalidInput:
-        return InvalidInput(f"{self._name}: not the JSON of an export ({reason}).", "Is the file whole? Nothing was imported.")
+        return InvalidInput(
+            f"{self._name}: not the JSON of an export ({reason}).", "Is the file whole? Nothing was imported."
+        )

@@ -37,7 +37,9 @@ attachments_option = click.option(
     attachments_option,
     json_option,
 )
-def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str], attachments: bool, as_json: bool) -> None:
+def export(
+    book: Spellbook, file: str, format: str | None, filters: Sequence[str], attachments: bool, as_json: bool
+) -> None:
     """
     Write the vault into FILE, or to stdout with -; an import restores it byte for byte.
 
@@ -225,7 +227,9 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
     else:
         removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
         missing = f"; {len(done.faults)} files are missing" if done.faults else ""
-        output.say(f"Restored {done.name} to {done.into}: {done.written} files written{removed}, {done.unchanged} unchanged{missing}.")
+        output.say(
+            f"Restored {done.name} to {done.into}: {done.written} files written{removed}, {done.unchanged} unchanged{missing}."
+        )
         if done.before:
             output.say(f"The snapshot from before: {done.before}.")
     _tell(done.faults)

@@ -60,7 +60,9 @@ def _tour(vault: Path) -> None:
     shutil.copytree(guides.starter_vault(), vault)
     with spellbook.open(vault) as book:
         report = book.reindex()
-        _did(f"{report.scanned} notes read, {report.chunks} chunks, {report.embedded} embedded by {book.index.embedder.name}")
+        _did(
+            f"{report.scanned} notes read, {report.chunks} chunks, {report.embedded} embedded by {book.index.embedder.name}"
+        )
         _did(f"in {report.seconds:.1f} s; doing it again took {book.reindex().seconds * 1000:.0f} ms")
     try:
         anyio.run(_session, vault, book.index.embedder.name)
@@ -83,7 +85,9 @@ async def _session(vault: Path, embedder: str) -> None:
         _did(f"its tools: {', '.join(tool.name for tool in tools.tools)}")
         call = _caller(client)
         session = _json(await call("rest", language="en"))
-        _did(f"rest() opened {session['session_id']} and handed out {len(session['chunking_guide']['principles'])} rules")
+        _did(
+            f"rest() opened {session['session_id']} and handed out {len(session['chunking_guide']['principles'])} rules"
+        )
         written = _json(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
         _did(f"scribe() wrote {written['path']}")
         again = _json(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
@@ -92,7 +96,9 @@ async def _session(vault: Path, embedder: str) -> None:
         _did(f"rest_end(): {ended['scribed_count']} memory kept")
 
         if embedder.startswith("hash"):
-            _say("\n3. It is found at once: by words and, since no model is installed here, by shared letters instead of meaning.")
+            _say(
+                "\n3. It is found at once: by words and, since no model is installed here, by shared letters instead of meaning."
+            )
             await _finds(call, "memorize", written["path"], query=_SAME_WORDS, limit=3)
         else:
             _say("\n3. It is found at once: by meaning, although the question uses other words, and by words.")

@@ -116,7 +116,9 @@ def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every
     body = note.text[start:end]
     found = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []
     if not found:
-        raise InvalidInput(f"{note.path}: {old!r:.200} is not there.", "Copy it from the text as it stands; nothing was changed.")
+        raise InvalidInput(
+            f"{note.path}: {old!r:.200} is not there.", "Copy it from the text as it stands; nothing was changed."
+        )
     if len(found) > 1 and not every:
         where = ", ".join(str(line_at(note.text, at)) for at in found[:20])
         raise InvalidInput(
@@ -152,7 +154,9 @@ def without(note: Note, chunk: Chunk) -> str:
 def merged(base: str, ours: str, theirs: str) -> str | None:
     """Return the three-way merge of `base` and two changed texts; None if both changed the same place."""
     kept = lines(base)
-    changes = sorted({(i, j, tuple(new[k:m])) for new in map(lines, (ours, theirs)) for i, j, k, m in changed_spans(kept, new)})
+    changes = sorted(
+        {(i, j, tuple(new[k:m])) for new in map(lines, (ours, theirs)) for i, j, k, m in changed_spans(kept, new)}
+    )
     # What only touches is one place too: nobody knows which of two insertions comes first.
     if any(second[0] <= first[1] for first, second in pairwise(changes)):
         return None
@@ -362,7 +366,10 @@ def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value:
         if i in stay:
             continue
         if not node.flow_style:
-            start = max(header.rfind("\n", 0, items[i].start_mark.index), header.rfind("\r", 0, items[i].start_mark.index)) + 1
+            start = (
+                max(header.rfind("\n", 0, items[i].start_mark.index), header.rfind("\r", 0, items[i].start_mark.index))
+                + 1
+            )
             if i == 0 and header[start : items[i].start_mark.index].strip() != "-":
                 return None  # the first item shares its line with something
             cuts.append((start, _line_end(header, items[i].end_mark.index), ""))

@@ -109,7 +109,9 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     with index.vault.change("merge", f"{other.found.path} into {first.found.path}"):
         index.vault.write(first.found.path, first.note.encode(text), first.sha256)
         name = other.found.path.rpartition("/")[2].removesuffix(".md")
-        trash = index.vault.trash.keep(other.found.path, name, other.note.encode(_pointing(other.note, first.found.note)))
+        trash = index.vault.trash.keep(
+            other.found.path, name, other.note.encode(_pointing(other.note, first.found.note))
+        )
         index.vault.remove(other.found.path, other.sha256, hard=True)
         for path in linking:
             data = index.vault.read(path)[0]
@@ -133,7 +135,9 @@ def _shift(index: Index, first: Note, other: Note) -> Shift:
     named = {name: first.path if path == other.path else path for name, path in aliases.items()}
     for name in combine.metadata(first, other)[0].get("aliases", ()):  # type: ignore[attr-defined]
         named.setdefault(fold(name), first.path)
-    return Shift(Files(files, aliases), Files((path for path in files if path != other.path), named), {other.path: first.path})
+    return Shift(
+        Files(files, aliases), Files((path for path in files if path != other.path), named), {other.path: first.path}
+    )
 
 
 def _leading(note: Note, source: str, shift: Shift) -> Note:

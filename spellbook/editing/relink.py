@@ -18,7 +18,9 @@ from spellbook.notes.links import By, Files, Link, Span, find, named, replaced, 
 from spellbook.notes.note import Note, lines, parse
 
 _WIKI_END = re.compile(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
-_INLINE_END = re.compile(r"""(?:\?[^\s>)]*)?>?(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)""")
+_INLINE_END = re.compile(
+    r"""(?:\?[^\s>)]*)?>?(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)"""
+)
 _BRACKET = re.compile(r"\\.|[\[\]]", re.S)
 _WORDS = re.compile(r"\[\[[^\[\]|#\r\n]*|\]\([^()\s]*|\w+|\s+|.")
 """What is compared in a line that changed: words, and targets of links as one."""
@@ -52,13 +54,16 @@ class Shift:
             return None
         wanted = self.now(then.path)
         now = self.after.follow(self.now(source), target, is_markdown)
-        is_well = now is not None and now.path == wanted and (lenient or then.by != By.RELATIVE or now.by == By.RELATIVE)
+        is_well = (
+            now is not None and now.path == wanted and (lenient or then.by != By.RELATIVE or now.by == By.RELATIVE)
+        )
         return None if is_well else wanted
 
     def finds(self, source: str, target: str, is_markdown: bool) -> bool:
         """Say whether a link in the note that was at `source`, which led nowhere, leads somewhere by chance now."""
         return (
-            self.before.follow(source, target, is_markdown) is None and self.after.follow(self.now(source), target, is_markdown) is not None
+            self.before.follow(source, target, is_markdown) is None
+            and self.after.follow(self.now(source), target, is_markdown) is not None
         )
 
 
@@ -171,7 +176,10 @@ def _same(old: str, new: str) -> Iterator[tuple[int, int, int]]:
     at = to = 0
     for i, j, count in [*_matching(*sources), (len(sources[0]), len(sources[1]), 0)]:
         words = [_WORDS.findall(text) for text in ("".join(sources[0][at:i]), "".join(sources[1][to:j]))]
-        inside = [[*accumulate(map(len, each), initial=start)] for each, start in zip(words, (places[0][at], places[1][to]), strict=True)]
+        inside = [
+            [*accumulate(map(len, each), initial=start)]
+            for each, start in zip(words, (places[0][at], places[1][to]), strict=True)
+        ]
         for m, n, size in _matching(*words):
             yield inside[0][m], inside[1][n], inside[0][m + size] - inside[0][m]
         at, to = i + count, j + count

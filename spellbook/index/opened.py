@@ -49,7 +49,9 @@ class Index:
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        vault = Vault(config.vault, config.state, Journal(config.state, config.journal_mb * 1_000_000, config.journal_days))
+        vault = Vault(
+            config.vault, config.state, Journal(config.state, config.journal_mb * 1_000_000, config.journal_days)
+        )
         vault.recover()
         return cls(config, vault, catalog, embedder, chroma, embedders.reranker(config.reranker), scope)
 

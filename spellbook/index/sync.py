@@ -95,7 +95,9 @@ class Report:
         return {name: value for name, value in asdict(self).items() if name != "pending"}
 
 
-def plan(disk: Mapping[str, Stamp], known: Mapping[str, Known], hidden: Sequence[str] = (), *, full: bool = False) -> Plan:
+def plan(
+    disk: Mapping[str, Stamp], known: Mapping[str, Known], hidden: Sequence[str] = (), *, full: bool = False
+) -> Plan:
     """
     Return the least work that brings the index up to `disk`.
 
@@ -133,7 +135,9 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
         known: list[str] = []
 
         def reading(stage: str, done: int, total: int) -> None:
-            if not (words_only or known):  # from the first piece on something waits; where nothing is read, no lock is needed
+            if not (
+                words_only or known
+            ):  # from the first piece on something waits; where nothing is read, no lock is needed
                 known.append(stage)
                 shown.enter_context(present(index.config.state, EMBEDDING))
             if progress:
@@ -251,7 +255,10 @@ def _take(
                     todo = {path: fresh.get(path) for path in plan({path: disk[path] for path in batch}, fresh).read}
                 report.unchanged += len(batch) - len(todo)
                 done += len(batch) - len(todo)
-                pieces = [{path: None if full else todo[path] for path in piece} for piece in _batches(tuple(todo), disk, *_PIECE)]
+                pieces = [
+                    {path: None if full else todo[path] for path in piece}
+                    for piece in _batches(tuple(todo), disk, *_PIECE)
+                ]
                 for piece, entries in zip(pieces, read(pieces), strict=True):
                     late += _commit(index, entries, todo, lost, heirs, report)
                     done += len(piece)
@@ -264,7 +271,9 @@ def _take(
 
 
 @contextlib.contextmanager
-def _reader(index: Index, pieces: int) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[Entry]]]]]:
+def _reader(
+    index: Index, pieces: int
+) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[Entry]]]]]:
     """Yield how many files and bytes are read at a time, and what reads them: this process, or for many pieces others too."""
     if not pieces:
         yield _PIECE, lambda pieces: iter(())  # what reads notes takes a while to import
@@ -280,7 +289,12 @@ def _reader(index: Index, pieces: int) -> Iterator[tuple[tuple[int, int], Callab
 
 
 def _commit(
-    index: Index, entries: Sequence[Entry], before: Mapping[str, Known | None], lost: Counter[str], heirs: set[str], report: Report
+    index: Index,
+    entries: Sequence[Entry],
+    before: Mapping[str, Known | None],
+    lost: Counter[str],
+    heirs: set[str],
+    report: Report,
 ) -> list[str]:
     """
     Commit what was read and add to `report`; return the paths that changed meanwhile.

@@ -59,14 +59,32 @@ def measured(parts: Sequence[str], sizes: Sizes, place: Path) -> Iterator[Figure
 
 def _arguments() -> argparse.Namespace:
     usual = Sizes()
-    parser = argparse.ArgumentParser(prog="make bench", description="Measure and print one table of figures with their aims.")
-    parser.add_argument("--only", type=_parts, default=PARTS, metavar="PART,…", help=f"parts of {', '.join(PARTS)}; all unless said")
-    parser.add_argument("--notes", type=int, default=usual.notes, help="notes of the vault that is indexed (%(default)s)")
-    parser.add_argument("--chunks", type=int, default=usual.chunks, help="chunks of the vault that is asked (%(default)s)")
-    parser.add_argument(
-        "--growth", type=int, nargs="+", default=usual.growth, metavar="NOTES", help="sizes to compare; 1000 10000 unless said"
+    parser = argparse.ArgumentParser(
+        prog="make bench", description="Measure and print one table of figures with their aims."
     )
-    parser.add_argument("--rounds", type=int, default=usual.rounds, help="questions and edits to endure; 0 leaves them out (%(default)s)")
+    parser.add_argument(
+        "--only", type=_parts, default=PARTS, metavar="PART,…", help=f"parts of {', '.join(PARTS)}; all unless said"
+    )
+    parser.add_argument(
+        "--notes", type=int, default=usual.notes, help="notes of the vault that is indexed (%(default)s)"
+    )
+    parser.add_argument(
+        "--chunks", type=int, default=usual.chunks, help="chunks of the vault that is asked (%(default)s)"
+    )
+    parser.add_argument(
+        "--growth",
+        type=int,
+        nargs="+",
+        default=usual.growth,
+        metavar="NOTES",
+        help="sizes to compare; 1000 10000 unless said",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=usual.rounds,
+        help="questions and edits to endure; 0 leaves them out (%(default)s)",
+    )
     return parser.parse_args()
 
 

@@ -50,4 +50,6 @@ def step(name: str, folder: Path, megabytes: float) -> Iterator[Figure]:
         before = peak()
         took = seconds(lambda: action(book, folder))
         more = peak() - before
-    yield Figure(f"{name}, {megabytes:,.0f} MB", took, also=f"{megabytes / took:.0f} MB/s, {more:.0f} MB more of memory")
+    yield Figure(
+        f"{name}, {megabytes:,.0f} MB", took, also=f"{megabytes / took:.0f} MB/s, {more:.0f} MB more of memory"
+    )

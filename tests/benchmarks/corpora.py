@@ -89,13 +89,21 @@ class Xquad:
             listed = [paragraph for article in data for paragraph in article["paragraphs"]]
             paragraphs[language] = [each["context"] for each in listed]
             questions[language] = [
-                (qa["question"], number, qa["answers"][0]["text"]) for number, each in enumerate(listed) for qa in each["qas"]
+                (qa["question"], number, qa["answers"][0]["text"])
+                for number, each in enumerate(listed)
+                for qa in each["qas"]
             ]
         return cls(paragraphs, questions)
 
     def vault(self, language_of: Callable[[int], Iterable[str]]) -> Vault:
         """Return the paragraphs as notes, each in the languages that `language_of` says."""
-        return Vault({_paragraph(at, i): f"{self.paragraphs[at][i]}\n" for i in range(len(self.paragraphs["en"])) for at in language_of(i)})
+        return Vault(
+            {
+                _paragraph(at, i): f"{self.paragraphs[at][i]}\n"
+                for i in range(len(self.paragraphs["en"]))
+                for at in language_of(i)
+            }
+        )
 
     def one(self, language: str) -> Set:
         """Questions and paragraphs in one language."""
@@ -107,7 +115,9 @@ class Xquad:
             Asked(text, asked, frozenset({_paragraph(told, i)}), _parts(i < SEEN or asked == told), answer)
             for text, i, answer in self.questions[asked]
         ]
-        return Set(f"XQuAD {asked}" if asked == told else f"XQuAD {asked} → {told}", self.vault(lambda i: (told,)), questions)
+        return Set(
+            f"XQuAD {asked}" if asked == told else f"XQuAD {asked} → {told}", self.vault(lambda i: (told,)), questions
+        )
 
     def others(self) -> Set:
         """Questions in every language in turn, each limited to the paragraphs in all others: eleven are right."""
@@ -123,7 +133,9 @@ class Xquad:
         """Half the paragraphs only in `one`, half only in `other`; questions in `one`."""
         languages = _halves(len(self.paragraphs["en"]), one, other)
         questions = [
-            Asked(text, one, frozenset({_paragraph(languages[i], i)}), _mixed_parts(i < SEEN, languages[i] == one), answer)
+            Asked(
+                text, one, frozenset({_paragraph(languages[i], i)}), _mixed_parts(i < SEEN, languages[i] == one), answer
+            )
             for text, i, answer in self.questions[one]
         ]
         return Set(f"XQuAD mixed {one} + {other}", self.vault(lambda i: (languages[i],)), questions)
@@ -136,13 +148,23 @@ class Xquad:
             language = LANGUAGES[(number * 5) % len(LANGUAGES)]
             text, i, answer = self.questions[language][number]
             questions.append(
-                Asked(text, language, frozenset({_paragraph(order[i], i)}), _mixed_parts(i < SEEN, order[i] == language), answer)
+                Asked(
+                    text,
+                    language,
+                    frozenset({_paragraph(order[i], i)}),
+                    _mixed_parts(i < SEEN, order[i] == language),
+                    answer,
+                )
             )
         return Set("XQuAD mixed, 12 languages", self.vault(lambda i: (order[i],)), questions)
 
     def half(self, told: str, asked: str) -> tuple[Set, list[str]]:
         """The first half of the articles in `told` with its questions in `asked`, and the other half's questions, off topic."""
-        on = [Asked(text, asked, frozenset({_paragraph(told, i)}), (), answer) for text, i, answer in self.questions[asked] if i < SEEN]
+        on = [
+            Asked(text, asked, frozenset({_paragraph(told, i)}), (), answer)
+            for text, i, answer in self.questions[asked]
+            if i < SEEN
+        ]
         off = [text for text, i, _ in self.questions[asked] if i >= SEEN]
         name = f"half of XQuAD {told}, asked in {asked}"
         return Set(name, self.vault(lambda i: (told,) if i < SEEN else ()), on), off
@@ -150,7 +172,9 @@ class Xquad:
     def articles(self, language: str) -> Set:
         """The five paragraphs of an article make one long note."""
         texts = self.paragraphs[language]
-        notes = {f"{language}/article {i // 5:02}.md": "\n\n".join(texts[i : i + 5]) + "\n" for i in range(0, len(texts), 5)}
+        notes = {
+            f"{language}/article {i // 5:02}.md": "\n\n".join(texts[i : i + 5]) + "\n" for i in range(0, len(texts), 5)
+        }
         questions = [
             Asked(text, language, frozenset({f"{language}/article {i // 5:02}.md"}), (), answer)
             for text, i, answer in self.questions[language]
@@ -212,15 +236,22 @@ class React:
         listed = sorted(file.relative_to(folder / "en") for file in (folder / "en").rglob("*.md"))
         for page in listed:
             if (folder / "ko" / page).is_file():
-                korean, english = (parse(page.name, (folder / language / page).read_bytes()) for language in ("ko", "en"))
+                korean, english = (
+                    parse(page.name, (folder / language / page).read_bytes()) for language in ("ko", "en")
+                )
                 if [b.level for b in _headings(korean)] == [b.level for b in _headings(english)]:
                     pages[page.as_posix()] = korean, english
         seen = {page.as_posix() for page in listed[::2]}
-        headings = [(page, number, _said(block)) for page, (note, _) in pages.items() for number, block in enumerate(_tops(note), 1)]
+        headings = [
+            (page, number, _said(block))
+            for page, (note, _) in pages.items()
+            for number, block in enumerate(_tops(note), 1)
+        ]
         often = Counter(text for *_, text in headings)
         asking = [often[text] == 1 and len(re.findall("[가-힣]", text)) >= 4 for *_, text in headings]
         sections = [
-            Section(page, number, text if asks else "", page in seen) for (page, number, text), asks in zip(headings, asking, strict=True)
+            Section(page, number, text if asks else "", page in seen)
+            for (page, number, text), asks in zip(headings, asking, strict=True)
         ]
         return cls(pages, sections) if pages else None
 
@@ -385,7 +416,9 @@ def klue(file: Path) -> Pairs | None:
     """Read KLUE-STS: a label of 4.5 and more means the same, one below 2 does not; None if it is not there."""
     if not file.is_file():
         return None
-    rows = [(each["sentence1"], each["sentence2"], each["labels"]["label"]) for each in json.loads(file.read_text("utf-8"))]
+    rows = [
+        (each["sentence1"], each["sentence2"], each["labels"]["label"]) for each in json.loads(file.read_text("utf-8"))
+    ]
     same = [(a, b) for a, b, label in rows if label >= 4.5]
     return Pairs("KLUE-STS", {"": same}, [(a, b) for a, b, label in rows if label < 2])
 
@@ -410,7 +443,10 @@ def with_another_number(text: str, seed: int) -> str:
     return text[: chosen.start()] + str(int(chosen[0]) * 3 + 1) + text[chosen.end() :]
 
 
-_APPENDED = {"ko": " 이 부분은 다음 회의 때 다시 확인하기로 했다.", "en": " We will look at this again at the next meeting."}
+_APPENDED = {
+    "ko": " 이 부분은 다음 회의 때 다시 확인하기로 했다.",
+    "en": " We will look at this again at the next meeting.",
+}
 
 
 def _language(text: str) -> str:
@@ -420,7 +456,11 @@ def _language(text: str) -> str:
 def _typos(text: str, dice: random.Random) -> str:
     """Two neighbouring letters exchanged in three places."""
     letters = list(text)
-    places = [i for i in range(len(letters) - 1) if letters[i].isalpha() and letters[i + 1].isalpha() and letters[i] != letters[i + 1]]
+    places = [
+        i
+        for i in range(len(letters) - 1)
+        if letters[i].isalpha() and letters[i + 1].isalpha() and letters[i] != letters[i + 1]
+    ]
     for i in dice.sample(places, min(3, len(places))):
         letters[i], letters[i + 1] = letters[i + 1], letters[i]
     return "".join(letters)

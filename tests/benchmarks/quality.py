@@ -58,7 +58,16 @@ if TYPE_CHECKING:
 
 PAIRS = (("zh", "en"), ("en", "ru"), ("ar", "en"), ("de", "th"), ("hi", "es"), ("vi", "en"), ("tr", "el"), ("ro", "zh"))
 MIXED = ("zh", "es", "ru", "ar")
-OFF_TOPIC = (("en", "en"), ("es", "es"), ("zh", "zh"), ("ar", "ar"), ("th", "th"), ("en", "zh"), ("en", "ru"), ("es", "hi"))
+OFF_TOPIC = (
+    ("en", "en"),
+    ("es", "es"),
+    ("zh", "zh"),
+    ("ar", "ar"),
+    ("th", "th"),
+    ("en", "zh"),
+    ("en", "ru"),
+    ("es", "hi"),
+)
 """Languages of the notes and of the questions."""
 LONG = ("en", "zh")
 BUDGETS = (500, 1_000, 2_000)
@@ -125,7 +134,9 @@ class Bench:
     @cached_property
     def klue(self) -> Pairs | None:
         """KLUE-STS, if it is there."""
-        return self._there("KLUE-STS (eval/klue-sts)", klue(self._data / "eval" / "klue-sts" / "klue-sts-v1.1_dev.json"))
+        return self._there(
+            "KLUE-STS (eval/klue-sts)", klue(self._data / "eval" / "klue-sts" / "klue-sts-v1.1_dev.json")
+        )
 
     def _there(self, name: str, found: _T | None) -> _T | None:
         if found is None:
@@ -191,7 +202,10 @@ class Bench:
         pages = self._there("React (vaults/react-docs)", react_pages(self._data / "vaults" / "react-docs"))
         if pages:
             asked = loose("react")
-            lines = {each: [(at.path, at.first, at.last) for name in each.accept for at in places(pages, name)] for each in asked}
+            lines = {
+                each: [(at.path, at.first, at.last) for name in each.accept for at in places(pages, name)]
+                for each in asked
+            }
             yield from self._loose("loose, React ko + en", pages, lines, by_language=True)
         notes = memories()
         asked = loose("memories")
@@ -199,7 +213,12 @@ class Bench:
         yield from self._loose("loose, memories", dict(notes.values()), lines, by_language=False)
 
     def _loose(
-        self, name: str, notes: Mapping[str, str], lines: Mapping[Loose, Sequence[tuple[str, int, int]]], *, by_language: bool
+        self,
+        name: str,
+        notes: Mapping[str, str],
+        lines: Mapping[Loose, Sequence[tuple[str, int, int]]],
+        *,
+        by_language: bool,
     ) -> Iterator[Row]:
         """Ask about a vault; a hit is right if it holds a line of what is accepted (path, first and last line)."""
         vault = Vault(notes, lambda path, line: f"{path}:{line}")
@@ -209,13 +228,19 @@ class Bench:
                 right = {
                     vault.unit(path, chunk.line)
                     for path, chunk in trial.chunks
-                    if any(path == at and chunk.line <= last and chunk.end_line >= first for at, first, last in accepted)
+                    if any(
+                        path == at and chunk.line <= last and chunk.end_line >= first for at, first, last in accepted
+                    )
                 }
                 asked = Asked(each.text, each.language, frozenset(right))
-                ranked[each] = {system: place(trial.ranked(system, asked), right) for system in (WORDS, MEANING, ALL, PRODUCT)}
+                ranked[each] = {
+                    system: place(trial.ranked(system, asked), right) for system in (WORDS, MEANING, ALL, PRODUCT)
+                }
         for half in HALVES:
             for language in ("", "ko", "en") if by_language else ("",):
-                chosen = [found for each, found in ranked.items() if each.half == half and language in {"", each.language}]
+                chosen = [
+                    found for each, found in ranked.items() if each.half == half and language in {"", each.language}
+                ]
                 asks = f" asked in {language}" if language else ""
                 yield from loose_figures(f"{name}{asks}, {half} ({len(chosen)})", chosen)
 
@@ -254,23 +279,42 @@ class Bench:
             cases.append((None, "XQuAD en asked about what is nowhere", english.vault, nowhere))
             if self.react:
                 cases.append(
-                    (None, "XQuAD en asked React's Korean headings", english.vault, [s.asks for s in self.react.sections if s.asks])
+                    (
+                        None,
+                        "XQuAD en asked React's Korean headings",
+                        english.vault,
+                        [s.asks for s in self.react.sections if s.asks],
+                    )
                 )
         if self.react:
             pages = self.react.english()
             cases.append((pages, "React en, asked its Korean headings", pages.vault, nowhere))
             if self.xquad:
-                cases.append((None, "React en asked XQuAD en", pages.vault, [text for text, *_ in self.xquad.questions["en"]]))
+                cases.append(
+                    (None, "React en asked XQuAD en", pages.vault, [text for text, *_ in self.xquad.questions["en"]])
+                )
         for on, name, vault, off in cases:
             with self.trial(vault) as trial:
                 off = off if len(off) <= self.most else random.Random(5).sample(list(off), self.most)
-                anything = {system: float(np.mean([bool(trial.hits(system, text)) for text in off])) for system in SYSTEMS}
+                anything = {
+                    system: float(np.mean([bool(trial.hits(system, text)) for text in off])) for system in SYSTEMS
+                }
                 met = anything[PRODUCT] < MOST_OFF_TOPIC
-                yield Row(f"off topic: {name}" + (", others" if on else ""), "any hit", anything, f"< {MOST_OFF_TOPIC:.2f}", met)
+                yield Row(
+                    f"off topic: {name}" + (", others" if on else ""),
+                    "any hit",
+                    anything,
+                    f"< {MOST_OFF_TOPIC:.2f}",
+                    met,
+                )
                 if on:
                     questions = sampled(on.asked, self.most)
                     found = {
-                        system: float(np.mean([bool(asked.right.intersection(trial.hits(system, asked.text))) for asked in questions]))
+                        system: float(
+                            np.mean(
+                                [bool(asked.right.intersection(trial.hits(system, asked.text))) for asked in questions]
+                            )
+                        )
                         for system in SYSTEMS
                     }
                     yield Row(f"on topic: {name}", "in first 5", found)
@@ -288,11 +332,21 @@ class Bench:
             total = sum(map(len, pairs.same.values()))
             recall = {name: count / total for name, count in right.items()}
             precision = {name: right[name] / max(1, right[name] + wrong[name]) for name in right}
-            yield Row(f"duplicates: {pairs.name}", "recall", recall, f">= {LEAST_RECALL}", recall[PRODUCT] >= LEAST_RECALL)
-            yield Row(f"duplicates: {pairs.name}", "precision", precision, f">= {LEAST_PRECISION}", precision[PRODUCT] >= LEAST_PRECISION)
+            yield Row(
+                f"duplicates: {pairs.name}", "recall", recall, f">= {LEAST_RECALL}", recall[PRODUCT] >= LEAST_RECALL
+            )
+            yield Row(
+                f"duplicates: {pairs.name}",
+                "precision",
+                precision,
+                f">= {LEAST_PRECISION}",
+                precision[PRODUCT] >= LEAST_PRECISION,
+            )
             for kind in pairs.same if len(pairs.same) > 1 else ():
                 yield Row(
-                    f"duplicates: {pairs.name}: {kind}", "recall", {name: float(np.mean(kinds[kind])) for name, kinds in taken.items()}
+                    f"duplicates: {pairs.name}: {kind}",
+                    "recall",
+                    {name: float(np.mean(kinds[kind])) for name, kinds in taken.items()},
                 )
         if self.react:
             texts = [text for language in ("en", "ko") for text in self._sections(language)]
@@ -306,7 +360,10 @@ class Bench:
         return {RAW: self.model.plain(), PRODUCT: self.model.product()}
 
     def _taken(self, embedder: Embedder, pairs: Pairs) -> dict[str, list[bool]]:
-        return {**{kind: _alike(embedder, same) for kind, same in pairs.same.items()}, "different": _alike(embedder, pairs.different)}
+        return {
+            **{kind: _alike(embedder, same) for kind, same in pairs.same.items()},
+            "different": _alike(embedder, pairs.different),
+        }
 
     def _edits(self, language: str) -> Pairs:
         texts = self._sections(language)
@@ -331,7 +388,9 @@ class Bench:
             each = self.xquad.articles(language)
             questions = sampled(each.asked, self.most)
             with self.trial(each.vault) as trial:
-                unpacked = [trial.book.search(asked.text, limit=DEPTH, max_tokens=1_000_000).hits for asked in questions]
+                unpacked = [
+                    trial.book.search(asked.text, limit=DEPTH, max_tokens=1_000_000).hits for asked in questions
+                ]
                 for budget in BUDGETS:
                     packed = [trial.book.search(asked.text, limit=DEPTH, max_tokens=budget).hits for asked in questions]
                     whole = [_whole(hits, budget, self.model.count_tokens) for hits in unpacked]
@@ -402,7 +461,9 @@ def _whole(hits: Sequence[Hit], budget: int, count: Callable[[str], int]) -> lis
 def _holds(hits: Sequence[Hit], asked: Asked) -> bool:
     """Whether a hit of the right note shows the answer; where an excerpt begins a line, its number does not count."""
     wanted = "".join(asked.answer.split())
-    return any(hit.path in asked.right and wanted in "".join(re.sub(r"(?m)^\d+: ", "", hit.text).split()) for hit in hits)
+    return any(
+        hit.path in asked.right and wanted in "".join(re.sub(r"(?m)^\d+: ", "", hit.text).split()) for hit in hits
+    )
 
 
 PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
@@ -423,7 +484,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=_DATA, help="folder with eval/ and vaults/")
     parser.add_argument(
-        "--cache", type=Path, default=user_cache_path("spellbook", appauthor=False) / "bench", help="where vectors are kept"
+        "--cache",
+        type=Path,
+        default=user_cache_path("spellbook", appauthor=False) / "bench",
+        help="where vectors are kept",
     )
     parser.add_argument("--sample", type=int, default=300, help="most questions of a set; 0 for all")
     parser.add_argument("--only", default=",".join(PARTS), help="parts to run, with commas")
@@ -441,7 +505,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(row, flush=True)
     aims = [row for row in rows if row.aim]
     missed = sum(not row.met for row in aims)
-    print(f"\n{len(aims)} aims, {missed} not met. {model.embedded:,} texts embedded anew, {time.monotonic() - begin:.0f} s.")
+    print(
+        f"\n{len(aims)} aims, {missed} not met. {model.embedded:,} texts embedded anew, {time.monotonic() - begin:.0f} s."
+    )
 
 
 if __name__ == "__main__":

@@ -106,7 +106,9 @@ def verbs(book: Spellbook, embedder: MadeUp, writer: Writer) -> Iterator[Figure]
             if number >= 0:
                 taken[name].append((whole, whole - embedder.took, worked - embedder.worked, embedder.model_took))
     chunks = book.index.catalog.counts().chunks
-    yield Figure("embedding a question, p50", statistics.median(each[3] for each in taken["memorize"] + taken["search"]))
+    yield Figure(
+        "embedding a question, p50", statistics.median(each[3] for each in taken["memorize"] + taken["search"])
+    )
     aims = {"find": 0.005, "memorize": 0.005, "search": 0.010}
     for name, times in taken.items():
         wholes, beyond, busy, _ = zip(*times, strict=True)
@@ -128,4 +130,6 @@ def servers(book: Spellbook, writer: Writer) -> Iterator[Figure]:
         for number in range(_WARM):
             server.call("memorize", query=writer.question(number))
             server.call("find", keywords=writer.words(number))
-        yield Figure(f"memory of `spellbook mcp`, warm after {2 * _WARM} questions", resident(server.pid), "MB", most=400)
+        yield Figure(
+            f"memory of `spellbook mcp`, warm after {2 * _WARM} questions", resident(server.pid), "MB", most=400
+        )

@@ -29,7 +29,19 @@ _SHOWN = (
         "links to one by lines",
         "open fragments",
     ),
-    *("table", "one line", "two lines", "loose list", "fences", "rules", "rules after text", "brackets", "ticks apart", "turns", "hangul"),
+    *(
+        "table",
+        "one line",
+        "two lines",
+        "loose list",
+        "fences",
+        "rules",
+        "rules after text",
+        "brackets",
+        "ticks apart",
+        "turns",
+        "hangul",
+    ),
 )
 
 
@@ -57,7 +69,9 @@ def shape(name: str, folder: Path) -> Iterator[Figure]:
         undone = _busy(book.undo)
     size = Ratio(catalog / len(data), "note", most=_MOST_TIMES)
     also = f"{more / len(data) * 1e6:.0f} × more of memory"
-    yield Figure(f"{name}, {len(data) / 1e6:.0f} MB: indexed; the catalog", took, most=_MOST_SECONDS, ratio=size, also=also)
+    yield Figure(
+        f"{name}, {len(data) / 1e6:.0f} MB: indexed; the catalog", took, most=_MOST_SECONDS, ratio=size, also=also
+    )
     yield Figure(f"{name}: a sentence more", edited, most=_MOST_SECONDS)
     yield Figure(f"{name}: that undone", undone, most=_MOST_SECONDS)
 

@@ -58,7 +58,9 @@ class Trial:
             file.write_text(text, "utf-8", newline="")
         self._settings = config.load(root, embedder="hash")
         most = self._settings.chunk_tokens
-        self.chunks = [(path, chunk) for path, text in vault.notes.items() for chunk in cut(parse(path, text.encode()), most)]
+        self.chunks = [
+            (path, chunk) for path, text in vault.notes.items() for chunk in cut(parse(path, text.encode()), most)
+        ]
         self._unit_of = [vault.unit(path, chunk.line) for path, chunk in self.chunks]
         self._texts: dict[str, str] = defaultdict(str)
         for unit, (_, chunk) in zip(self._unit_of, self.chunks, strict=True):
@@ -128,7 +130,12 @@ class Trial:
     def _fts(self, text: str) -> list[str]:
         """Units by bm25, any of the question's words."""
         words = " OR ".join(f'"{word}"' for word in _words(text))
-        return [unit for (unit,) in self._database.execute("SELECT unit FROM texts WHERE texts MATCH ? ORDER BY bm25(texts)", (words,))]
+        return [
+            unit
+            for (unit,) in self._database.execute(
+                "SELECT unit FROM texts WHERE texts MATCH ? ORDER BY bm25(texts)", (words,)
+            )
+        ]
 
     @cached_property
     def raw(self) -> Vectors:
@@ -148,7 +155,9 @@ class Oracle:
 
     def __init__(self, xquad: Xquad, model: Remembered) -> None:
         self._model = model
-        self._asked = {at: model.queries([text for text, i, _ in xquad.questions[at] if i < SEEN]).mean(axis=0) for at in LANGUAGES}
+        self._asked = {
+            at: model.queries([text for text, i, _ in xquad.questions[at] if i < SEEN]).mean(axis=0) for at in LANGUAGES
+        }
         self._told = {at: model.passages(xquad.paragraphs[at][:SEEN]).mean(axis=0) for at in LANGUAGES}
         self._last: tuple[Trial, Vectors] | None = None
 

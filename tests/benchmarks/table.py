@@ -50,7 +50,13 @@ class Figure:
     def aim(self) -> str:
         """The aims in words, if there are any."""
         return "; ".join(
-            filter(None, (self.ratio.aim if self.ratio else "", f"≤ {told(self.most, self.unit)}" if self.most < math.inf else ""))
+            filter(
+                None,
+                (
+                    self.ratio.aim if self.ratio else "",
+                    f"≤ {told(self.most, self.unit)}" if self.most < math.inf else "",
+                ),
+            )
         )
 
     @property

@@ -42,7 +42,8 @@ def _made(size: int) -> tuple[Any, Any, Matrix]:
     drawn = np.random.default_rng(1)
     centres = drawn.standard_normal((max(1, size // _CLUSTER), WIDTH), dtype=np.float32)
     block, queries = (
-        centres[drawn.integers(len(centres), size=count)] + 0.7 * drawn.standard_normal((count, WIDTH), dtype=np.float32)
+        centres[drawn.integers(len(centres), size=count)]
+        + 0.7 * drawn.standard_normal((count, WIDTH), dtype=np.float32)
         for count in (size, ROUNDS)
     )
     block /= np.linalg.norm(block, axis=1, keepdims=True)
@@ -85,19 +86,29 @@ def _chroma(folder: Path, block: Any, queries: Any, matrix: Matrix) -> Iterator[
         return seconds(lambda: which.catch_up(UpTo(last), len(block)))
 
     built = caught_up(chroma, len(block) - _REOPENED)
-    ways = {"chroma": lambda i: chroma.nearest(queries[i], WANTED), "exact": lambda i: matrix.nearest(queries[i], WANTED)}
+    ways = {
+        "chroma": lambda i: chroma.nearest(queries[i], WANTED),
+        "exact": lambda i: matrix.nearest(queries[i], WANTED),
+    }
     took = medians(ways, ROUNDS)
     held = resident() - before
     reopened = []
     for last in range(len(block) - _REOPENED + 1, len(block) + 1):
         caught_up(other, last)
         reopened.append(seconds(lambda: chroma.nearest(queries[0], WANTED)))
-    near = [({key for key, _ in chroma.nearest(query, WANTED)}, {key for key, _ in matrix.nearest(query, WANTED)}) for query in queries]
+    near = [
+        ({key for key, _ in chroma.nearest(query, WANTED)}, {key for key, _ in matrix.nearest(query, WANTED)})
+        for query in queries
+    ]
     recall = sum(len(found & exact) for found, exact in near) / len(near) / WANTED
     disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
     chroma.close()
     other.close()
     also = f"{held:.0f} MB, {disk:.0f} MB on disk, recall {recall:.2f}, built in {built:.0f} s"
-    yield Figure("the same from Chroma", took["chroma"], ratio=Ratio(took["chroma"] / took["exact"], "exactly"), also=also)
+    yield Figure(
+        "the same from Chroma", took["chroma"], ratio=Ratio(took["chroma"] / took["exact"], "exactly"), also=also
+    )
     again = statistics.median(reopened)
-    yield Figure("the same from Chroma after another process wrote", again, ratio=Ratio(again / took["exact"], "exactly"))
+    yield Figure(
+        "the same from Chroma after another process wrote", again, ratio=Ratio(again / took["exact"], "exactly")
+    )

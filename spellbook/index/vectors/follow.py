@@ -92,18 +92,23 @@ def copy(index: Index, to: Path) -> int:
     """
     if index.config.chroma_url:
         raise InvalidInput(
-            f"Chroma is a server here: {index.config.chroma_url}.", "Open it with any client, or unset SPELLBOOK_CHROMA_URL."
+            f"Chroma is a server here: {index.config.chroma_url}.",
+            "Open it with any client, or unset SPELLBOOK_CHROMA_URL.",
         )
     to = to.absolute()
     try:
         if to.exists() and (not to.is_dir() or any(to.iterdir())):
-            raise InvalidInput(f"{to} is there already and not an empty folder.", "Name a new folder; nothing was copied.")
+            raise InvalidInput(
+                f"{to} is there already and not an empty folder.", "Name a new folder; nothing was copied."
+            )
         to.parent.mkdir(parents=True, exist_ok=True)
         if not catch_up(index.catalog, index.chroma, patience=COPY_PATIENCE):
             raise Unavailable("another process has been at it for a minute")
         return index.chroma.copy(to)
     except Unavailable as error:
-        raise StorageError(f"Chroma could not be copied: {error}.", "Try again in a moment; search does not need it.") from error
+        raise StorageError(
+            f"Chroma could not be copied: {error}.", "Try again in a moment; search does not need it."
+        ) from error
     except OSError as error:
         raise storage_error(str(to), error) from error
 
@@ -137,7 +142,11 @@ def in_child(index: Index, stopping: threading.Event) -> str:
             child.kill()
             return ""
         said = child.stdout.read().decode("utf-8", "replace").strip()
-    return f"Chroma was not brought up to date: {said or f'the process ended with {child.returncode}'}" if child.returncode else ""
+    return (
+        f"Chroma was not brought up to date: {said or f'the process ended with {child.returncode}'}"
+        if child.returncode
+        else ""
+    )
 
 
 def serve() -> None:

@@ -110,7 +110,11 @@ class Nearest:
 
     def sketched(self) -> Sketches:
         """Return the sketches of all that is in the catalog; the first ones are those that a process before this one made."""
-        catalog, fingerprint, file = self._index.catalog, self._index.embedder.fingerprint, self._index.config.state / _FILE
+        catalog, fingerprint, file = (
+            self._index.catalog,
+            self._index.embedder.fingerprint,
+            self._index.config.state / _FILE,
+        )
         with self._guard:
             sketches = self.sketches or Sketches.load(file, fingerprint)
             # A catalog that was begun anew counts on, and would have all of them once more.
@@ -141,7 +145,10 @@ class Nearest:
         chroma, unseen = self._index.chroma, self._index.catalog.vectors.changes(self._index.chroma.seq, BEHIND + 1)
         if len(unseen) <= BEHIND:
             try:
-                near = {**dict(chroma.nearest(vector, wanted)), **dict(self._streamed(vector, [key for key, _ in unseen], wanted))}
+                near = {
+                    **dict(chroma.nearest(vector, wanted)),
+                    **dict(self._streamed(vector, [key for key, _ in unseen], wanted)),
+                }
                 return sorted(near.items(), key=lambda pair: -pair[1])[:wanted]
             except Unavailable as error:
                 reasons.append(f"searched without Chroma: {error}")
@@ -158,7 +165,9 @@ class Nearest:
         best: Near = []
         for start in range(0, len(keys), BLOCK):
             block = Matrix()
-            rows: list[Row] = [(key, blob, 0) for key, blob in self._index.catalog.vectors.of(keys[start : start + BLOCK]).items()]
+            rows: list[Row] = [
+                (key, blob, 0) for key, blob in self._index.catalog.vectors.of(keys[start : start + BLOCK]).items()
+            ]
             block.add(rows)
             best = sorted([*best, *block.nearest(vector, wanted)], key=lambda pair: -pair[1])[:wanted]
         return best

@@ -149,7 +149,13 @@ class Sketches:
         with contextlib.suppress(OSError, ValueError, EOFError), open(file, "rb") as saved:
             if saved.readline() == kept._head:
                 mean, turn, keys, signs, seq = (np.load(saved, allow_pickle=False) for _ in range(5))
-                kept._view, kept._keys, kept._signs, kept._count, kept.seq = _View(mean, turn), keys, signs, len(keys), int(seq)
+                kept._view, kept._keys, kept._signs, kept._count, kept.seq = (
+                    _View(mean, turn),
+                    keys,
+                    signs,
+                    len(keys),
+                    int(seq),
+                )
         return kept
 
     def save(self, file: Path) -> None:
