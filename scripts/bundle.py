@@ -78,9 +78,9 @@ def manifest() -> dict[str, Any]:
         "display_name": "Spellbook",
         "version": __version__,
         "description": project["description"],
-        "long_description": "Your notes, in a folder of Markdown files, as the memory of Claude: searched by meaning and by words, in any "
-        "language, on this machine alone. The first start fetches the libraries, half a gigabyte on disk; if Claude gives up waiting, "
-        "switch the extension off and on again.",
+        "long_description": "Your notes, in a folder of Markdown files, as the memory of Claude: searched by meaning "
+        "and by words, in any language, on this machine alone. The first start fetches the libraries, half a gigabyte "
+        "on disk; if Claude gives up waiting, switch the extension off and on again.",
         "author": project["authors"][0],
         "license": project["license"],
         "keywords": project["keywords"],
@@ -131,7 +131,7 @@ def files() -> Iterator[Path]:
 
 
 def make(target: Path) -> None:
-    """Write the bundle; the same source gives the same bytes. Raises ValueError if the manifest is not as it should be."""
+    """Write the bundle; the same source gives the same bytes. Raises ValueError if the manifest is wrong."""
     about = manifest()
     content = {file.relative_to(ROOT).as_posix(): file.read_bytes() for file in files()}
     if wrong := list(faults(about, content)):
@@ -160,7 +160,7 @@ def faults(about: dict[str, Any], names: Collection[str]) -> Iterator[str]:
 
 
 def _unlike(data: Any, form: Any, where: str) -> Iterator[str]:
-    """Yield where `data` differs from `form`: a type, a set of allowed texts, a list of one form, or names with forms."""
+    """Yield where `data` differs from `form`: a type, a set of allowed texts, a list of one form, a dict of forms."""
     if isinstance(form, set):
         if data not in form:
             yield f"{where}: {data!r} is none of {', '.join(sorted(form))}"
@@ -188,7 +188,11 @@ def _unlike(data: Any, form: Any, where: str) -> Iterator[str]:
 
 
 def main() -> None:
-    """Make the bundle, and ask the validator of its form too where that is installed (`npm install -g @anthropic-ai/mcpb`)."""
+    """
+    Make the bundle.
+
+    If its validator is installed (`npm install -g @anthropic-ai/mcpb`), run it too.
+    """
     target = ROOT / "dist" / f"spellbook-{__version__}.mcpb"
     target.parent.mkdir(exist_ok=True)
     make(target)

@@ -1,12 +1,13 @@
 """
 Have clients that nobody here wrote judge the MCP server: `python scripts/conformance.py [--tools DIR]`.
 
-The inspector's strict check of the tools, calls and a load run over stdio, in both eras of the protocol; then the protocol's own
-conformance suite. That suite speaks HTTP alone, so the same server object is served on a loopback port while it runs. Its scenarios
-that ask for fixtures of its own (tools called `test_…`), or for what the server does not offer, do not apply and are not judged.
+The inspector's strict check of the tools, calls and a load run over stdio, in both eras of the protocol. Then the
+protocol's own conformance suite runs. That suite speaks HTTP alone, so the same server object is served on a loopback
+port while it runs. Some of its scenarios need fixtures of the suite (tools called `test_…`), or features that the
+server does not offer. They do not apply and are not judged.
 
-The tools come from npm, into DIR or a cache folder, never into the repository. Without npm there is nothing to do. Exit code 1 if
-anything that applies fails.
+The tools come from npm, into DIR or a cache folder, never into the repository. Without npm there is nothing to do. The
+exit code is 1 if anything that applies fails.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ APPLY = {
     "2025-11-25": COMMON | {"server-initialize", "ping", "server-session-lifecycle"},
     "2026-07-28": COMMON | {"server-stateless", "sep-2164-resource-not-found", "caching"},
 }
-"""The suite's scenarios that apply, by the revision of the protocol; the others call fixtures, logging, completion or subscriptions."""
+"""
+The suite's scenarios that apply, by the revision of the protocol.
+
+The others call fixtures, logging, completion or subscriptions.
+"""
 
 FIXTURES = {"sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400"}
 """Checks of these scenarios that call a fixture after all."""

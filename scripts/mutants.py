@@ -152,7 +152,11 @@ def _imported(file: Path) -> set[str]:
 
 
 def run(copied: Path, tests: Sequence[str], seconds: float) -> str:
-    """Run tests in a copy of the project; return "passed", "failed" or "timed out". Raises RuntimeError if there is no test."""
+    """
+    Run tests in a copy of the project; return "passed", "failed" or "timed out".
+
+    Raises RuntimeError if there is no test.
+    """
     command = [sys.executable, "-B", "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests]
     process = subprocess.Popen(
         command,

@@ -301,7 +301,11 @@ class Spellbook:
         return self._known(lambda: revise.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False) -> Erased:
-        """Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it. See `editing.revise.erase`."""
+        """
+        Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it.
+
+        See `editing.revise.erase`.
+        """
         return self._known(lambda: revise.erase(self.index, id, hard=hard))
 
     def _known(self, change: Callable[[], T]) -> T:

@@ -219,7 +219,7 @@ def model_path(name: str) -> str:
 
 
 def _model(file: Path, key: str, said: str | None, filed: str) -> str:
-    """Return the embedder or reranker: the argument, else the environment, else the vault's setting, if that is safe."""
+    """Return the embedder or reranker: the argument, else the environment, else the vault's setting, if it is safe."""
     return said or os.environ.get(f"SPELLBOOK_{key.upper()}") or _of_vault(file, key, filed)
 
 
@@ -238,12 +238,14 @@ def _of_vault(file: Path | str, key: str, filed: str) -> str:
         raise InvalidInput(f"{file}: {key}: {error.message}", error.hint) from error
     if path := model_path(filed):
         raise InvalidInput(
-            f"{file}: {key} would load a model from {path!r:.120}. A vault's own settings may only name one that was pulled.",
+            f"{file}: {key} would load a model from {path!r:.120}. "
+            "A vault's own settings may only name one that was pulled.",
             f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
         )
     if named and not named.is_local:
         raise InvalidInput(
-            f"{file}: {key} would send notes to {named.url}. A vault's own settings may only name a service on this machine.",
+            f"{file}: {key} would send notes to {named.url}. "
+            "A vault's own settings may only name a service on this machine.",
             f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
         )
     return filed

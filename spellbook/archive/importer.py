@@ -39,7 +39,7 @@ from spellbook.vault.names import numbered, safe_name
 from spellbook.vault.vault import Vault
 
 RULES = ("skip", "overwrite", "rename")
-"""What becomes of a file where another one is already: it stays out, takes its place, or gets a number behind its name."""
+"""What happens if the file already exists: the new file is skipped, replaces it, or gets a number after its name."""
 
 _FOLDER, _JOURNAL, _STAGE = "import", "journal.json", "files"
 _SETTINGS = f"{MARKER}/config.toml"

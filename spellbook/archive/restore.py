@@ -392,6 +392,7 @@ def check_room(folder: Path, needed: int, what: str, hint: str) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise StorageError(
-            f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. Nothing was changed.",
+            f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. "
+            "Nothing was changed.",
             hint,
         )

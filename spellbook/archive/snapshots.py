@@ -147,7 +147,11 @@ class Snapshots:
         return self._list(files, found.folders, faults, stored, started_ns)
 
     def _is_same(self, item: Item, before: Kept | None, looked_ns: int) -> bool:
-        """Say whether a file need not be read, by its stamp; one as young as the look before may have changed since without showing it."""
+        """
+        Say whether the stamp of a file shows that it need not be read.
+
+        A file that changed shortly before the last look may have changed again with the same stamp, so it is read.
+        """
         unchanged = (
             before is not None and before.item.stamp == item.stamp and item.stamp.mtime_ns + SETTLED_NS <= looked_ns
         )
@@ -223,7 +227,11 @@ class Snapshots:
         return None
 
     def find(self, name: str) -> str:
-        """Return the snapshot that is meant: `latest`, a name, or the newest that begins so, as a day does. Raises InvalidInput."""
+        """
+        Return the snapshot that `name` means: `latest`, a full name, or a prefix, such as a day.
+
+        Of several names with that prefix it is the newest. Raises InvalidInput if there is none.
+        """
         found = next((each for each in self.names() if name == LATEST or each.startswith(name)), None)
         if found is None:
             raise InvalidInput(f"There is no snapshot {name[:80]!r}.", "`spellbook snapshot list` shows them.")
@@ -256,7 +264,7 @@ class Snapshots:
             return Verified(len(names), len(held), tuple(faults))
 
     def prune(self) -> tuple[str, ...]:
-        """Let go of snapshots that are no longer to be kept, see `to_keep`, and of contents that no other has; return their names."""
+        """Delete old snapshots (see `to_keep`) and contents that no other snapshot has; return the snapshots' names."""
         with self._locked():
             return self._prune(sweep=True)
 
@@ -298,7 +306,11 @@ class Snapshots:
 
     @property
     def interrupted(self) -> tuple[str, str] | None:
-        """Return which snapshot was being restored over the vault when that was cut short, and which was taken before; None if none was."""
+        """
+        Return the names of two snapshots if a restore over the vault was cut short, else None.
+
+        The first was being restored; the second was taken before that.
+        """
         try:
             said = json.loads((self.folder / _RESTORING).read_bytes())
             return str(said["name"]), str(said["before"])

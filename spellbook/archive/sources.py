@@ -138,7 +138,11 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
 
 
 def _root(names: list[str]) -> str:
-    """The folder in which a zip has the vault, with its `/`, "" for none: somebody zips `Notes/`, and means what is in it."""
+    """
+    Return the folder in which a zip has the vault, with its `/`, or "" if there is none.
+
+    Somebody who zips `Notes/` means what is in it.
+    """
     folders = {name.partition("/")[0] + "/" for name in names if "/" in name and not name.startswith("__MACOSX/")}
     [first] = folders if len(folders) == 1 else [""]
     marks = (f"{first}.obsidian/", f"{first}.spellbook/")

@@ -19,10 +19,10 @@ _AFTER = {*_BLANK, *",:]}"}
 
 def members(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
     """
-    Yield the members of the object in `file` as key and value, lists item by item; of a list its items, with the key "".
+    Yield the members of the JSON object in `file` as key and value.
 
-    What is held at once is one item. Raises InvalidInput, in which `name` says
-    what file it is, for what is no JSON or breaks off.
+    A value that is a list is yielded item by item. If the file holds a list, its items are yielded with the key "".
+    Only one item is held in memory. Raises InvalidInput if the file is no JSON or breaks off; `name` names the file.
     """
     text = _Text(file, name)
     opening = text.sign("{[")

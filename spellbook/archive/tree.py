@@ -36,7 +36,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What a backup holds of a vault: files and empty folders in the order of their paths, and what could not be looked at."""
+    """What a backup holds of a vault: files and empty folders, sorted by path, and what could not be read."""
 
     files: tuple[Item, ...]
     folders: tuple[str, ...]

@@ -120,7 +120,8 @@ scope_option = click.option(
     metavar="NAME",
     expose_value=False,
     callback=_remember,
-    help="Use only this scope and notes that all scopes share; auto is the project of the working directory [SPELLBOOK_SCOPE].",
+    help="Use only this scope and notes that all scopes share; auto is the project of the working directory "
+    "[SPELLBOOK_SCOPE].",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 limit_option = click.option(
@@ -131,8 +132,8 @@ filter_option = click.option(
     "filters",
     multiple=True,
     metavar="K=V",
-    help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, or any frontmatter "
-    "key. K!=V for all others; repeat for more.",
+    help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, or any "
+    "frontmatter key. K!=V for all others; repeat for more.",
 )
 min_score_option = click.option(
     "--min-score",
@@ -169,7 +170,7 @@ def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> byte
 
 
 def file_argument(*, required: bool) -> Callable[[F], F]:
-    """FILE as an argument: its bytes, or with - those of stdin; as many as a note may have, and of a regular file, which ends."""
+    """Add the argument FILE: the bytes of a regular file, or of stdin for `-`; at most as many as a note may have."""
     return click.argument("file", type=click.Path(allow_dash=True), callback=_read, required=required)
 
 
@@ -231,7 +232,7 @@ def _is_misspelt(word: str, names: Iterable[str]) -> bool:
 def command(
     *options: Callable[[Any], Any], group: click.Group | None = None, kind: type[click.Command] = Command
 ) -> Callable[[F], click.Command]:
-    """Make a function a command over an opened book, with `--vault` and `options`; of `group`, if it is not one of all."""
+    """Make a function a command over an opened book, with `--vault` and `options`; without `group`, of `main`."""
 
     def decorate(function: F) -> click.Command:
         @click.pass_context

@@ -75,7 +75,8 @@ def export(
         type=click.Choice(["skip", "overwrite", "rename"]),
         default="skip",
         show_default=True,
-        help="If another file is already there: skip the new one, replace the old one (it goes into the trash), or number the new one.",
+        help="If another file is already there: skip the new one, replace the old one (it goes into the trash), or "
+        "number the new one.",
     ),
     click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
     click.option("--into", default="", metavar="FOLDER", help="A folder of the vault to import into."),
@@ -228,7 +229,8 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
         removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
         missing = f"; {len(done.faults)} files are missing" if done.faults else ""
         output.say(
-            f"Restored {done.name} to {done.into}: {done.written} files written{removed}, {done.unchanged} unchanged{missing}."
+            f"Restored {done.name} to {done.into}: {done.written} files written{removed}, "
+            f"{done.unchanged} unchanged{missing}."
         )
         if done.before:
             output.say(f"The snapshot from before: {done.before}.")

@@ -25,9 +25,10 @@ from spellbook.errors import SpellbookError
 _CHUNK = {
     "text": (
         "On 2026-11-21 the Lantern team decided to keep session tokens in PostgreSQL instead of Redis. "
-        "Reason: a logout must hold even after a failover, and the failover of 2026-11-02 brought 312 ended sessions back. "
-        "Looking up a token takes 3 ms on average, against 1 ms before, which nobody notices. Rejected: Redis with "
-        "append-only files, because a restore from it takes twenty minutes. To be looked at again above 2,000 logins a minute."
+        "Reason: a logout must hold even after a failover, and the failover of 2026-11-02 brought 312 ended sessions "
+        "back. Looking up a token takes 3 ms on average, against 1 ms before, which nobody notices. Rejected: Redis "
+        "with append-only files, because a restore from it takes twenty minutes. To be looked at again above 2,000 "
+        "logins a minute."
     ),
     "metadata": {
         "topic": "Lantern architecture",
@@ -61,7 +62,8 @@ def _tour(vault: Path) -> None:
     with spellbook.open(vault) as book:
         report = book.reindex()
         _did(
-            f"{report.scanned} notes read, {report.chunks} chunks, {report.embedded} embedded by {book.index.embedder.name}"
+            f"{report.scanned} notes read, {report.chunks} chunks, {report.embedded} embedded by "
+            f"{book.index.embedder.name}"
         )
         _did(f"in {report.seconds:.1f} s; doing it again took {book.reindex().seconds * 1000:.0f} ms")
     try:
@@ -97,7 +99,8 @@ async def _session(vault: Path, embedder: str) -> None:
 
         if embedder.startswith("hash"):
             _say(
-                "\n3. It is found at once: by words and, since no model is installed here, by shared letters instead of meaning."
+                "\n3. It is found at once: by words and, since no model is installed here, by shared letters "
+                "instead of meaning."
             )
             await _finds(call, "memorize", written["path"], query=_SAME_WORDS, limit=3)
         else:

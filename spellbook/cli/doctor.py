@@ -58,7 +58,8 @@ def status(book: Spellbook, as_json: bool) -> None:
 )
 def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **held_to: Any) -> None:
     """
-    Measure how well search finds notes by the questions they list, and compare all texts; exit 1 if the vault falls short.
+    Measure how well search finds notes by the questions they list, and compare all texts; exit 1 if the vault falls
+    short.
 
     Prints notes that their own questions do not find, golden queries of
     .spellbook/queries.yaml that fail, duplicates, and contradictions (other

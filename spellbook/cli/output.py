@@ -1,8 +1,8 @@
 """
 What the command line prints: answers and tables, for people; one JSON object for programs.
 
-Nothing that a note or a file's name holds commands the terminal, and every line of a note's text is marked as one: by `>`
-(see `quoting`), or by the first letter of a line of a difference.
+Text from notes and file names cannot send control sequences to the terminal. Every line of a note's text is marked: by
+`>` (see `quoting`), or by the first letter of a line of a difference.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _hit(hit: Hit) -> None:
 
 
 def explanation(given: Explanation) -> None:
-    """Print how a question was answered: what was asked for, then a table of chunks whose shares add up to their scores."""
+    """Print how a question was answered: the query, then a table of chunks whose shares add up to their scores."""
     words = [f"{one_line(word.text)} ({word.chunks})" for word in given.words]
     if words:
         say(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
@@ -251,7 +251,8 @@ def offer(made: Offer, *, is_done: bool) -> None:
             f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}" if guess.perhaps else "?"
         )
         click.echo(
-            f"{click.style(one_line(f'{guess.source}:{guess.line}'), fg='cyan')}  {one_line(guess.target)} → {one_line(meant)}"
+            f"{click.style(one_line(f'{guess.source}:{guess.line}'), fg='cyan')}  "
+            f"{one_line(guess.target)} → {one_line(meant)}"
         )
     for each in made.changed:
         click.echo(plain(each.difference))
@@ -283,7 +284,8 @@ def _why_not(state: Mapping[str, Any]) -> str:
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(
-        f"{verb} p50 {each['p50']:g} ms, p95 {each['p95']:g} ms ({translated(counted(each['count'], 'query', 'queries'))})"
+        f"{verb} p50 {each['p50']:g} ms, p95 {each['p95']:g} ms "
+        f"({translated(counted(each['count'], 'query', 'queries'))})"
         for verb, each in verbs.items()
     )
 
@@ -352,7 +354,10 @@ def status(state: Mapping[str, Any]) -> None:
 def chroma(state: Mapping[str, Any]) -> str:
     """Say where Chroma keeps the vectors and how far it is."""
     if not state["place"]:
-        return f"empty, {counted(state['behind'], 'vector')} to come: a server, `spellbook watch` or a large reindex fills it"
+        return (
+            f"empty, {counted(state['behind'], 'vector')} to come: "
+            "a server, `spellbook watch` or a large reindex fills it"
+        )
     there = counted(state["vectors"], "vector")
     return (
         f"{there} in {state['place']}; {state['behind']:,} to come"
@@ -417,8 +422,8 @@ def ahead(found: Estimate) -> str:
     if not found.missing:
         return f"All {found.texts:,} texts are already embedded by {found.embedder}."
     return (
-        f"{found.missing:,} of {found.texts:,} texts must be embedded by {found.embedder}: about {_duration(found.seconds)}, "
-        f"and {max(1, round(found.bytes / 1e6)):,} MB on disk while both are kept."
+        f"{found.missing:,} of {found.texts:,} texts must be embedded by {found.embedder}: "
+        f"about {_duration(found.seconds)}, and {max(1, round(found.bytes / 1e6)):,} MB on disk while both are kept."
     )
 
 

@@ -129,7 +129,11 @@ def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every
 
 
 def _within(note: Note, start: int, end: int, new: str) -> str:
-    """Return `note`'s text with `new` from character `start` to `end`. Raises InvalidInput if what is around would read differently."""
+    """
+    Return `note`'s text with `new` from character `start` to `end`.
+
+    Raises InvalidInput if the text around it would be parsed differently.
+    """
     text = note.text[:start] + new + note.text[end:]
     if not _keeps_rest(note, start, end, text):
         raise InvalidInput(
@@ -169,7 +173,11 @@ def merged(base: str, ours: str, theirs: str) -> str | None:
 
 
 def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
-    """Whether all around the characters `start` to `end` reads in `text` as it did: frontmatter, headings, and the blocks that follow."""
+    """
+    Return whether `text` is parsed as before around the characters `start` to `end`.
+
+    That is: the frontmatter, the headings, and the blocks that follow.
+    """
     try:
         after = parse(note.path, note.encode(text))
     except UnicodeEncodeError:
@@ -190,7 +198,11 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
 
 
 def _reach(note: Note, start: int, end: int, shift: int) -> int:
-    """Where a note's blocks end to be told apart, `shift` further on behind the characters `start` to `end`, that are left out."""
+    """
+    Return the character up to which a note is divided into blocks.
+
+    The characters `start` to `end` are left out; a position after them moves by `shift`.
+    """
     if not note.blocks or note.blocks[-1].kind != REST:
         return len(note.text) + abs(shift)
     at, _ = _placed(note)[-1]

@@ -212,7 +212,8 @@ def _warn(text: str, meta: Mapping[str, Any], found: Findings) -> None:
     tokens = estimate_tokens(text)
     if text and tokens < MIN_TOKENS:
         found.warnings.append(
-            f"about {tokens} tokens; {MIN_TOKENS} to {MAX_TOKENS} are best: does it stand alone, with names and reasons?"
+            f"about {tokens} tokens; {MIN_TOKENS} to {MAX_TOKENS} are best: "
+            "does it stand alone, with names and reasons?"
         )
     if tokens > MAX_TOKENS:
         found.warnings.append(

@@ -130,7 +130,11 @@ def _side(index: Index, id: str) -> _Side:
 
 
 def _shift(index: Index, first: Note, other: Note) -> Shift:
-    """Return how links lead before and after what `other` said is said by `first`, which has all their other names then."""
+    """
+    Return where links lead before and after the merge.
+
+    `first` then has the text of `other` and all its names.
+    """
     files, aliases = index.vault.files(), index.catalog.links.aliases()
     named = {name: first.path if path == other.path else path for name, path in aliases.items()}
     for name in combine.metadata(first, other)[0].get("aliases", ()):  # type: ignore[attr-defined]
@@ -146,7 +150,11 @@ def _leading(note: Note, source: str, shift: Shift) -> Note:
 
 
 def _apart(note: Note, shift: Shift, home: str) -> Note:
-    """Return a note without links that would lead to the note at `home`, which it is to be part of: it would link to itself."""
+    """
+    Return a note without links that would lead to the note at `home`.
+
+    The note becomes part of that note, which would link to itself.
+    """
 
     def is_own(link: Link) -> bool:
         now = shift.before.follow(note.path, link.target, link.is_markdown)
@@ -184,7 +192,11 @@ def _labelled(first: Note, other: Note, text: str) -> tuple[str, dict[str, tuple
 
 
 def _pointing(note: Note, id: str) -> str:
-    """Return the text of a note that goes to the trash, saying where what it said is now, if its frontmatter can be changed."""
+    """
+    Return the text of a note that goes to the trash, with the id of the note that has its text now.
+
+    The text stays as it is if its frontmatter cannot be changed.
+    """
     try:
         return edits.with_meta(note, {"merged_into": id})
     except (Conflict, InvalidInput):

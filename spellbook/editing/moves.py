@@ -176,7 +176,8 @@ def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
     }
     is_noted = any(each.links is not None for each in then.values())
     for source in sorted(sources & set(files) - _doubles(index)):
-        # What led here by chance, since before the move that is taken back, led nowhere then; not every version noted it.
+        # A link that leads here by chance since before the move that is taken back led nowhere then. Not every version
+        # noted such links.
         if entry is None or is_noted or source in then or _written_since(index, source, entry.at):
             _plan_note(index, plan, source, source)
     return plan

@@ -72,7 +72,8 @@ class Mended:
     """
     A text whose links were mended, how many, and those that could not be.
 
-    `spans` are the ones that were, in the text after, and those that led nowhere before and lead somewhere now, which stay.
+    `spans` holds the places of the mended links in the new text. It also holds those of links that led nowhere before
+    and lead somewhere now; these stay as they are.
     """
 
     text: str
@@ -201,10 +202,10 @@ def _matching(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int
 
 def unlinked(note: Note, is_own: Callable[[Link], bool]) -> str:
     """
-    Return the text of `note` without its links to itself, those that `is_own` says are: what they show stays, as text.
+    Return the text of `note` without its links to itself, which `is_own` recognises; the shown words stay as text.
 
-    A link to a heading or block stays a link, which names that alone. A definition leads to the top of its page. A link that
-    cannot be taken out so that the others read as before is left.
+    A link to a heading or block stays a link, with the heading or block alone. A definition leads to the top of its
+    page. A link stays if the other links would be read differently without it.
     """
     own = [number for number, link in enumerate(find(note)) if is_own(link)]
     done = _unlinked(note, own)
@@ -216,7 +217,11 @@ def unlinked(note: Note, is_own: Callable[[Link], bool]) -> str:
 
 
 def _unlinked(note: Note, numbers: Sequence[int]) -> Note | None:
-    """Return `note` without some of its links; None if one stands within another, or the rest would not read as before."""
+    """
+    Return `note` without some of its links.
+
+    Returns None if one link stands within another, or if the other links would be read differently.
+    """
     links, gone = find(note), set(numbers)
     changes = [_without(note.text, links[number]) for number in numbers]
     if any(one[1] > other[0] for one, other in pairwise(changes)):
@@ -241,7 +246,7 @@ def _without(text: str, link: Link) -> tuple[int, int, str]:
 
 
 def _label(text: str, at: int) -> tuple[int, int] | None:
-    """Return where the words stand between `[` and `](`, behind which the destination at `at` comes; None for a definition."""
+    """Return where the words between `[` and `](` stand, before the destination at `at`; None for a definition."""
     close = text.rfind("](", max(0, at - _MOST_LABEL), at)
     if close < 0 or text[close + 2 : at].strip(" \t\r\n<"):
         return None

@@ -34,7 +34,7 @@ TITLED = "its name or title"
 _CLOSE = 0.8
 _MOST_CLOSE = 3
 _MOST_COMPARED = 100
-"""Names that are compared letter by letter with all others; in a large vault that takes some hundredths of a second each."""
+"""Names that are compared letter by letter with all others; in a large vault each takes some hundredths of a second."""
 _MARKS = re.compile(r"[\W_]+")
 
 

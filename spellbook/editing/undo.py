@@ -199,7 +199,8 @@ def _text(index: Index, entry: Entry, sha256: str | None) -> bytes | None:
     if text is None or digest(text) != sha256:
         raise MemoryNotFound(
             f"What entry {entry.id} ({entry.verb} {entry.what}) changed is not kept.",
-            "It was erased for good, or too much was changed since; nothing was undone. Others can be undone by their numbers.",
+            "It was erased for good, or too much was changed since; nothing was undone. "
+            "Others can be undone by their numbers.",
         )
     return text
 

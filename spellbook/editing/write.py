@@ -27,7 +27,11 @@ DUPLICATE = 0.95
 """From this score on, a text counts as a duplicate."""
 
 LIKELY = 0.88
-"""From this score on, a text with the same topic and labels may be one: 93 % of Korean paraphrases reach it (KLUE-STS)."""
+"""
+From this score on, a text with the same topic and labels may be a duplicate.
+
+93 % of Korean paraphrases reach it (KLUE-STS).
+"""
 
 _NEAREST = 10
 _MOST_COMPARED = 10_000

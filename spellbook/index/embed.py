@@ -72,10 +72,10 @@ def embed_and_store(
     index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None, *, spared_days: int = 0
 ) -> int:
     """
-    Embed the texts of `rows` (key, text), store the vectors and the chunks' token counts; return how many vectors were new.
+    Embed the texts of `rows` (key, text), store vectors and token counts; return how many vectors were new.
 
-    With `refused`, a text that the embedder refuses goes there, and the others are embedded. The vectors are kept
-    for `spared_days` even while no chunk uses them. Raises EmbeddingError if a text, or with `refused` all of them, fail.
+    With `refused`, a text that the embedder refuses goes there, and the others are embedded. The vectors are kept for
+    `spared_days` even while no chunk uses them. Raises EmbeddingError if a text, or with `refused` all of them, fail.
     """
     if not rows:
         return 0

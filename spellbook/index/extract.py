@@ -33,7 +33,11 @@ _MOST_LABELS = 1_000
 """Labels of one kind that are indexed of a note: every hit in it is shown with them."""
 
 _REPEATED = 200_000
-"""Letters of its labels that the chunks of a note repeat, beside its own length: all of them, but where both are very many."""
+"""
+Letters of its labels that the chunks of a note repeat, beside its own length.
+
+That is all of them, except in a note with very many chunks and labels.
+"""
 
 _DEEPEST = 20
 """Levels of a tag by each of which it is found."""
@@ -46,7 +50,7 @@ _ASCII_MARKS = bytes(range(128)).translate(None, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabc
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What decides how notes are kept: tokens of a chunk, scopes by glob of path, and the embedding whose keys chunks carry."""
+    """The rules of the index: tokens of a chunk, scopes by glob of path, and the embedding that chunk keys name."""
 
     chunk_tokens: int
     scopes: Mapping[str, str]
@@ -161,7 +165,8 @@ def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault
         yield Fault(
             note.path,
             line,
-            f"only its first {most:,} sections are indexed each by itself; the {len(starts) - most:,} from here on, by size",
+            f"only its first {most:,} sections are indexed each by itself; the {len(starts) - most:,} from here on, "
+            "by size",
         )
 
 

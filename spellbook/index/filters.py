@@ -68,7 +68,7 @@ def did_you_mean(suggestions: Sequence[str]) -> str:
 
 
 def alike(value: str, among: Iterable[str], most: int = 3) -> tuple[str, ...]:
-    """Return up to `most` texts of `among` that `value` may be a misspelling or the beginning of, the likeliest first."""
+    """Return up to `most` texts of `among`, likeliest first, of which `value` may be a misspelling or the beginning."""
     from difflib import get_close_matches
 
     # In letters of Hangul, not syllables: 결졍 and 결정 share five of six.

@@ -72,7 +72,11 @@ class Change:
             raise disk.storage_error(str(self.path), error) from error
 
     def keep(self) -> Path | None:
-        """Copy what would be lost beside the file, with its mode and the time in its name; return where, None if nothing would be."""
+        """
+        Copy what would be lost beside the file, with its mode and the time in the name.
+
+        Returns the path of the copy, None if nothing would be lost.
+        """
         if self.before is None or not self.matters:
             return None
         copy = self.path.with_name(

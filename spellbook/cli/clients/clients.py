@@ -153,7 +153,11 @@ def carried(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a client is told to start for `vault`, a real path. Raises InvalidInput if its name cannot be told."""
+    """
+    Return the entry by which a client starts Spellbook for `vault`, a real path.
+
+    Raises InvalidInput if the path is not UTF-8.
+    """
     command, *arguments = launch()
     arguments += ["--vault", str(vault), "mcp", *(["--scope", scope] if scope else [])]
     try:

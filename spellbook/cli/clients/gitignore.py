@@ -20,7 +20,7 @@ LINE = ".trash/"
 
 
 def is_missing(vault: Path) -> bool:
-    """Say whether `vault` is in a git repository that would take its trash in; asks git, which knows every place of rules."""
+    """Say whether `vault` is in a git repository that does not ignore its trash; git knows all ignore rules."""
     # What the caller's git set, in a hook say, is meant for another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     asked = ["git", "-C", str(vault), "check-ignore", "--quiet", "--no-index", f"{LINE}note.md"]

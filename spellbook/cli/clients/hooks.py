@@ -53,7 +53,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """What is to become of one hook: the change of its file, after or before which the old one moves `aside` or back."""
+    """The change of one hook's file. The old hook moves to `aside` before the change, or back after it."""
 
     change: Change
     aside: Path | None = None
@@ -117,7 +117,7 @@ def _environment() -> dict[str, str]:
     """
     Return this process's environment without what names another repository: git is asked about the folder alone.
 
-    Who is started by git, from one of its hooks say, has GIT_DIR, GIT_INDEX_FILE and more of the repository that git is at.
+    A process that git starts, for example from a hook, has GIT_DIR, GIT_INDEX_FILE and more of that repository.
     """
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _OF_THE_PERSON}
 
@@ -192,7 +192,7 @@ def _span(data: bytes, vault: Path) -> tuple[int, int] | None:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move a hook into a folder beside it, or back; a link that names its end by a relative path goes on to name the same."""
+    """Move a hook into a folder beside it, or back; a relative symbolic link still points to the same file."""
     if not source.is_symlink():
         os.replace(source, target)
         return

@@ -138,7 +138,7 @@ def remove(text: str, path: Sequence[str]) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Say whether there is nothing in `text`, which is how programs leave a file of settings that they have just made."""
+    """Say whether `text` is empty or blank, as in a settings file that a program has just created."""
     return not text.removeprefix(_BOM).strip(_BLANK)
 
 

@@ -87,9 +87,9 @@ class Vectors:
 
     def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
         """
-        Return what names the chunk of each of `keys` that is in use: id, path, heading, category, topic; "" for what it has not.
+        Return what names the chunk of each of `keys` that is in use: id, path, heading, category, topic.
 
-        Of several chunks with one key it is the first, by path.
+        A missing value is "". If several chunks have one key, the first by path counts.
         """
         names = ("id", "path", "heading", "category", "topic")
         found: dict[str, dict[str, str]] = {}

@@ -51,7 +51,11 @@ _FORM = 2
 """How a collection is made: one that was made otherwise is built anew. Form 1 had no metadata."""
 
 LOOKED_AT = 2_000
-"""Vectors that Chroma looks at for a question: of 780,000 it finds 93 in 100 of the nearest so, with its own 100 only 66, in 3 ms less."""
+"""
+Vectors that Chroma looks at for a question.
+
+Of 780,000 vectors it then finds 93 in 100 of the nearest. With its default of 100 it finds only 66, 3 ms faster.
+"""
 
 
 class Source(Protocol):
@@ -291,7 +295,11 @@ class Chroma:
         return len(fresh)
 
     def release(self, before: float) -> bool:
-        """Close the client if one is open and was not used since `before`, of the monotonic clock; say whether that was so."""
+        """
+        Close the client if one is open and was not used since `before`; return whether it was closed.
+
+        `before` is a time of the monotonic clock.
+        """
         if self.client is None or self._used > before or not self.guard.acquire(blocking=False):
             return False
         try:
