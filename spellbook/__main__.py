@@ -1,10 +1,11 @@
 """
 The entry point of the command line: `spellbook`, or `python -m spellbook`.
 
-If a `reindex` has nothing to do, `uptodate` says so and nothing else is imported: git hooks run it after every checkout.
+If a `reindex` has nothing to do, `uptodate` says so and nothing else is imported, because git hooks run it after every
+checkout.
 
-If a stream fails or memory runs out, the command prints one line on stderr and exits with 1. If the reader of its output
-has closed the pipe, it exits with 0.
+If a stream fails or memory runs out, the command prints one line on stderr and exits with 1. If the reader of its
+output has closed the pipe, it exits with 0.
 """
 
 from __future__ import annotations
@@ -85,7 +86,11 @@ def _sentence(error: OSError) -> str:
 
 
 def _is_reader_gone(error: OSError) -> bool:
-    """Return whether the reader of our output has closed the pipe, as `| head` does. Any other broken pipe is an error."""
+    """
+    Return whether the reader of our output has closed the pipe, as `head` does.
+
+    Any other broken pipe is an error.
+    """
     if not isinstance(error, BrokenPipeError):
         return False
     try:
@@ -110,7 +115,7 @@ def _drop_output() -> None:
 
 
 def nothing_to_do(arguments: list[str]) -> bool:
-    """Answer a plain `reindex` if nothing has changed, and return whether that was so. click handles everything else."""
+    """Answer a plain `reindex` if nothing has changed, and return whether that was so; click handles the rest."""
     asked, vault = list(arguments), ""
     if "--vault" in asked[:-1]:
         at = asked.index("--vault")

@@ -67,7 +67,11 @@ T = TypeVar("T")
 
 
 def open(
-    vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None, scope: str | None = None
+    vault: str | Path | None = None,
+    *,
+    embedder: str | None = None,
+    state: str | Path | None = None,
+    scope: str | None = None,
 ) -> Spellbook:
     """
     Open a vault: the given folder, or else the one that `config.find_vault` finds.
@@ -132,7 +136,9 @@ class Spellbook:
         """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
         return self._ask("find", keywords, match, **options)
 
-    def why(self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[question.Options]) -> Explanation:
+    def why(
+        self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[question.Options]
+    ) -> Explanation:
         """
         Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
 
@@ -142,13 +148,17 @@ class Spellbook:
         self.refresh(embed=asked.mode != "keyword")
         return explain.why(self.index, self._searcher, asked, id)
 
-    def _ask(self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]) -> Answer:
+    def _ask(
+        self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]
+    ) -> Answer:
         asked = question.question(verb, query, match, **options)
         with self._meter.timed(verb):
             self.refresh(embed=asked.mode != "keyword")
             answer = self._searcher.ask(asked)
         reason = self._degraded(answer.index.reason)
-        return replace(answer, index=replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason))
+        return replace(
+            answer, index=replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason)
+        )
 
     def _degraded(self, *reasons: str) -> str:
         """Return what keeps answers from being complete, "" if nothing does."""
@@ -291,7 +301,11 @@ class Spellbook:
         return self._known(lambda: revise.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False) -> Erased:
-        """Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it. See `editing.revise.erase`."""
+        """
+        Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it.
+
+        See `editing.revise.erase`.
+        """
         return self._known(lambda: revise.erase(self.index, id, hard=hard))
 
     def _known(self, change: Callable[[], T]) -> T:
@@ -387,7 +401,9 @@ class Spellbook:
         self, name: str, into: str | Path | None = None, *, skip_damaged: bool = False, progress: Progress | None = None
     ) -> RestoredSnapshot:
         """Restore a snapshot, over the vault or into the empty folder `into`; see `Snapshots.restore`."""
-        done = self.snapshots.restore(name, Path(into).expanduser() if into else None, progress, skip_damaged=skip_damaged)
+        done = self.snapshots.restore(
+            name, Path(into).expanduser() if into else None, progress, skip_damaged=skip_damaged
+        )
         if into is None:
             sync.scan(self.index, full=True)  # many notes may be gone, as the caller asked
         return done

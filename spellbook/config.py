@@ -59,7 +59,8 @@ _KIND = re.compile(rf"({'|'.join(_FORMS)})(?![\w-])")
 _PARTS = re.compile(r"(?::(?P<model>(?:@(?!\w+://))?[^\s@?]+)?)?(?:\?(?P<options>[^\s@]*))?(?:@(?P<url>\S+))?")
 # Stricter than the standard for URLs, so that no library reads another host out of it than we do.
 _ADDRESS = re.compile(
-    r"https?://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[\w.~%/-]*)?", re.I | re.A
+    r"https?://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[\w.~%/-]*)?",
+    re.I | re.A,
 )
 
 
@@ -137,7 +138,11 @@ def is_local(url: str) -> bool:
 
 
 def load(
-    vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None, scope: str | None = None
+    vault: str | Path | None = None,
+    *,
+    embedder: str | None = None,
+    state: str | Path | None = None,
+    scope: str | None = None,
 ) -> Config:
     """
     Return the settings for `vault`, or for the vault that `find_vault` finds.
@@ -154,12 +159,24 @@ def load(
     reranker = _model(file, "reranker", None, settings.pop("reranker", ""))
     url, token = os.environ.get("SPELLBOOK_CHROMA_URL", ""), os.environ.get("SPELLBOOK_CHROMA_TOKEN", "")
     if url and not re.match(r"https?://[^/?#]", url):
-        raise InvalidInput(f"SPELLBOOK_CHROMA_URL={url!r:.80} is not an http address.", "For example http://localhost:8000, or unset it.")
+        raise InvalidInput(
+            f"SPELLBOOK_CHROMA_URL={url!r:.80} is not an http address.",
+            "For example http://localhost:8000, or unset it.",
+        )
     state_folder = Path(paths.state(str(root), str(state or "")))
     seen = (scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip()
     kept = Path(paths.snapshots(str(root)))
     return Config(
-        root, state_folder, embedder, given, reranker, scope=seen, snapshot_folder=kept, chroma_url=url, chroma_token=token, **settings
+        root,
+        state_folder,
+        embedder,
+        given,
+        reranker,
+        scope=seen,
+        snapshot_folder=kept,
+        chroma_url=url,
+        chroma_token=token,
+        **settings,
     )
 
 
@@ -176,16 +193,22 @@ def service(name: str) -> Service | None:
     form = _FORMS[kind[1]]
     parts = _PARTS.fullmatch(name, kind.end())
     if parts is None:
-        raise InvalidInput(f"{_shown(name)} does not name a service.", f"Write {form}, with a URL such as http://127.0.0.1:8080.")
+        raise InvalidInput(
+            f"{_shown(name)} does not name a service.", f"Write {form}, with a URL such as http://127.0.0.1:8080."
+        )
     model, given = parts["model"] or "", parts["url"] or ""
     if not model and "[:MODEL]" not in form:
         raise InvalidInput(f"{_shown(name)} does not name a model.", f"Write {form}.")
     if not given and "[@URL]" not in form:
-        raise InvalidInput(f"{_shown(name)} does not name an address.", f"Write {form}, with a URL such as http://127.0.0.1:8080.")
+        raise InvalidInput(
+            f"{_shown(name)} does not name an address.", f"Write {form}, with a URL such as http://127.0.0.1:8080."
+        )
     try:
         options = dict(parse_qsl(parts["options"] or "", keep_blank_values=True, strict_parsing=bool(parts["options"])))
     except ValueError as error:
-        raise InvalidInput(f"{_shown(name)}: the options after ? are not NAME=VALUE.", "For example ?dimensions=512.") from error
+        raise InvalidInput(
+            f"{_shown(name)}: the options after ? are not NAME=VALUE.", "For example ?dimensions=512."
+        ) from error
     return Service(kind[1], model, _address(given or (_ollama() if kind[1] == "ollama" else _OPENAI)), options)
 
 
@@ -196,7 +219,7 @@ def model_path(name: str) -> str:
 
 
 def _model(file: Path, key: str, said: str | None, filed: str) -> str:
-    """Return the embedder or reranker: the argument, else the environment, else the vault's setting, if that is safe."""
+    """Return the embedder or reranker: the argument, else the environment, else the vault's setting, if it is safe."""
     return said or os.environ.get(f"SPELLBOOK_{key.upper()}") or _of_vault(file, key, filed)
 
 
@@ -215,12 +238,14 @@ def _of_vault(file: Path | str, key: str, filed: str) -> str:
         raise InvalidInput(f"{file}: {key}: {error.message}", error.hint) from error
     if path := model_path(filed):
         raise InvalidInput(
-            f"{file}: {key} would load a model from {path!r:.120}. A vault's own settings may only name one that was pulled.",
+            f"{file}: {key} would load a model from {path!r:.120}. "
+            "A vault's own settings may only name one that was pulled.",
             f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
         )
     if named and not named.is_local:
         raise InvalidInput(
-            f"{file}: {key} would send notes to {named.url}. A vault's own settings may only name a service on this machine.",
+            f"{file}: {key} would send notes to {named.url}. "
+            "A vault's own settings may only name a service on this machine.",
             f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
         )
     return filed
@@ -231,9 +256,12 @@ def _address(url: str) -> str:
     if found and int(found["port"] or 1) in range(1, 65536):
         return url.rstrip("/")
     if "@" in url:
-        raise InvalidInput("The address of a service holds a name or a password.", "Leave it out; a key goes into SPELLBOOK_API_KEY.")
+        raise InvalidInput(
+            "The address of a service holds a name or a password.", "Leave it out; a key goes into SPELLBOOK_API_KEY."
+        )
     raise InvalidInput(
-        f"{url.partition('?')[0]!r:.120} is not the address of a service.", "It begins with http:// or https://, without ? and #."
+        f"{url.partition('?')[0]!r:.120} is not the address of a service.",
+        "It begins with http:// or https://, without ? and #.",
     )
 
 
@@ -293,7 +321,9 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
 
     if deep := _DEEP_KEY.search(text):
         line = text.count("\n", 0, deep.start()) + 1
-        raise InvalidInput(f"{file}, line {line}: a setting has too many parts ({deep[0]:.40}…).", "Fix or delete the line.")
+        raise InvalidInput(
+            f"{file}, line {line}: a setting has too many parts ({deep[0]:.40}…).", "Fix or delete the line."
+        )
     try:
         raw: Mapping[str, Any] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML, or a number or a depth that Python cannot read
@@ -305,19 +335,30 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         most = _MOST.get(key, _MOST_NUMBER)
         is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
         if not (is_number if kind is int else isinstance(value, kind)):
-            wanted = {int: f"a whole number from 1 to {most:,}", str: "text", dict: "a table", bool: "true or false"}[kind]
+            wanted = {int: f"a whole number from 1 to {most:,}", str: "text", dict: "a table", bool: "true or false"}[
+                kind
+            ]
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {_short(value)}.", "Fix the line and try again.")
     scopes = raw.get("scopes", {})
     if len(scopes) > _MOST_SCOPES or any(len(glob) > _MOST_GLOB for glob in scopes):
         raise InvalidInput(
-            f"{file}: scopes are at most {_MOST_SCOPES} globs of {_MOST_GLOB:,} letters.", "Put globs together; `work/` is all in work."
+            f"{file}: scopes are at most {_MOST_SCOPES} globs of {_MOST_GLOB:,} letters.",
+            "Put globs together; `work/` is all in work.",
         )
     for category, days in raw.get("half_lives", {}).items():
-        if not isinstance(days, int | float) or isinstance(days, bool) or not (0 < days <= _MOST_NUMBER or days == math.inf):
+        if (
+            not isinstance(days, int | float)
+            or isinstance(days, bool)
+            or not (0 < days <= _MOST_NUMBER or days == math.inf)
+        ):
             raise InvalidInput(
-                f"{file}: half_lives.{category:.80} must be a number of days, not {_short(days)}.", "Write inf for what never ages."
+                f"{file}: half_lives.{category:.80} must be a number of days, not {_short(days)}.",
+                "Write inf for what never ages.",
             )
-    for key, hint in (("categories", "Write what the category is for."), ("scopes", 'Write a scope for a glob: "work/acme/" = "acme".')):
+    for key, hint in (
+        ("categories", "Write what the category is for."),
+        ("scopes", 'Write a scope for a glob: "work/acme/" = "acme".'),
+    ):
         for name, text in raw.get(key, {}).items():
             if not isinstance(text, str):
                 raise InvalidInput(f"{file}: {key}.{name:.80} must be text, not {_short(text)}.", hint)

@@ -44,8 +44,8 @@ VARIABLES = {
 """
 The environment variables that Spellbook reads, and the kinds of each.
 
-`folder` and `entry`: `spellbook install` copies it into a client's settings, since the server that the client starts does
-not see this shell. `index`: a change of it makes `reindex` look at the vault. `secret`: never written into a file.
+`folder` and `entry`: `spellbook install` copies it into a client's settings, since the server that the client starts
+does not see this shell. `index`: a change of it makes `reindex` look at the vault. `secret`: never written into a file.
 """
 
 

@@ -51,7 +51,7 @@ def table() -> dict[str, str]:
 
 @cache
 def _templates() -> list[tuple[list[str], str]]:
-    """Return the literal texts between the slots of each template that has any, and its Korean; most literal text first."""
+    """Return the literal texts between the slots of each template, and its Korean; most literal text first."""
     cut = [(re.split(r"\{\d+\}", english), korean) for english, korean in table().items() if _SLOT.search(english)]
     return sorted(cut, key=lambda each: -sum(map(len, each[0])))
 
@@ -108,7 +108,11 @@ def _parts(text: str) -> str:
     for pattern in (r"(; )", r"(?<=[.?!])( +)"):
         parts = re.split(pattern, core)
         if len(parts) > 1:
-            return before + "".join(part if part.isspace() or part == "; " else _found(part) or part for part in parts) + after
+            return (
+                before
+                + "".join(part if part.isspace() or part == "; " else _found(part) or part for part in parts)
+                + after
+            )
     return text
 
 

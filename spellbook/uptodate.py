@@ -30,29 +30,43 @@ _PASSING = (".lock", ".log", ".log.1", "-shm", FILE)
 """Files in the folder of the index that say nothing of what is in it."""
 
 PLAIN = 2
-"""The last form of `marshal` in which equal lists are always equal bytes; it is in C, there already, and faster than any text."""
+"""
+The last form of `marshal` in which equal lists are always equal bytes.
+
+It is written in C, already loaded, and faster than any text form.
+"""
 
 
 def look(root: str, state: str) -> bytes:
     """
-    Return the stamps of all that decides whether there is something to do for the vault `root`, with its index in `state`.
+    Return the stamps of all that decides whether the vault `root`, with its index in `state`, needs a `reindex`.
 
-    Empty if something cannot be looked at. Notes that changed in the last
-    moments need no care here: a run reads them again and notes that, which
-    changes the index.
+    Empty if something cannot be looked at. Notes that changed in the last moments need no care here: a run reads them
+    again and notes that, which changes the index.
     """
     try:
-        pieces = [("around", "", _around(root, state)), *_tree("code", os.path.dirname(__file__)), *_tree("notes", root)]
+        pieces = [
+            ("around", "", _around(root, state)),
+            *_tree("code", os.path.dirname(__file__)),
+            *_tree("notes", root),
+        ]
     except OSError:
         return b""
     seen = b"".join(
-        [b"%b %d %d\n%b%b" % (kind.encode(), len(path := os.fsencode(folder)), len(held), path, held) for kind, folder, held in pieces]
+        [
+            b"%b %d %d\n%b%b" % (kind.encode(), len(path := os.fsencode(folder)), len(held), path, held)
+            for kind, folder, held in pieces
+        ]
     )
     return b"%d\n%b" % (len(seen), seen)
 
 
 def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None:
-    """Seal what was `seen` before a run that had nothing to do, if all of it looks so still; with what is to be said of it."""
+    """
+    Seal what was `seen` before a run that had nothing to do, if all of it still looks so.
+
+    The seal keeps the sentence and the JSON to print.
+    """
     if not seen or look(root, state) != seen:
         return
     try:
@@ -63,7 +77,7 @@ def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None
 
 
 def said(named: str, *, as_json: bool = False) -> str | None:
-    """Return what a `reindex` of the vault that `named` means would say, if the seal says that it has nothing to do; else None."""
+    """Return what a `reindex` of the vault that `named` means would say; None if there is no valid seal."""
     try:
         root = os.path.realpath(paths.vault(named))
         state = paths.state(root)
@@ -101,7 +115,11 @@ def _is_whole(pieces: list[tuple[str, str, bytes]]) -> bool:
 
 
 def _around(root: str, state: str) -> bytes:
-    """Return what is not in a folder of code or notes: which these are, variables, settings, the index, and what is installed beside."""
+    """
+    Return the state outside the folders of code and notes.
+
+    That is: their places, the variables, the settings, the index, and what is installed beside.
+    """
     package = os.path.dirname(__file__)
     variables = [os.environ.get(name, "") for name in _VARIABLES]
     stamps = [_stamp(place) for place in (os.path.dirname(package), *(os.path.join(root, name) for name in _SETTINGS))]

@@ -107,8 +107,17 @@ def told(index: Index) -> dict[str, Any]:
     catalog = index.catalog
     names = dict(rows(catalog, "SELECT note, path FROM notes"))
     # Which of several notes with one id carries it is a matter of who came first.
-    shared = {id for (id,) in rows(catalog, "SELECT declared FROM notes WHERE declared IS NOT NULL GROUP BY 1 HAVING count(*) > 1")}
-    ids = {path: id for path, id, declared in rows(catalog, "SELECT path, id, declared FROM notes") if declared not in shared}
+    shared = {
+        id
+        for (id,) in rows(
+            catalog, "SELECT declared FROM notes WHERE declared IS NOT NULL GROUP BY 1 HAVING count(*) > 1"
+        )
+    }
+    ids = {
+        path: id
+        for path, id, declared in rows(catalog, "SELECT path, id, declared FROM notes")
+        if declared not in shared
+    }
     chunks = rows(
         catalog,
         """
@@ -120,13 +129,19 @@ def told(index: Index) -> dict[str, Any]:
     return {
         "files": sorted(rows(catalog, "SELECT path, sha256 FROM files")),
         "notes": sorted(
-            rows(catalog, "SELECT path, declared, title, topic, category, kind, importance, created, updated, meta FROM notes")
+            rows(
+                catalog,
+                "SELECT path, declared, title, topic, category, kind, importance, created, updated, meta FROM notes",
+            )
         ),
         "ids": ids,
         "holders": sorted(id for (id,) in rows(catalog, "SELECT id FROM notes") if id in shared),
-        "fields": sorted((names.get(note, "?"), key, value) for note, key, value in rows(catalog, "SELECT * FROM fields")),
+        "fields": sorted(
+            (names.get(note, "?"), key, value) for note, key, value in rows(catalog, "SELECT * FROM fields")
+        ),
         "links": rows(
-            catalog, "SELECT path, ordinal, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note) ORDER BY 1, 2"
+            catalog,
+            "SELECT path, ordinal, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note) ORDER BY 1, 2",
         ),
         "chunks": chunks,
         "words": rows(catalog, "SELECT count(*) FROM words")[0][0],

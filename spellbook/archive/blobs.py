@@ -35,7 +35,8 @@ class Blobs:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
-                f"{place}: the folder for snapshots cannot be made ({error.strerror}).", "Set SPELLBOOK_DATA to another one."
+                f"{place}: the folder for snapshots cannot be made ({error.strerror}).",
+                "Set SPELLBOOK_DATA to another one.",
             ) from error
         return place
 
@@ -73,7 +74,9 @@ class Blobs:
             os.replace(temporary, place)
             if _hash(place) != name:
                 place.unlink()
-                raise StorageError(f"{place}: what was written does not read back as it was.", "The disk fails; nothing was kept.")
+                raise StorageError(
+                    f"{place}: what was written does not read back as it was.", "The disk fails; nothing was kept."
+                )
             return name, size
         except OSError as error:
             raise disk.storage_error(str(self.folder), error) from error

@@ -48,7 +48,9 @@ class Conversation:
 
 def is_conversation(value: object) -> bool:
     """Say whether an item of an export is a conversation of ChatGPT or Claude."""
-    return isinstance(value, Mapping) and (isinstance(value.get("mapping"), Mapping) or isinstance(value.get("chat_messages"), list))
+    return isinstance(value, Mapping) and (
+        isinstance(value.get("mapping"), Mapping) or isinstance(value.get("chat_messages"), list)
+    )
 
 
 def convert(given: Mapping[str, Any]) -> Conversation | None:
@@ -110,7 +112,11 @@ def lowered(text: str) -> str:
         if block.kind == "heading":
             first, *more = source[block.start : block.end]
             # One that is underlined has a line more.
-            title = " " + " ".join(line.strip() for line in (first, *more[:-1])) + "\n" if more else first.lstrip(" ").lstrip("#")
+            title = (
+                " " + " ".join(line.strip() for line in (first, *more[:-1])) + "\n"
+                if more
+                else first.lstrip(" ").lstrip("#")
+            )
             source[block.start : block.end] = ["#" * min(6, block.level + 2) + title, *("" for _ in more)]
     return "".join(source).strip("\n")
 
@@ -122,7 +128,9 @@ def _moment(value: object) -> dt.datetime | None:
             return dt.datetime.fromtimestamp(int(value), dt.UTC)
         if isinstance(value, str) and value:
             moment = dt.datetime.fromisoformat(value)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).replace(microsecond=0)
+            return (
+                (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).replace(microsecond=0)
+            )
     except (ValueError, OverflowError, OSError):
         pass
     return None
@@ -162,7 +170,11 @@ def _message(message: Mapping[str, Any]) -> Iterator[Said]:
     role = (message.get("author") or {}).get("role")
     meta = message.get("metadata") or {}
     # What a model tells its tools, and they it, nobody saw.
-    if role not in {"user", "assistant"} or message.get("recipient", "all") != "all" or meta.get("is_visually_hidden_from_conversation"):
+    if (
+        role not in {"user", "assistant"}
+        or message.get("recipient", "all") != "all"
+        or meta.get("is_visually_hidden_from_conversation")
+    ):
         return
     content = message.get("content") or {}
     kind = content.get("content_type")
@@ -177,7 +189,9 @@ def _message(message: Mapping[str, Any]) -> Iterator[Said]:
     names = [each.get("name") for each in attached if isinstance(each, Mapping)] if isinstance(attached, list) else []
     text = "\n\n".join(filter(None, [*texts, *(f"(attached: {name})" for name in names if name)]))
     for reference in meta.get("content_references") or ():
-        matched, shown = (reference.get("matched_text"), reference.get("alt")) if isinstance(reference, Mapping) else (None, None)
+        matched, shown = (
+            (reference.get("matched_text"), reference.get("alt")) if isinstance(reference, Mapping) else (None, None)
+        )
         if isinstance(matched, str) and matched.startswith("\ue200") and isinstance(shown, str):
             text = text.replace(matched, shown)
     yield Said(role == "user", text)
@@ -210,7 +224,9 @@ def _of_claude(given: Mapping[str, Any]) -> Iterator[Said]:
                 texts.append(f"(attached: {each.get('file_name') or 'a file'})")
                 texts += [_fence(str(each["extracted_content"]), "")] if each.get("extracted_content") else []
         files = message.get("files") or ()
-        texts += [f"(attached: {each['file_name']})" for each in files if isinstance(each, Mapping) and each.get("file_name")]
+        texts += [
+            f"(attached: {each['file_name']})" for each in files if isinstance(each, Mapping) and each.get("file_name")
+        ]
         yield Said(asks, "\n\n".join(filter(None, texts)))
 
 

@@ -78,7 +78,9 @@ def run(
     return write(vault, file, form, only=only, attachments=attachments)
 
 
-def into_file(vault: Vault, file: Path, form: Form, *, only: Collection[str] | None = None, attachments: bool = True) -> Exported:
+def into_file(
+    vault: Vault, file: Path, form: Form, *, only: Collection[str] | None = None, attachments: bool = True
+) -> Exported:
     """
     Write the vault to `file`, which keeps its old content until the new one is complete.
 
@@ -87,7 +89,9 @@ def into_file(vault: Vault, file: Path, form: Form, *, only: Collection[str] | N
     """
     place = file.expanduser().absolute()
     if place.parent.resolve().is_relative_to(vault.root):
-        raise InvalidInput(f"{file} lies in the vault and would be a part of the next export.", "Name a file outside of it.")
+        raise InvalidInput(
+            f"{file} lies in the vault and would be a part of the next export.", "Name a file outside of it."
+        )
     try:
         with replacing(place) as stream:
             return write(vault, stream, form, only=only, attachments=attachments, name=str(place))
@@ -96,7 +100,13 @@ def into_file(vault: Vault, file: Path, form: Form, *, only: Collection[str] | N
 
 
 def write(
-    vault: Vault, stream: BinaryIO, form: Form, *, only: Collection[str] | None = None, attachments: bool = True, name: str = "-"
+    vault: Vault,
+    stream: BinaryIO,
+    form: Form,
+    *,
+    only: Collection[str] | None = None,
+    attachments: bool = True,
+    name: str = "-",
 ) -> Exported:
     """Write the vault to an open stream; parameters as in `into_file`."""
     found = tree(vault)
@@ -189,7 +199,12 @@ def _records(item: Item, pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]
     except UnicodeDecodeError:
         content = None
     content = content or {"base64": base64.b64encode(piece).decode("ascii")}
-    yield {**head, "sha256": sha256.hexdigest(), **(_metadata(item.path, piece) if head and item.is_note else {}), **content}
+    yield {
+        **head,
+        "sha256": sha256.hexdigest(),
+        **(_metadata(item.path, piece) if head and item.is_note else {}),
+        **content,
+    }
 
 
 def _metadata(path: str, data: bytes) -> Mapping[str, Any]:
@@ -212,7 +227,11 @@ def _metadata(path: str, data: bytes) -> Mapping[str, Any]:
         "tags",
         "aliases",
     )
-    said = {"id": note.declared_id or path[:-3], **{name: getattr(note, name) for name in named}, "meta": as_json(note.meta)}
+    said = {
+        "id": note.declared_id or path[:-3],
+        **{name: getattr(note, name) for name in named},
+        "meta": as_json(note.meta),
+    }
     return {"note": {key: value for key, value in said.items() if value not in (None, "", (), {})}}
 
 
@@ -246,13 +265,17 @@ def _write_zip(vault: Vault, stream: BinaryIO, found: Tree) -> tuple[list[Item],
 def _entry(item: Item) -> zipfile.ZipInfo:
     seconds, rest = divmod(item.stamp.mtime_ns, 1_000_000_000)
     year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
-    entry = zipfile.ZipInfo(item.path, min(max((year, month, day, hour, minute, second), _FIRST_ZIP_TIME), _LAST_ZIP_TIME))
+    entry = zipfile.ZipInfo(
+        item.path, min(max((year, month, day, hour, minute, second), _FIRST_ZIP_TIME), _LAST_ZIP_TIME)
+    )
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.create_system, entry.external_attr = 3, (stat.S_IFREG | item.mode) << 16
     if 0 <= seconds < 1 << 31:
         # The zip's own time has two seconds and no zone. unzip reads the first of these, Windows and 7-Zip the second.
         filetime = seconds * 10_000_000 + rest // 100 + _FILETIME_EPOCH
-        entry.extra = struct.pack("<HHBl", 0x5455, 5, 1, seconds) + struct.pack("<HHIHHQQQ", 0x000A, 32, 0, 1, 24, *[filetime] * 3)
+        entry.extra = struct.pack("<HHBl", 0x5455, 5, 1, seconds) + struct.pack(
+            "<HHIHHQQQ", 0x000A, 32, 0, 1, 24, *[filetime] * 3
+        )
     return entry
 
 

@@ -39,7 +39,7 @@ from spellbook.vault.names import numbered, safe_name
 from spellbook.vault.vault import Vault
 
 RULES = ("skip", "overwrite", "rename")
-"""What becomes of a file where another one is already: it stays out, takes its place, or gets a number behind its name."""
+"""What happens if the file already exists: the new file is skipped, replaces it, or gets a number after its name."""
 
 _FOLDER, _JOURNAL, _STAGE = "import", "journal.json", "files"
 _SETTINGS = f"{MARKER}/config.toml"
@@ -199,7 +199,9 @@ def _finish(index: Index) -> Imported:
 
 
 def _locked(state: Path) -> AbstractContextManager[None]:
-    return disk.alone(state / "import.lock", 5, StorageError("Another import into this vault is under way.", "Wait until it is done."))
+    return disk.alone(
+        state / "import.lock", 5, StorageError("Another import into this vault is under way.", "Wait until it is done.")
+    )
 
 
 def _check_place(vault: Vault, place: Path) -> None:
@@ -207,7 +209,9 @@ def _check_place(vault: Vault, place: Path) -> None:
         raise InvalidInput(f"{place}: there is no such file or folder.", "Name an export, a folder or a zip of notes.")
     real = place.resolve()
     if place.is_dir() and (real.is_relative_to(vault.root) or vault.root.is_relative_to(real)):
-        raise InvalidInput(f"{place} and the vault {vault.root} lie in one another.", "What is in the vault needs no import.")
+        raise InvalidInput(
+            f"{place} and the vault {vault.root} lie in one another.", "What is in the vault needs no import."
+        )
 
 
 # -- reading and checking
@@ -234,7 +238,9 @@ class Paths:
         """Return why `path` conflicts with the other paths, "" if it does not."""
         if same := self._files.get(self._key(path)):
             return f"{same} and {path} are one name on this disk"
-        file, below = next(((each, path) for each in _folders(path) if each in self), (path, self._below.get(self._key(path), "")))
+        file, below = next(
+            ((each, path) for each in _folders(path) if each in self), (path, self._below.get(self._key(path), ""))
+        )
         return f"{file} is a file in it, and {below} needs a folder of that name" if below else ""
 
 
@@ -243,7 +249,9 @@ def _folders(path: str) -> list[str]:
     return [str(folder) for folder in PurePosixPath(path).parents][:-1]
 
 
-def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported) -> tuple[list[_Staged], list[str]]:
+def _stage(
+    index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported
+) -> tuple[list[_Staged], list[str]]:
     """
     Read a whole source, store in `stage` what is to be written, and add the results to `report`.
 
@@ -264,7 +272,9 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
                 stage.seek(start)
                 stage.truncate()
                 continue
-            each = _Staged(*_destination(index, incoming, asked), start, size, pieces.sha256, incoming.mode, incoming.mtime_ns)
+            each = _Staged(
+                *_destination(index, incoming, asked), start, size, pieces.sha256, incoming.mode, incoming.mtime_ns
+            )
             # Conversations of one title are several all the same.
             key = incoming.id or each.path
             if _is_wanted(incoming.path, asked) and key not in seen:
@@ -289,7 +299,9 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
 def _check_room(folder: Path, staged: int) -> None:
     """Raise StorageError before an import fills the disk, as an endless or sparse file would."""
     if staged > LARGE and shutil.disk_usage(folder).free < RESERVE:
-        raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", "Make room; nothing was imported.")
+        raise StorageError(
+            f"{folder}: the disk is nearly full, and there is more to import.", "Make room; nothing was imported."
+        )
 
 
 def _check_path(vault: Vault, path: str, taken: Paths) -> None:
@@ -300,7 +312,14 @@ def _check_path(vault: Vault, path: str, taken: Paths) -> None:
     if reason := taken.clash(path):
         raise InvalidInput(f"{reason}.", "Rename one of them in the source; nothing was imported.")
     vault.admitted(path)
-    blocked = next((folder for folder in _folders(path) if os.path.lexists(vault.root / folder) and not (vault.root / folder).is_dir()), "")
+    blocked = next(
+        (
+            folder
+            for folder in _folders(path)
+            if os.path.lexists(vault.root / folder) and not (vault.root / folder).is_dir()
+        ),
+        "",
+    )
     if blocked:
         raise InvalidInput(
             f"{path} needs a folder where the vault has the file {blocked}.",
@@ -362,7 +381,8 @@ def _verdict(vault: Vault, staged: _Staged, taken: Container[str] = ()) -> _Verd
             if path in taken:
                 return _Verdict("added", path)  # which is refused, with the name of the other file
             raise InvalidInput(
-                f"{path}: the vault has a folder there, a link that leads nowhere, or a pipe.", "Move it away; nothing was imported."
+                f"{path}: the vault has a folder there, a link that leads nowhere, or a pipe.",
+                "Move it away; nothing was imported.",
             )
     raise StorageError(f"{staged.path}: 10,000 files are called so.", "Import into a folder of its own with --into.")
 
@@ -384,7 +404,9 @@ def _note_down(report: Imported, staged: _Staged, verdict: _Verdict) -> None:
     elif verdict.what == "renamed":
         report.renamed[staged.name] = verdict.path
     else:
-        {"added": report.added, "overwritten": report.overwritten, "skipped": report.skipped}[verdict.what].append(verdict.path)
+        {"added": report.added, "overwritten": report.overwritten, "skipped": report.skipped}[verdict.what].append(
+            verdict.path
+        )
 
 
 def _note_all(report: Imported, done: Sequence[_Placed]) -> None:
@@ -417,7 +439,9 @@ def _commit(folder: Path, stage: BinaryIO, staged: Sequence[_Staged], folders: S
         file.write(json.dumps({"files": [asdict(each) for each in staged], "folders": folders}).encode())
 
 
-def _place_all(vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None = None) -> list[_Placed]:
+def _place_all(
+    vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None = None
+) -> list[_Placed]:
     """Place every file; if that fails, take back those that were placed."""
     done: list[_Placed] = []
     try:
@@ -443,17 +467,28 @@ def _place(vault: Vault, staged: _Staged, stage: BinaryIO) -> tuple[_Verdict, st
         try:
             trash = vault.trash.copy(verdict.path, verdict.over) if verdict.over else ""
             pieces = _bytes(stage, staged)
-            vault.place(verdict.path, pieces, mode=staged.mode, mtime_ns=staged.mtime_ns, expected=verdict.over, sync=False)
+            vault.place(
+                verdict.path, pieces, mode=staged.mode, mtime_ns=staged.mtime_ns, expected=verdict.over, sync=False
+            )
             return verdict, trash
         except (Conflict, MemoryNotFound):
             continue  # somebody wrote there in this very moment: the rule is asked again
-    raise Conflict(f"{staged.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was imported.")
+    raise Conflict(
+        f"{staged.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was imported."
+    )
 
 
 def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> None:
     if trash and verdict.over:
         old = vault.locate(trash).stat()
-        vault.place(verdict.path, vault.pieces(trash), mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=staged.sha256, own=True)
+        vault.place(
+            verdict.path,
+            vault.pieces(trash),
+            mode=old.st_mode,
+            mtime_ns=old.st_mtime_ns,
+            expected=staged.sha256,
+            own=True,
+        )
         vault.remove(trash, verdict.over, hard=True)
     elif verdict.writes:
         vault.remove(verdict.path, staged.sha256, hard=True)
@@ -471,7 +506,9 @@ def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
     pieces = disk.Hashed(read())
     yield from pieces
     if pieces.sha256 != staged.sha256:
-        raise StorageError(f"{staged.path}: what was read of it is damaged; the state folder's disk fails.", "Import it again.")
+        raise StorageError(
+            f"{staged.path}: what was read of it is damaged; the state folder's disk fails.", "Import it again."
+        )
 
 
 def _into(asked: Asked, path: str) -> str:

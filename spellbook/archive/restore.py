@@ -76,7 +76,9 @@ class Restored:
     faults: tuple[Fault, ...] = ()
 
 
-def whole(vault: Vault, blobs: Blobs, manifest: Manifest, *, skip_damaged: bool) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
+def whole(
+    vault: Vault, blobs: Blobs, manifest: Manifest, *, skip_damaged: bool
+) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
     """
     Return the files that can be restored, by path, and the faults of the others.
 
@@ -112,30 +114,42 @@ def _elsewhere(vault: Vault, blobs: Blobs, lost: Mapping[str, int]) -> Iterator[
     """Yield hashes of `lost` contents with their bytes from other places. `lost` may shrink during iteration."""
     sizes = set(lost.values())
     for other in sorted(blobs.folder.parent.glob("*/blobs")):
-        yield from ((each, Blobs(other.parent).pieces(each, each)) for each in [*lost] if Blobs(other.parent).is_whole(each))
+        yield from (
+            (each, Blobs(other.parent).pieces(each, each)) for each in [*lost] if Blobs(other.parent).is_whole(each)
+        )
     yield from ((each, iter([text])) for each in [*lost] if (text := vault.journal.text(each)) is not None)
     for place, folders, files in os.walk(vault.root):
         folders[:] = [name for name in folders if not name.startswith(".") or name in {TRASH, MARKER}]
         for file in files:
             path = (Path(place) / file).relative_to(vault.root).as_posix()
             with contextlib.suppress(SpellbookError, OSError):
-                if lost and os.stat(vault.locate(path, known=True)).st_size in sizes and (sha256 := vault.hash(path)) in lost:
+                if (
+                    lost
+                    and os.stat(vault.locate(path, known=True)).st_size in sizes
+                    and (sha256 := vault.hash(path)) in lost
+                ):
                     yield sha256, vault.pieces(path)
 
 
 # -- into a folder of its own
 
 
-def into_folder(blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None) -> Restored:
+def into_folder(
+    blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None
+) -> Restored:
     """Write `files` to an empty folder, or continue an interrupted restore there. Raises InvalidInput, StorageError."""
     made: list[Path] = []
     try:
         into.mkdir(parents=True, exist_ok=True)
         target = Folder(into.resolve())
-        there = {path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()}
+        there = {
+            path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()
+        }
         other = next((path for path in sorted(there) if not _is_part(target, path, files)), None)
         if other is not None:
-            raise InvalidInput(f"{into} is not empty: it holds {other}.", "Name an empty folder, or one that does not exist.")
+            raise InvalidInput(
+                f"{into} is not empty: it holds {other}.", "Name an empty folder, or one that does not exist."
+            )
         for number, (path, kept) in enumerate(files.items(), 1):
             if path not in there:
                 place = target.admitted(path)
@@ -216,7 +230,9 @@ class Over:
             for folder in self.manifest.head["folders"]:
                 self._clear(folder, is_folder=True)
             # A link that was a file then may lead to one that is yet to be put back.
-            for number, path in enumerate(sorted(self.files, key=lambda path: (self.vault.root / path).is_symlink()), 1):
+            for number, path in enumerate(
+                sorted(self.files, key=lambda path: (self.vault.root / path).is_symlink()), 1
+            ):
                 _trying(partial(self._put_back, self.files[path]))
                 if progress:
                     progress("restoring", number, len(self.files))
@@ -310,7 +326,13 @@ class Over:
             now = None
         old = None if now is None else self._old(path, now)
         folders = [folder for folder in PurePosixPath(path).parents if not (vault.root / folder).exists()]
-        vault.place(path, self.blobs.pieces(kept.sha256, path), mode=kept.item.mode, mtime_ns=kept.item.stamp.mtime_ns, expected=now)
+        vault.place(
+            path,
+            self.blobs.pieces(kept.sha256, path),
+            mode=kept.item.mode,
+            mtime_ns=kept.item.stamp.mtime_ns,
+            expected=now,
+        )
         self.written += 1
 
         def back() -> None:
@@ -357,7 +379,9 @@ def hash_of(vault: Folder, path: str) -> str | None:
 
 def _trying(change: Callable[[], object]) -> None:
     for _ in range(_TRIES):
-        with contextlib.suppress(Conflict, MemoryNotFound, FileNotFoundError):  # somebody saved or moved it in this very moment
+        with contextlib.suppress(
+            Conflict, MemoryNotFound, FileNotFoundError
+        ):  # somebody saved or moved it in this very moment
             change()
             return
     raise Conflict("A file keeps changing.", "Close the editor that writes it, and ask for the same restore again.")
@@ -368,5 +392,7 @@ def check_room(folder: Path, needed: int, what: str, hint: str) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise StorageError(
-            f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. Nothing was changed.", hint
+            f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. "
+            "Nothing was changed.",
+            hint,
         )

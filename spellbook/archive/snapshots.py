@@ -81,7 +81,10 @@ class Snapshots:
 
     def names(self) -> list[str]:
         """Return the names of all snapshots, the newest first."""
-        return sorted((file.name.removesuffix(_ENDING) for file in self.folder.glob(f"*{_ENDING}") if _is_name(file.name)), reverse=True)
+        return sorted(
+            (file.name.removesuffix(_ENDING) for file in self.folder.glob(f"*{_ENDING}") if _is_name(file.name)),
+            reverse=True,
+        )
 
     def all(self) -> tuple[Snapshot, ...]:
         """Return all snapshots, the newest first; one whose list is damaged has no files."""
@@ -90,7 +93,11 @@ class Snapshots:
     def state(self) -> dict[str, Any]:
         """Return where they are, how many, and when the last was taken, in ISO 8601."""
         names = self.names()
-        return {"folder": str(self.folder), "count": len(names), "last": _moment(names[0]).isoformat() if names else None}
+        return {
+            "folder": str(self.folder),
+            "count": len(names),
+            "last": _moment(names[0]).isoformat() if names else None,
+        }
 
     def is_due(self, now: dt.datetime | None = None) -> bool:
         """Say whether none has been taken on this day."""
@@ -140,14 +147,27 @@ class Snapshots:
         return self._list(files, found.folders, faults, stored, started_ns)
 
     def _is_same(self, item: Item, before: Kept | None, looked_ns: int) -> bool:
-        """Say whether a file need not be read, by its stamp; one as young as the look before may have changed since without showing it."""
-        unchanged = before is not None and before.item.stamp == item.stamp and item.stamp.mtime_ns + SETTLED_NS <= looked_ns
+        """
+        Say whether the stamp of a file shows that it need not be read.
+
+        A file that changed shortly before the last look may have changed again with the same stamp, so it is read.
+        """
+        unchanged = (
+            before is not None and before.item.stamp == item.stamp and item.stamp.mtime_ns + SETTLED_NS <= looked_ns
+        )
         return unchanged and before is not None and self._blobs.has(before.sha256)
 
     def _room(self, needed: int) -> None:
-        restore.check_room(self.folder, needed + _RESERVE, "a snapshot", "Make room, or set SPELLBOOK_DATA to a folder on another disk.")
+        restore.check_room(
+            self.folder,
+            needed + _RESERVE,
+            "a snapshot",
+            "Make room, or set SPELLBOOK_DATA to a folder on another disk.",
+        )
 
-    def _list(self, files: list[Kept], folders: Iterable[str], faults: list[Fault], stored: int, started_ns: int) -> Snapshot:
+    def _list(
+        self, files: list[Kept], folders: Iterable[str], faults: list[Fault], stored: int, started_ns: int
+    ) -> Snapshot:
         """Write the list; only now the snapshot is there."""
         disk.sync_all()  # the contents before the list
         seconds = time.time()
@@ -196,7 +216,9 @@ class Snapshots:
                 raise ValueError(f"{len(files)} files of {head['files']}")
             return Manifest(name, head, files)
         except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
-            raise StorageError(f"{self._place(name)}: the list is damaged ({error}).", "Restore another snapshot.") from error
+            raise StorageError(
+                f"{self._place(name)}: the list is damaged ({error}).", "Restore another snapshot."
+            ) from error
 
     def _newest(self) -> Manifest | None:
         for name in self.names():
@@ -205,7 +227,11 @@ class Snapshots:
         return None
 
     def find(self, name: str) -> str:
-        """Return the snapshot that is meant: `latest`, a name, or the newest that begins so, as a day does. Raises InvalidInput."""
+        """
+        Return the snapshot that `name` means: `latest`, a full name, or a prefix, such as a day.
+
+        Of several names with that prefix it is the newest. Raises InvalidInput if there is none.
+        """
         found = next((each for each in self.names() if name == LATEST or each.startswith(name)), None)
         if found is None:
             raise InvalidInput(f"There is no snapshot {name[:80]!r}.", "`spellbook snapshot list` shows them.")
@@ -238,7 +264,7 @@ class Snapshots:
             return Verified(len(names), len(held), tuple(faults))
 
     def prune(self) -> tuple[str, ...]:
-        """Let go of snapshots that are no longer to be kept, see `to_keep`, and of contents that no other has; return their names."""
+        """Delete old snapshots (see `to_keep`) and contents that no other snapshot has; return the snapshots' names."""
         with self._locked():
             return self._prune(sweep=True)
 
@@ -250,12 +276,16 @@ class Snapshots:
             self._place(name).unlink(missing_ok=True)
         if gone or sweep:
             with contextlib.suppress(StorageError):  # who cannot be read may need anything
-                self._blobs.sweep({each.sha256 for name in self.names() for each in self._manifest(name).files.values()})
+                self._blobs.sweep(
+                    {each.sha256 for name in self.names() for each in self._manifest(name).files.values()}
+                )
         return gone
 
     # -- going back
 
-    def restore(self, name: str, into: Path | None = None, progress: Progress | None = None, *, skip_damaged: bool = False) -> Restored:
+    def restore(
+        self, name: str, into: Path | None = None, progress: Progress | None = None, *, skip_damaged: bool = False
+    ) -> Restored:
         """
         Bring back the vault as it was, into an empty folder, or over the vault, of which a snapshot is taken first.
 
@@ -269,12 +299,18 @@ class Snapshots:
         with self._locked():
             manifest = self._manifest(name)
             files, faults = restore.whole(self._vault, self._blobs, manifest, skip_damaged=skip_damaged)
-            done = self._over(manifest, files, progress) if into is None else self._into(manifest, files, into, progress)
+            done = (
+                self._over(manifest, files, progress) if into is None else self._into(manifest, files, into, progress)
+            )
             return replace(done, faults=faults)
 
     @property
     def interrupted(self) -> tuple[str, str] | None:
-        """Return which snapshot was being restored over the vault when that was cut short, and which was taken before; None if none was."""
+        """
+        Return the names of two snapshots if a restore over the vault was cut short, else None.
+
+        The first was being restored; the second was taken before that.
+        """
         try:
             said = json.loads((self.folder / _RESTORING).read_bytes())
             return str(said["name"]), str(said["before"])
@@ -283,7 +319,12 @@ class Snapshots:
 
     def _into(self, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None) -> Restored:
         above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
-        restore.check_room(above, sum(kept.item.stamp.size for kept in files.values()) + _RESERVE, "the restore", "Name another folder.")
+        restore.check_room(
+            above,
+            sum(kept.item.stamp.size for kept in files.values()) + _RESERVE,
+            "the restore",
+            "Name another folder.",
+        )
         return restore.into_folder(self._blobs, manifest, files, into, progress)
 
     def _over(self, manifest: Manifest, files: Mapping[str, Kept], progress: Progress | None) -> Restored:
@@ -292,7 +333,9 @@ class Snapshots:
         before = self._create().name
         first = interrupted[1] if interrupted and interrupted[0] == manifest.name else before
         work = restore.Over(self._vault, self._blobs, manifest, files, self._manifest(before))
-        restore.check_room(self._vault.root, work.needed + _RESERVE, "the restore", "Make room, or restore with --into elsewhere.")
+        restore.check_room(
+            self._vault.root, work.needed + _RESERVE, "the restore", "Make room, or restore with --into elsewhere."
+        )
         with disk.replacing(self.folder / _RESTORING) as file:
             file.write(json.dumps({"name": manifest.name, "before": first}).encode())
         try:
@@ -303,7 +346,9 @@ class Snapshots:
                 (self.folder / _RESTORING).unlink(missing_ok=True)
             raise
         (self.folder / _RESTORING).unlink(missing_ok=True)
-        return Restored(manifest.name, str(self._vault.root), work.written, tuple(work.removed), len(files) - work.written, first)
+        return Restored(
+            manifest.name, str(self._vault.root), work.written, tuple(work.removed), len(files) - work.written, first
+        )
 
     # -- places
 
@@ -311,7 +356,9 @@ class Snapshots:
     def _locked(self) -> Iterator[None]:
         self._blobs.make()
         with disk.alone(
-            self.folder / "snapshots.lock", 10, StorageError("Another Spellbook is at the snapshots.", "Try again in a moment.")
+            self.folder / "snapshots.lock",
+            10,
+            StorageError("Another Spellbook is at the snapshots.", "Try again in a moment."),
         ):
             yield
 
@@ -348,7 +395,12 @@ def _is_name(file: str) -> bool:
 def _record(kept: Kept) -> bytes:
     stamp = kept.item.stamp
     said = {"path": kept.item.path, "sha256": kept.sha256, "mode": kept.item.mode}
-    return json.dumps({**said, "size": stamp.size, "mtime_ns": stamp.mtime_ns, "inode": stamp.inode}, ensure_ascii=False).encode() + b"\n"
+    return (
+        json.dumps(
+            {**said, "size": stamp.size, "mtime_ns": stamp.mtime_ns, "inode": stamp.inode}, ensure_ascii=False
+        ).encode()
+        + b"\n"
+    )
 
 
 def _kept(line: bytes) -> Kept:

@@ -36,7 +36,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What a backup holds of a vault: files and empty folders in the order of their paths, and what could not be looked at."""
+    """What a backup holds of a vault: files and empty folders, sorted by path, and what could not be read."""
 
     files: tuple[Item, ...]
     folders: tuple[str, ...]
@@ -56,7 +56,9 @@ def tree(vault: Folder) -> Tree:
                 entries = list(listed)
         except OSError as error:
             if not folder:
-                raise VaultNotFound(f"{vault.root}: the vault cannot be listed ({error.strerror}).", "Is its drive mounted?") from error
+                raise VaultNotFound(
+                    f"{vault.root}: the vault cannot be listed ({error.strerror}).", "Is its drive mounted?"
+                ) from error
             faults.append(Fault(shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
             continue
         if folder and not entries and not folder.startswith("."):
@@ -82,7 +84,9 @@ def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]
     except UnicodeEncodeError:
         faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
     except (PathOutsideVault, FileNotFoundError):
-        with contextlib.suppress(FileNotFoundError):  # a file that is gone again is no fault, a link that leads nowhere is
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # a file that is gone again is no fault, a link that leads nowhere is
             os.lstat(entry.path)
             faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere"))
     else:

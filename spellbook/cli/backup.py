@@ -37,7 +37,9 @@ attachments_option = click.option(
     attachments_option,
     json_option,
 )
-def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str], attachments: bool, as_json: bool) -> None:
+def export(
+    book: Spellbook, file: str, format: str | None, filters: Sequence[str], attachments: bool, as_json: bool
+) -> None:
     """
     Write the vault into FILE, or to stdout with -; an import restores it byte for byte.
 
@@ -73,7 +75,8 @@ def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str
         type=click.Choice(["skip", "overwrite", "rename"]),
         default="skip",
         show_default=True,
-        help="If another file is already there: skip the new one, replace the old one (it goes into the trash), or number the new one.",
+        help="If another file is already there: skip the new one, replace the old one (it goes into the trash), or "
+        "number the new one.",
     ),
     click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
     click.option("--into", default="", metavar="FOLDER", help="A folder of the vault to import into."),
@@ -225,7 +228,10 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
     else:
         removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
         missing = f"; {len(done.faults)} files are missing" if done.faults else ""
-        output.say(f"Restored {done.name} to {done.into}: {done.written} files written{removed}, {done.unchanged} unchanged{missing}.")
+        output.say(
+            f"Restored {done.name} to {done.into}: {done.written} files written{removed}, "
+            f"{done.unchanged} unchanged{missing}."
+        )
         if done.before:
             output.say(f"The snapshot from before: {done.before}.")
     _tell(done.faults)

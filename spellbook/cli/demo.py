@@ -25,9 +25,10 @@ from spellbook.errors import SpellbookError
 _CHUNK = {
     "text": (
         "On 2026-11-21 the Lantern team decided to keep session tokens in PostgreSQL instead of Redis. "
-        "Reason: a logout must hold even after a failover, and the failover of 2026-11-02 brought 312 ended sessions back. "
-        "Looking up a token takes 3 ms on average, against 1 ms before, which nobody notices. Rejected: Redis with "
-        "append-only files, because a restore from it takes twenty minutes. To be looked at again above 2,000 logins a minute."
+        "Reason: a logout must hold even after a failover, and the failover of 2026-11-02 brought 312 ended sessions "
+        "back. Looking up a token takes 3 ms on average, against 1 ms before, which nobody notices. Rejected: Redis "
+        "with append-only files, because a restore from it takes twenty minutes. To be looked at again above 2,000 "
+        "logins a minute."
     ),
     "metadata": {
         "topic": "Lantern architecture",
@@ -60,7 +61,10 @@ def _tour(vault: Path) -> None:
     shutil.copytree(guides.starter_vault(), vault)
     with spellbook.open(vault) as book:
         report = book.reindex()
-        _did(f"{report.scanned} notes read, {report.chunks} chunks, {report.embedded} embedded by {book.index.embedder.name}")
+        _did(
+            f"{report.scanned} notes read, {report.chunks} chunks, {report.embedded} embedded by "
+            f"{book.index.embedder.name}"
+        )
         _did(f"in {report.seconds:.1f} s; doing it again took {book.reindex().seconds * 1000:.0f} ms")
     try:
         anyio.run(_session, vault, book.index.embedder.name)
@@ -83,7 +87,9 @@ async def _session(vault: Path, embedder: str) -> None:
         _did(f"its tools: {', '.join(tool.name for tool in tools.tools)}")
         call = _caller(client)
         session = _json(await call("rest", language="en"))
-        _did(f"rest() opened {session['session_id']} and handed out {len(session['chunking_guide']['principles'])} rules")
+        _did(
+            f"rest() opened {session['session_id']} and handed out {len(session['chunking_guide']['principles'])} rules"
+        )
         written = _json(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
         _did(f"scribe() wrote {written['path']}")
         again = _json(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
@@ -92,7 +98,10 @@ async def _session(vault: Path, embedder: str) -> None:
         _did(f"rest_end(): {ended['scribed_count']} memory kept")
 
         if embedder.startswith("hash"):
-            _say("\n3. It is found at once: by words and, since no model is installed here, by shared letters instead of meaning.")
+            _say(
+                "\n3. It is found at once: by words and, since no model is installed here, by shared letters "
+                "instead of meaning."
+            )
             await _finds(call, "memorize", written["path"], query=_SAME_WORDS, limit=3)
         else:
             _say("\n3. It is found at once: by meaning, although the question uses other words, and by words.")

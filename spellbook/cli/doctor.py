@@ -35,17 +35,31 @@ def status(book: Spellbook, as_json: bool) -> None:
         metavar="X",
         help="Fail if less than this share of the questions (0 to 1) find their note among the first five hits.",
     ),
-    click.option("--min-mrr", default=0.0, metavar="X", help="Fail if the mean reciprocal rank of the notes (0 to 1) is below this."),
-    click.option("--all", "all_notes", is_flag=True, help="Also list notes written by people that lack a topic or questions."),
+    click.option(
+        "--min-mrr",
+        default=0.0,
+        metavar="X",
+        help="Fail if the mean reciprocal rank of the notes (0 to 1) is below this.",
+    ),
+    click.option(
+        "--all", "all_notes", is_flag=True, help="Also list notes written by people that lack a topic or questions."
+    ),
     filter_option,
     click.option(
-        "-n", "--limit", type=click.IntRange(min=0), default=5, show_default=True, metavar="N", help="Most findings of each kind to list."
+        "-n",
+        "--limit",
+        type=click.IntRange(min=0),
+        default=5,
+        show_default=True,
+        metavar="N",
+        help="Most findings of each kind to list.",
     ),
     json_option,
 )
 def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **held_to: Any) -> None:
     """
-    Measure how well search finds notes by the questions they list, and compare all texts; exit 1 if the vault falls short.
+    Measure how well search finds notes by the questions they list, and compare all texts; exit 1 if the vault falls
+    short.
 
     Prints notes that their own questions do not find, golden queries of
     .spellbook/queries.yaml that fail, duplicates, and contradictions (other
@@ -93,7 +107,9 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     sick = False
     for name, problems in book.doctor():
         is_wrong = not all(isinstance(problem, Remark) for problem in problems)
-        mark = click.style(output.padded(translated("wrong" if is_wrong else "ok"), 5), fg="red" if is_wrong else "green")
+        mark = click.style(
+            output.padded(translated("wrong" if is_wrong else "ok"), 5), fg="red" if is_wrong else "green"
+        )
         click.echo(f"{mark}  {translated(name)}")
         for problem in problems:
             output.say(f"       {one_line(problem)}")
@@ -103,7 +119,12 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
 
 
 @command(
-    click.option("--copy", type=click.Path(), metavar="DIR", help="Copy the collection into DIR, a new folder, for any Chroma client."),
+    click.option(
+        "--copy",
+        type=click.Path(),
+        metavar="DIR",
+        help="Copy the collection into DIR, a new folder, for any Chroma client.",
+    ),
     json_option,
 )
 def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:

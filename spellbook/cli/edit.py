@@ -26,11 +26,20 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would c
     click.option("-k", "--keyword", "keywords", multiple=True, help="A term to find it by; repeat for more."),
     click.option("--source", help="Where it comes from."),
     scope_option,
-    click.option("--force", is_flag=True, help="Write it even if it is a duplicate, or looks like a password or a key."),
+    click.option(
+        "--force", is_flag=True, help="Write it even if it is a duplicate, or looks like a password or a key."
+    ),
     json_option,
 )
 def scribe(
-    book: Spellbook, file: bytes, topic: str, category: str, keywords: Sequence[str], source: str, force: bool, as_json: bool
+    book: Spellbook,
+    file: bytes,
+    topic: str,
+    category: str,
+    keywords: Sequence[str],
+    source: str,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """
     Keep a memory from FILE, or from stdin with -.
@@ -50,7 +59,8 @@ def scribe(
         chunk["metadata"] = {**meta, **{key: value for key, value in given.items() if value}}
         if not (chunk["metadata"].get("topic") and chunk["metadata"].get("keywords")):
             raise InvalidInput(
-                "A memory needs a topic and keywords.", "Give --topic and -k, or put them into the frontmatter; nothing was written."
+                "A memory needs a topic and keywords.",
+                "Give --topic and -k, or put them into the frontmatter; nothing was written.",
             )
     done = book.scribe(chunk, source=source, force=force)
     if as_json:
@@ -81,7 +91,9 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
         try:
             given = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"The input looks like JSON but is not ({error}).", "Correct it, or give Markdown.") from error
+            raise InvalidInput(
+                f"The input looks like JSON but is not ({error}).", "Correct it, or give Markdown."
+            ) from error
         if not isinstance(given, dict):
             raise InvalidInput("The input must be one JSON object.", '{"text": …, "metadata": {…}}')
         return given
@@ -95,7 +107,11 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
 @command(
     click.argument("id"),
     click.option("--topic", "is_topic", is_flag=True, help="ID is a topic: erase all its notes."),
-    click.option("--hard", is_flag=True, help="Delete permanently instead of moving to the trash; only earlier snapshots still have it."),
+    click.option(
+        "--hard",
+        is_flag=True,
+        help="Delete permanently instead of moving to the trash; only earlier snapshots still have it.",
+    ),
     click.option("--yes", is_flag=True, help="Do not ask before --hard."),
     json_option,
 )
@@ -125,12 +141,21 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, yes: bool, as_js
 @command(
     click.argument("id"),
     file_argument(required=False),
-    click.option("--append", "is_added", is_flag=True, help="Add the text at the end instead of replacing what is there."),
-    click.option("--replace", nargs=2, metavar="OLD NEW", help="Replace the phrase OLD, which must occur once, by NEW."),
+    click.option(
+        "--append", "is_added", is_flag=True, help="Add the text at the end instead of replacing what is there."
+    ),
+    click.option(
+        "--replace", nargs=2, metavar="OLD NEW", help="Replace the phrase OLD, which must occur once, by NEW."
+    ),
     click.option("--all", "every", is_flag=True, help="Replace every OLD."),
     click.option("--set", "pairs", multiple=True, metavar="K=V", help="Set a frontmatter key; repeat for more."),
     click.option("--unset", "keys", multiple=True, metavar="K", help="Remove a frontmatter key; repeat for more."),
-    click.option("--expect", "expected_hash", metavar="HASH", help="Refuse if the text no longer has this hash, which `show` prints."),
+    click.option(
+        "--expect",
+        "expected_hash",
+        metavar="HASH",
+        help="Refuse if the text no longer has this hash, which `show` prints.",
+    ),
     click.option("--force", is_flag=True, help="Write it even if it looks like a password or a key."),
     dry_run_option,
     json_option,
@@ -194,7 +219,11 @@ def _metadata(pairs: Sequence[str]) -> dict[str, object]:
 @command(
     click.argument("a"),
     click.argument("b"),
-    click.option("--keep", type=click.Choice(["a", "b", "both"]), help="Which sentences to keep where the two contradict each other."),
+    click.option(
+        "--keep",
+        type=click.Choice(["a", "b", "both"]),
+        help="Which sentences to keep where the two contradict each other.",
+    ),
     click.option("--yes", "apply", is_flag=True, help="Write it; without this it is only shown."),
     json_option,
 )
@@ -238,7 +267,15 @@ def restore(book: Spellbook, name: str, as_json: bool) -> None:
 
 
 @command(
-    click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="Most entries to list."),
+    click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(1, 10_000),
+        default=20,
+        show_default=True,
+        metavar="N",
+        help="Most entries to list.",
+    ),
     json_option,
 )
 def log(book: Spellbook, limit: int, as_json: bool) -> None:
@@ -275,7 +312,9 @@ def undo(book: Spellbook, entry: int | None, dry_run: bool, as_json: bool) -> No
     """
     done = book.undo(entry, dry_run=dry_run)
     if as_json:
-        output.as_json({"undone": done.entry.id, "paths": done.paths, "difference": done.difference, "generation": done.generation})
+        output.as_json(
+            {"undone": done.entry.id, "paths": done.paths, "difference": done.difference, "generation": done.generation}
+        )
         return
     if done.difference:
         click.echo(plain(done.difference))

@@ -69,7 +69,9 @@ def show(error: click.ClickException) -> None:
 
 def _paragraph(text: str) -> str:
     if text.startswith("\b"):  # examples: what stands behind two blanks says what they do
-        return _wide("\n".join(_TAIL.sub(lambda tail: tail[1] + translated(tail[2]), line) for line in text.split("\n")))
+        return _wide(
+            "\n".join(_TAIL.sub(lambda tail: tail[1] + translated(tail[2]), line) for line in text.split("\n"))
+        )
     return _wide(translated(" ".join(text.split())))
 
 

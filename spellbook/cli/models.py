@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @command(
     click.option("--to", metavar="MODEL", help="The embedder to switch to, as in SPELLBOOK_EMBEDDER."),
     click.option("--rollback", is_flag=True, help="Switch back to the embedder before the last migration."),
-    click.option("--dry-run", is_flag=True, help="Measure the embedder on a few texts, print how long it will take, and stop."),
+    click.option(
+        "--dry-run", is_flag=True, help="Measure the embedder on a few texts, print how long it will take, and stop."
+    ),
     click.option("--yes", is_flag=True, help="Do not ask before it begins."),
     json_option,
 )
@@ -100,7 +102,10 @@ def pull(name: str, source: str) -> None:
         width = len(embedders.create(f"onnx:{found.name}").embed_query("Spellbook"))
     except EmbeddingError as error:
         raise EmbeddingError(f"It was downloaded, but cannot be used yet: {error.message}", error.hint) from error
-    output.say(f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{found.name}, then `spellbook reindex`.")
+    output.say(
+        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{found.name}, "
+        "then `spellbook reindex`."
+    )
 
 
 @model.command(name="list")
@@ -112,7 +117,10 @@ def list_(as_json: bool) -> None:
     here = store.pulled()
     good = {name: each for name, each in store.GOOD.items() if name not in {one.name for one in here}}
     if as_json:
-        keys = [{"name": one.name, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole} for one in here]
+        keys = [
+            {"name": one.name, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole}
+            for one in here
+        ]
         output.as_json({"here": keys, "known": {name: each.about for name, each in good.items()}})
         return
     for one in here:

@@ -1,8 +1,8 @@
 """
 What the command line prints: answers and tables, for people; one JSON object for programs.
 
-Nothing that a note or a file's name holds commands the terminal, and every line of a note's text is marked as one: by `>`
-(see `quoting`), or by the first letter of a line of a difference.
+Text from notes and file names cannot send control sequences to the terminal. Every line of a note's text is marked: by
+`>` (see `quoting`), or by the first letter of a line of a difference.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _hit(hit: Hit) -> None:
 
 
 def explanation(given: Explanation) -> None:
-    """Print how a question was answered: what was asked for, then a table of chunks whose shares add up to their scores."""
+    """Print how a question was answered: the query, then a table of chunks whose shares add up to their scores."""
     words = [f"{one_line(word.text)} ({word.chunks})" for word in given.words]
     if words:
         say(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
@@ -122,7 +122,9 @@ def explanation(given: Explanation) -> None:
         shares = [f"{_share(each, leg):>7} {_rank(each, leg):>6}" for leg in ("semantic", "keyword")]
         adjusted = sum(one["share"] for one in each.adjustments)
         sure = "" if each.evidence is None else f"{each.evidence:.2f}"
-        click.echo(f"{each.place or '-':>3}  {each.score:5.2f} = {shares[0]} + {shares[1]} + {adjusted:+8.2f}   {sure:>4}")
+        click.echo(
+            f"{each.place or '-':>3}  {each.score:5.2f} = {shares[0]} + {shares[1]} + {adjusted:+8.2f}   {sure:>4}"
+        )
         click.echo(f"     {click.style(_place(each), fg='cyan')}  {_titles(each)}")
         for one in each.adjustments:
             click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
@@ -158,7 +160,9 @@ def chunks(found: Sequence[StoredChunk]) -> None:
 def around(near: Around) -> None:
     """Print what links to a note, and what has to do with it, a line each."""
     linked = [(f"{each.path}:{', '.join(map(str, each.lines))}", flat(each.title)) for each in near.backlinks]
-    related = [(each.path, f"{flat(each.title)} ({flat('; '.join(map(translated, each.why)))})") for each in near.related]
+    related = [
+        (each.path, f"{flat(each.title)} ({flat('; '.join(map(translated, each.why)))})") for each in near.related
+    ]
     for heading, listed in (("Linked from", linked), ("Related", related)):
         if listed:
             click.echo(f"\n{click.style(translated(heading), bold=True)}")
@@ -200,7 +204,10 @@ def merged(done: Merged) -> None:
     if done.linking:
         say(f"Links to it in {', '.join(map(one_line, done.linking))}", err=True)
     if done.trash:
-        say(f"{one_line(done.gone)} is merged into {one_line(done.path)}; the old file is in {one_line(done.trash)}.", err=True)
+        say(
+            f"{one_line(done.gone)} is merged into {one_line(done.path)}; the old file is in {one_line(done.trash)}.",
+            err=True,
+        )
     else:
         contrary = "; they contradict each other, so add --keep a, b or both" if done.changed else ""
         say(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}{contrary}.", err=True)
@@ -213,7 +220,9 @@ def log(entries: Sequence[Entry]) -> None:
         files = ", ".join(translated(f"{count} {kind}") for kind, count in kinds.items())
         state = f"  ({entry.state})" if entry.state else ""
         at = dt.datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M")
-        click.echo(f"{entry.id:>5}  {at}  {entry.verb:<8} {one_line(entry.what)}  {click.style(files + state, dim=True)}")
+        click.echo(
+            f"{entry.id:>5}  {at}  {entry.verb:<8} {one_line(entry.what)}  {click.style(files + state, dim=True)}"
+        )
     if not entries:
         say("No command or tool has changed anything yet.", err=True)
 
@@ -228,7 +237,9 @@ def moved(done: Moved, *, dry_run: bool) -> None:
     for left in done.left:
         say(f"spellbook: {one_line(str(left))}.", err=True)
     links = sum(each.links for each in done.changed)
-    what = f"{counted(len(done.moved), 'file')}; {counted(links, 'link')} in {counted(len(done.changed), 'note')} updated"
+    what = (
+        f"{counted(len(done.moved), 'file')}; {counted(links, 'link')} in {counted(len(done.changed), 'note')} updated"
+    )
     old, new = one_line(done.old), one_line(done.new)
     say(f"Would move {old} to {new}: {what}." if dry_run else f"Moved {old} to {new}: {what}.", err=dry_run)
 
@@ -236,8 +247,13 @@ def moved(done: Moved, *, dry_run: bool) -> None:
 def offer(made: Offer, *, is_done: bool) -> None:
     """Print broken links, their likely targets, and the differences that repair them."""
     for guess in made.guesses:
-        meant = f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}" if guess.perhaps else "?"
-        click.echo(f"{click.style(one_line(f'{guess.source}:{guess.line}'), fg='cyan')}  {one_line(guess.target)} → {one_line(meant)}")
+        meant = (
+            f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}" if guess.perhaps else "?"
+        )
+        click.echo(
+            f"{click.style(one_line(f'{guess.source}:{guess.line}'), fg='cyan')}  "
+            f"{one_line(guess.target)} → {one_line(meant)}"
+        )
     for each in made.changed:
         click.echo(plain(each.difference))
     for left in made.left:
@@ -257,7 +273,9 @@ def offer(made: Offer, *, is_done: bool) -> None:
 
 
 def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(translated(f"{each['kind']} (process {each['pid']}, since {_clock(each['since'])})") for each in listed)
+    return ", ".join(
+        translated(f"{each['kind']} (process {each['pid']}, since {_clock(each['since'])})") for each in listed
+    )
 
 
 def _why_not(state: Mapping[str, Any]) -> str:
@@ -266,7 +284,8 @@ def _why_not(state: Mapping[str, Any]) -> str:
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(
-        f"{verb} p50 {each['p50']:g} ms, p95 {each['p95']:g} ms ({translated(counted(each['count'], 'query', 'queries'))})"
+        f"{verb} p50 {each['p50']:g} ms, p95 {each['p95']:g} ms "
+        f"({translated(counted(each['count'], 'query', 'queries'))})"
         for verb, each in verbs.items()
     )
 
@@ -314,7 +333,8 @@ def status(state: Mapping[str, Any]) -> None:
         **({"open in": _processes(state["processes"])} if state["processes"] else {}),
         "chroma": translated(chroma(state["chroma"])),
         "snapshots": translated(_snapshots(state["snapshots"])),
-        "categories": ", ".join(f"{flat(name)} {count}" for name, count in state["categories"].items()) or translated("none"),
+        "categories": ", ".join(f"{flat(name)} {count}" for name, count in state["categories"].items())
+        or translated("none"),
         **(
             {"texts": translated(f"{state['embedded']} embedded, {state['reused']} reused from the cache in 30 days")}
             if state["embedded"]
@@ -334,9 +354,16 @@ def status(state: Mapping[str, Any]) -> None:
 def chroma(state: Mapping[str, Any]) -> str:
     """Say where Chroma keeps the vectors and how far it is."""
     if not state["place"]:
-        return f"empty, {counted(state['behind'], 'vector')} to come: a server, `spellbook watch` or a large reindex fills it"
+        return (
+            f"empty, {counted(state['behind'], 'vector')} to come: "
+            "a server, `spellbook watch` or a large reindex fills it"
+        )
     there = counted(state["vectors"], "vector")
-    return f"{there} in {state['place']}; {state['behind']:,} to come" if state["behind"] else f"{there} in {state['place']}"
+    return (
+        f"{there} in {state['place']}; {state['behind']:,} to come"
+        if state["behind"]
+        else f"{there} in {state['place']}"
+    )
 
 
 # -- a check
@@ -363,8 +390,18 @@ def checked(done: Checked, limit: int) -> None:
             done.golden_failed,
             _failed,
         ),
-        (f"{len(done.contradictions):,} contradictions", "keep what is true, edit or erase the other", done.contradictions, _contradiction),
-        (f"{len(done.duplicates):,} duplicates", "keep one and erase the others, or say what is different", done.duplicates, _alike),
+        (
+            f"{len(done.contradictions):,} contradictions",
+            "keep what is true, edit or erase the other",
+            done.contradictions,
+            _contradiction,
+        ),
+        (
+            f"{len(done.duplicates):,} duplicates",
+            "keep one and erase the others, or say what is different",
+            done.duplicates,
+            _alike,
+        ),
         (f"{len(done.unlabelled):,} notes lack a label", "add it to their frontmatter", done.unlabelled, _unlabelled),
     )
     for name, step, found, rows in kinds:
@@ -385,18 +422,28 @@ def ahead(found: Estimate) -> str:
     if not found.missing:
         return f"All {found.texts:,} texts are already embedded by {found.embedder}."
     return (
-        f"{found.missing:,} of {found.texts:,} texts must be embedded by {found.embedder}: about {_duration(found.seconds)}, "
-        f"and {max(1, round(found.bytes / 1e6)):,} MB on disk while both are kept."
+        f"{found.missing:,} of {found.texts:,} texts must be embedded by {found.embedder}: "
+        f"about {_duration(found.seconds)}, and {max(1, round(found.bytes / 1e6)):,} MB on disk while both are kept."
     )
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 def migrated(done: Migrated) -> None:
     """Print what a migration did, and the results of `check` before and after it."""
-    say(f"Now using {done.embedder}; {done.embedded:,} texts were embedded." if done.switched else f"{done.embedder} was already in use.")
+    say(
+        f"Now using {done.embedder}; {done.embedded:,} texts were embedded."
+        if done.switched
+        else f"{done.embedder} was already in use."
+    )
     checks = [check for check in (done.before, done.after) if check is not None]
     if not checks:
         return

@@ -182,7 +182,8 @@ class _Draft:
         """Yield, in order, the headings that only the other note has and that have new text, or no text at all."""
         filled = {unit.section for unit in other.units}.intersection(other.headings)
         full, new = (
-            {above for each in those for above in _above(each)} for those in (filled, self._sections.keys() & other.headings.keys())
+            {above for each in those for above in _above(each)}
+            for those in (filled, self._sections.keys() & other.headings.keys())
         )
         below = Counter(above for each in other.headings for above in _above(each))
         for path in other.headings:
@@ -332,11 +333,15 @@ def _page(note: Note) -> _Page:
         page.ends.append(start + len(text))
         page.last[path] = number
         items = [offsets[line] - start for line in block.items]
-        page.units += (_Unit(start + a, start + b, text[a:b], kind, number, path) for a, b, kind in _spans(block, text, items))
+        page.units += (
+            _Unit(start + a, start + b, text[a:b], kind, number, path) for a, b, kind in _spans(block, text, items)
+        )
     return page
 
 
-def _spans(block: Block, text: str, items: Sequence[int]) -> Iterator[tuple[int, int, Literal["sentence", "item", "block"]]]:
+def _spans(
+    block: Block, text: str, items: Sequence[int]
+) -> Iterator[tuple[int, int, Literal["sentence", "item", "block"]]]:
     """Yield where the units of a block stand in its text, whose items begin at `items`."""
     if block.kind == "paragraph":
         yield from ((a, b, "sentence") for a, b in sentences(text))
@@ -384,7 +389,11 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     wanted |= {key: value for key, value in other.meta.items() if key not in _OWN and key not in first.meta}
     names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]
     wanted |= _more(MERGED, list(first.merged), names, str)
-    stays = {key: (first.meta[key], value) for key, value in other.meta.items() if key not in _OWN and first.meta.get(key, value) != value}
+    stays = {
+        key: (first.meta[key], value)
+        for key, value in other.meta.items()
+        if key not in _OWN and first.meta.get(key, value) != value
+    }
     return wanted, stays
 
 

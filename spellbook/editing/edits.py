@@ -116,7 +116,9 @@ def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every
     body = note.text[start:end]
     found = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []
     if not found:
-        raise InvalidInput(f"{note.path}: {old!r:.200} is not there.", "Copy it from the text as it stands; nothing was changed.")
+        raise InvalidInput(
+            f"{note.path}: {old!r:.200} is not there.", "Copy it from the text as it stands; nothing was changed."
+        )
     if len(found) > 1 and not every:
         where = ", ".join(str(line_at(note.text, at)) for at in found[:20])
         raise InvalidInput(
@@ -127,7 +129,11 @@ def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every
 
 
 def _within(note: Note, start: int, end: int, new: str) -> str:
-    """Return `note`'s text with `new` from character `start` to `end`. Raises InvalidInput if what is around would read differently."""
+    """
+    Return `note`'s text with `new` from character `start` to `end`.
+
+    Raises InvalidInput if the text around it would be parsed differently.
+    """
     text = note.text[:start] + new + note.text[end:]
     if not _keeps_rest(note, start, end, text):
         raise InvalidInput(
@@ -152,7 +158,9 @@ def without(note: Note, chunk: Chunk) -> str:
 def merged(base: str, ours: str, theirs: str) -> str | None:
     """Return the three-way merge of `base` and two changed texts; None if both changed the same place."""
     kept = lines(base)
-    changes = sorted({(i, j, tuple(new[k:m])) for new in map(lines, (ours, theirs)) for i, j, k, m in changed_spans(kept, new)})
+    changes = sorted(
+        {(i, j, tuple(new[k:m])) for new in map(lines, (ours, theirs)) for i, j, k, m in changed_spans(kept, new)}
+    )
     # What only touches is one place too: nobody knows which of two insertions comes first.
     if any(second[0] <= first[1] for first, second in pairwise(changes)):
         return None
@@ -165,7 +173,11 @@ def merged(base: str, ours: str, theirs: str) -> str | None:
 
 
 def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
-    """Whether all around the characters `start` to `end` reads in `text` as it did: frontmatter, headings, and the blocks that follow."""
+    """
+    Return whether `text` is parsed as before around the characters `start` to `end`.
+
+    That is: the frontmatter, the headings, and the blocks that follow.
+    """
     try:
         after = parse(note.path, note.encode(text))
     except UnicodeEncodeError:
@@ -186,7 +198,11 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
 
 
 def _reach(note: Note, start: int, end: int, shift: int) -> int:
-    """Where a note's blocks end to be told apart, `shift` further on behind the characters `start` to `end`, that are left out."""
+    """
+    Return the character up to which a note is divided into blocks.
+
+    The characters `start` to `end` are left out; a position after them moves by `shift`.
+    """
     if not note.blocks or note.blocks[-1].kind != REST:
         return len(note.text) + abs(shift)
     at, _ = _placed(note)[-1]
@@ -362,7 +378,10 @@ def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value:
         if i in stay:
             continue
         if not node.flow_style:
-            start = max(header.rfind("\n", 0, items[i].start_mark.index), header.rfind("\r", 0, items[i].start_mark.index)) + 1
+            start = (
+                max(header.rfind("\n", 0, items[i].start_mark.index), header.rfind("\r", 0, items[i].start_mark.index))
+                + 1
+            )
             if i == 0 and header[start : items[i].start_mark.index].strip() != "-":
                 return None  # the first item shares its line with something
             cuts.append((start, _line_end(header, items[i].end_mark.index), ""))

@@ -59,7 +59,7 @@ def chunking(notes: Mapping[str, Note]) -> dict[str, Any]:
 
 
 def metadata_rules(notes: Mapping[str, Note]) -> dict[str, Any]:
-    """Return `{required_fields, keyword_count {min, max}, question_guidelines, entity_extraction, …}` from the guides by name."""
+    """Return `{required_fields, keyword_count {min, max}, question_guidelines, …}` from the guides by name."""
     guide = notes["metadata"]
     required = guide.meta.get("required_fields")
     return {

@@ -109,7 +109,9 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     with index.vault.change("merge", f"{other.found.path} into {first.found.path}"):
         index.vault.write(first.found.path, first.note.encode(text), first.sha256)
         name = other.found.path.rpartition("/")[2].removesuffix(".md")
-        trash = index.vault.trash.keep(other.found.path, name, other.note.encode(_pointing(other.note, first.found.note)))
+        trash = index.vault.trash.keep(
+            other.found.path, name, other.note.encode(_pointing(other.note, first.found.note))
+        )
         index.vault.remove(other.found.path, other.sha256, hard=True)
         for path in linking:
             data = index.vault.read(path)[0]
@@ -128,12 +130,18 @@ def _side(index: Index, id: str) -> _Side:
 
 
 def _shift(index: Index, first: Note, other: Note) -> Shift:
-    """Return how links lead before and after what `other` said is said by `first`, which has all their other names then."""
+    """
+    Return where links lead before and after the merge.
+
+    `first` then has the text of `other` and all its names.
+    """
     files, aliases = index.vault.files(), index.catalog.links.aliases()
     named = {name: first.path if path == other.path else path for name, path in aliases.items()}
     for name in combine.metadata(first, other)[0].get("aliases", ()):  # type: ignore[attr-defined]
         named.setdefault(fold(name), first.path)
-    return Shift(Files(files, aliases), Files((path for path in files if path != other.path), named), {other.path: first.path})
+    return Shift(
+        Files(files, aliases), Files((path for path in files if path != other.path), named), {other.path: first.path}
+    )
 
 
 def _leading(note: Note, source: str, shift: Shift) -> Note:
@@ -142,7 +150,11 @@ def _leading(note: Note, source: str, shift: Shift) -> Note:
 
 
 def _apart(note: Note, shift: Shift, home: str) -> Note:
-    """Return a note without links that would lead to the note at `home`, which it is to be part of: it would link to itself."""
+    """
+    Return a note without links that would lead to the note at `home`.
+
+    The note becomes part of that note, which would link to itself.
+    """
 
     def is_own(link: Link) -> bool:
         now = shift.before.follow(note.path, link.target, link.is_markdown)
@@ -180,7 +192,11 @@ def _labelled(first: Note, other: Note, text: str) -> tuple[str, dict[str, tuple
 
 
 def _pointing(note: Note, id: str) -> str:
-    """Return the text of a note that goes to the trash, saying where what it said is now, if its frontmatter can be changed."""
+    """
+    Return the text of a note that goes to the trash, with the id of the note that has its text now.
+
+    The text stays as it is if its frontmatter cannot be changed.
+    """
     try:
         return edits.with_meta(note, {"merged_into": id})
     except (Conflict, InvalidInput):

@@ -107,7 +107,9 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
         try:
             inode = os.lstat(index.vault.locate(plan.old)).st_ino
         except FileNotFoundError as error:
-            raise MemoryNotFound(f"{plan.old}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved.") from error
+            raise MemoryNotFound(
+                f"{plan.old}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved."
+            ) from error
         _write_down(file, plan, inode, undoes)
         with _change(index, plan, undoes):
             _note_same(index, plan, plan.same)
@@ -162,7 +164,9 @@ def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.links.aliases()
-    after = Files((moved.get(path, path) for path in files), {name: moved.get(path, path) for name, path in aliases.items()})
+    after = Files(
+        (moved.get(path, path) for path in files), {name: moved.get(path, path) for name, path in aliases.items()}
+    )
     entry = undoes or _taken_back(index.vault.journal, old, new)
     plan = _Plan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
     then = plan.then or {}
@@ -172,7 +176,8 @@ def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
     }
     is_noted = any(each.links is not None for each in then.values())
     for source in sorted(sources & set(files) - _doubles(index)):
-        # What led here by chance, since before the move that is taken back, led nowhere then; not every version noted it.
+        # A link that leads here by chance since before the move that is taken back led nowhere then. Not every version
+        # noted such links.
         if entry is None or is_noted or source in then or _written_since(index, source, entry.at):
             _plan_note(index, plan, source, source)
     return plan
@@ -182,7 +187,11 @@ def _doubles(index: Index) -> set[str]:
     """The symbolic links to other notes of the vault. Their links are rewritten in the note itself."""
     root = os.path.join(index.vault.root, "")
     real = {path: os.path.realpath(index.vault.root / path) for path in index.vault.symlinks()}
-    return {path for path, place in real.items() if place.startswith(root) and index.vault.stamp(place[len(root) :].replace(os.sep, "/"))}
+    return {
+        path
+        for path, place in real.items()
+        if place.startswith(root) and index.vault.stamp(place[len(root) :].replace(os.sep, "/"))
+    }
 
 
 def _written_since(index: Index, path: str, at: float) -> bool:
@@ -215,7 +224,9 @@ def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
     try:
         data = index.vault.read(at)[0]
         note = parse(path, data)
-        then = None if plan.then is None else _found_again(index.vault.journal, plan.then.get(source), note, digest(data))
+        then = (
+            None if plan.then is None else _found_again(index.vault.journal, plan.then.get(source), note, digest(data))
+        )
     except (MemoryNotFound, UnreadableNote) as error:
         plan.left.append(Fault(path, 0, error.message))
         return
@@ -277,11 +288,15 @@ def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, st
     if not os.path.lexists(vault.locate(source)):
         found = index.catalog.meant(old)
         if not found:
-            raise MemoryNotFound(f"There is nothing at {old[:200]!r}.", "Give the path of a note or a folder in the vault, or a note's id.")
+            raise MemoryNotFound(
+                f"There is nothing at {old[:200]!r}.",
+                "Give the path of a note or a folder in the vault, or a note's id.",
+            )
         source = found[0].path
         if len(found) < len(index.catalog.at(source)):
             raise InvalidInput(
-                f"{old[:200]!r} is one section of {source}.", f"Move the note, {found[0].note!r:.200}, or its folder; nothing was moved."
+                f"{old[:200]!r} is one section of {source}.",
+                f"Move the note, {found[0].note!r:.200}, or its folder; nothing was moved.",
             )
     is_note = names.is_note(source) and not vault.locate(source).is_dir()
     if target in {"", "."}:
@@ -296,11 +311,14 @@ def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, st
     dotted = next((path for path in (source, target) if any(part.startswith(".") for part in path.split("/"))), "")
     if dotted or (is_note and not vault.is_note(target)):
         raise InvalidInput(
-            f"{dotted or target}: Spellbook sees no notes there.", "Choose a path without a dot in front, that is not ignored."
+            f"{dotted or target}: Spellbook sees no notes there.",
+            "Choose a path without a dot in front, that is not ignored.",
         )
     name = target.rpartition("/")[2]
     if not is_undo and name != source.rpartition("/")[2] and (bad := names.forbidden(name)):
-        raise InvalidInput(f"{target}: some systems, or links, cannot hold {bad!r}.", "Choose another name; nothing was moved.")
+        raise InvalidInput(
+            f"{target}: some systems, or links, cannot hold {bad!r}.", "Choose another name; nothing was moved."
+        )
     if os.path.lexists(place) and not disk.is_same_name(place, vault.locate(source)):
         raise Conflict(f"{target}: something is there already.", "Choose another path; nothing was moved.")
     return source, target
@@ -309,7 +327,9 @@ def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, st
 # -- doing
 
 
-def _change(index: Index, plan: _Plan, undoes: Entry | None, *, resumes: bool = False) -> AbstractContextManager[list[str]]:
+def _change(
+    index: Index, plan: _Plan, undoes: Entry | None, *, resumes: bool = False
+) -> AbstractContextManager[list[str]]:
     if undoes is None:
         return index.vault.change(VERB, plan.what, always=not resumes, resumes=resumes)
     return index.vault.change("undo", f"{undoes.id}: {undoes.verb} {undoes.what}", undoes=undoes.id, resumes=resumes)
@@ -351,15 +371,22 @@ def _mend(index: Index, plan: _Plan) -> StorageError | None:
 def _commit(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
     """Update the index, then mark the move as done, unless there was an error."""
     changed = [path for pair in plan.shift.moved.items() for path in pair]
-    sync.scan_paths(index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)])
+    sync.scan_paths(
+        index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)]
+    )
     if trouble is not None:
-        raise StorageError(f"{plan.old} was moved, and not all links are mended yet: {trouble.message}", "The next call goes on with it.")
+        raise StorageError(
+            f"{plan.old} was moved, and not all links are mended yet: {trouble.message}",
+            "The next call goes on with it.",
+        )
     (index.config.state / UNDER_WAY).unlink(missing_ok=True)
 
 
 def _report(index: Index, plan: _Plan) -> Moved:
     changed = [
-        Changed(path, plan.counts[path], unified(decode(path, before)[0], decode(path, after)[0], f"a/{path}", f"b/{path}"))
+        Changed(
+            path, plan.counts[path], unified(decode(path, before)[0], decode(path, after)[0], f"a/{path}", f"b/{path}")
+        )
         for path, (before, after) in sorted(plan.texts.items())
     ]
     changed += [
@@ -367,7 +394,14 @@ def _report(index: Index, plan: _Plan) -> Moved:
         for path, (before, after) in sorted(plan.symlinks.items())
         if before != after
     ]
-    return Moved(plan.old, plan.new, tuple(sorted(plan.shift.moved.items())), tuple(changed), tuple(plan.left), index.catalog.generation)
+    return Moved(
+        plan.old,
+        plan.new,
+        tuple(sorted(plan.shift.moved.items())),
+        tuple(changed),
+        tuple(plan.left),
+        index.catalog.generation,
+    )
 
 
 # -- after a kill
@@ -375,7 +409,13 @@ def _report(index: Index, plan: _Plan) -> Moved:
 
 def _write_down(file: Path, plan: _Plan, inode: int, undoes: Entry | None) -> None:
     hashes = {path: digest(after) for path, (_, after) in plan.texts.items()}
-    said: dict[str, object] = {"old": plan.old, "new": plan.new, "inode": inode, "texts": hashes, "symlinks": plan.symlinks}
+    said: dict[str, object] = {
+        "old": plan.old,
+        "new": plan.new,
+        "inode": inode,
+        "texts": hashes,
+        "symlinks": plan.symlinks,
+    }
     said["undoes"] = undoes.id if undoes else None
     data = json.dumps(said).encode()
     with disk.replacing(file) as target:
@@ -402,7 +442,12 @@ def _finish(index: Index) -> None:
         with _change(index, plan, undoes, resumes=True):
             trouble = _mend(index, plan)
         _commit(index, plan, trouble)
-        _log.warning("A move of %s to %s that was cut short is finished; %d notes were still to be mended.", old, new, len(plan.texts))
+        _log.warning(
+            "A move of %s to %s that was cut short is finished; %d notes were still to be mended.",
+            old,
+            new,
+            len(plan.texts),
+        )
         for left in plan.left:
             _log.warning("%s.", left)
         return
@@ -411,7 +456,9 @@ def _finish(index: Index) -> None:
             target.unlink()  # its name was taken, and no more done
         _log.warning("A move of %s to %s was cut short before it began; nothing was changed.", old, new)
     else:
-        _log.warning("A move of %s to %s was cut short, and both are gone: see `spellbook doctor --fix links`.", old, new)
+        _log.warning(
+            "A move of %s to %s was cut short, and both are gone: see `spellbook doctor --fix links`.", old, new
+        )
     file.unlink()
 
 
@@ -427,7 +474,9 @@ def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoe
     files = index.vault.files()
     homes = {path: home for path in files if (home := names.after_move(path, new, old)) != path}
     aliases = index.catalog.links.aliases()
-    before = Files((homes.get(path, path) for path in files), {name: homes.get(path, path) for name, path in aliases.items()})
+    before = Files(
+        (homes.get(path, path) for path in files), {name: homes.get(path, path) for name, path in aliases.items()}
+    )
     shift = Shift(before, Files(files, aliases), {home: path for path, home in homes.items()})
     plan = _Plan(old, new, shift, _rewrites(index.vault.journal, undoes))
     for path, sha256 in texts.items():

@@ -34,7 +34,7 @@ TITLED = "its name or title"
 _CLOSE = 0.8
 _MOST_CLOSE = 3
 _MOST_COMPARED = 100
-"""Names that are compared letter by letter with all others; in a large vault that takes some hundredths of a second each."""
+"""Names that are compared letter by letter with all others; in a large vault each takes some hundredths of a second."""
 _MARKS = re.compile(r"[\W_]+")
 
 
@@ -109,7 +109,13 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
         forms = {link: _form(link, path, targets[link.target].path or "", files) for link in broken}
         done = rewritten(note, forms, {link: _shown(note, link, targets[link.target]) for link in broken})
         if done.left:
-            left.append(Fault(path, 0, f"links on line {', '.join(str(link.line) for link in done.left)} have to be edited by hand"))
+            left.append(
+                Fault(
+                    path,
+                    0,
+                    f"links on line {', '.join(str(link.line) for link in done.left)} have to be edited by hand",
+                )
+            )
         if done.count:
             changed.append(Changed(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
             texts[path] = (note.encode(done.text), digest(data))
@@ -118,13 +124,26 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
 
 def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
     is_relative = link.is_markdown or link.target.startswith(("./", "../"))
-    by = By.ROOT if link.target.startswith("/") else By.RELATIVE if is_relative else By.PATH if "/" in link.target else By.NAME
+    by = (
+        By.ROOT
+        if link.target.startswith("/")
+        else By.RELATIVE
+        if is_relative
+        else By.PATH
+        if "/" in link.target
+        else By.NAME
+    )
     return links.retargeted(link, Reached(wanted, by), source, wanted, files)
 
 
 def _shown(note: Note, link: Link, guess: Guess) -> str:
     """What a wikilink that says another name of the note needs to be shown as before."""
-    if guess.why not in {ALIAS, TITLED} or link.is_markdown or "/" in link.target or not note.text.startswith("]]", link.end):
+    if (
+        guess.why not in {ALIAS, TITLED}
+        or link.is_markdown
+        or "/" in link.target
+        or not note.text.startswith("]]", link.end)
+    ):
         return ""
     in_table = note.text[: link.start].rpartition("\n")[2].lstrip().startswith("|")
     return f"\\|{link.target}" if in_table else f"|{link.target}"
@@ -178,7 +197,11 @@ class _Known:
             close: list[tuple[float, str]] = []
             for other, paths in self._called.items():
                 matcher.set_seq1(other)
-                if matcher.real_quick_ratio() >= _CLOSE and matcher.quick_ratio() >= _CLOSE and (ratio := matcher.ratio()) >= _CLOSE:
+                if (
+                    matcher.real_quick_ratio() >= _CLOSE
+                    and matcher.quick_ratio() >= _CLOSE
+                    and (ratio := matcher.ratio()) >= _CLOSE
+                ):
                     close += [(-ratio, path) for path in paths]
             self._compared[name] = tuple(dict.fromkeys(path for _, path in sorted(close)))[:_MOST_CLOSE]
         return self._compared.get(name, ())

@@ -96,9 +96,13 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         found, is_note = resolve(index, id), bool(index.catalog.note(id))
         data = index.vault.read(found.path)[0]
         note = parse(found.path, data)
-        text = _with_meta(found.path, note, _revised(index, found, (note, digest(data)), asked, is_note=is_note), changes)
+        text = _with_meta(
+            found.path, note, _revised(index, found, (note, digest(data)), asked, is_note=is_note), changes
+        )
         difference = unified(note.text, text, f"a/{found.path}", f"b/{found.path}")
-        secrets = tuple(f"line {each.line} looks like it holds {each.kind}" for each in credentials.new(note.text, text))
+        secrets = tuple(
+            f"line {each.line} looks like it holds {each.kind}" for each in credentials.new(note.text, text)
+        )
         if asked.dry_run or text == note.text:
             return _result(index, found, data, difference, is_note=is_note, warnings=secrets)
         if secrets and not asked.force:
@@ -111,7 +115,9 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         sync.scan_paths(index, [found.path])
         with_vectors(index, found.path)
         return _result(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
-    raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
+    raise Conflict(
+        f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written."
+    )
 
 
 def _sensible(asked: Revision) -> dict[str, Any]:
@@ -120,25 +126,35 @@ def _sensible(asked: Revision) -> dict[str, Any]:
     if not texts and not asked.metadata:
         raise InvalidInput("There is nothing to revise.", "Give content, metadata, or both; or append, or replace.")
     if len(texts) > 1:
-        raise InvalidInput("Content, append and replace are three ways to change a text.", "Give one of them; nothing was changed.")
+        raise InvalidInput(
+            "Content, append and replace are three ways to change a text.", "Give one of them; nothing was changed."
+        )
     for text in (asked.content, asked.append):
         if text is not None and not text.strip():
             raise InvalidInput("The new content is empty.", "To remove a section, use erase.")
     if any(BROKEN.search(part) for text in texts for part in ((text,) if isinstance(text, str) else text)):
-        raise InvalidInput("The new content holds NUL or half letters (lone surrogates).", "Take them out; nothing was changed.")
+        raise InvalidInput(
+            "The new content holds NUL or half letters (lone surrogates).", "Take them out; nothing was changed."
+        )
     findings = Findings()
     changes = metadata(asked.metadata or {}, findings)
     if findings.errors or (asked.metadata and not changes):
-        raise InvalidInput(f"The metadata cannot be kept: {'; '.join(findings.errors or findings.warnings)}.", "Nothing was changed.")
+        raise InvalidInput(
+            f"The metadata cannot be kept: {'; '.join(findings.errors or findings.warnings)}.", "Nothing was changed."
+        )
     return changes
 
 
-def _result(index: Index, found: StoredChunk, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()) -> Revised:
+def _result(
+    index: Index, found: StoredChunk, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()
+) -> Revised:
     """Return the result for a chunk or its whole note; `data` are the bytes of the file now."""
     after = index.catalog.at(found.path)
     now = next((each for each in after if each.ordinal == found.ordinal), found)
     hash = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
-    return Revised(now.note if is_note else now.id, found.path, index.catalog.generation, difference, hash, tuple(warnings))
+    return Revised(
+        now.note if is_note else now.id, found.path, index.catalog.generation, difference, hash, tuple(warnings)
+    )
 
 
 def _revised(index: Index, found: StoredChunk, read: tuple[Note, str], asked: Revision, *, is_note: bool) -> str:
@@ -165,9 +181,15 @@ def _revised(index: Index, found: StoredChunk, read: tuple[Note, str], asked: Re
 def _span(index: Index, note: Note, found: StoredChunk) -> tuple[int, int]:
     """Return the start and end characters of a section, with all its parts, in the file as it is now."""
     suffix = found.suffix
-    parts = [each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == suffix or each.suffix.startswith(f"{suffix}~")]
+    parts = [
+        each
+        for each in chunks.cut(note, index.config.chunk_tokens)
+        if each.suffix == suffix or each.suffix.startswith(f"{suffix}~")
+    ]
     if not parts:
-        raise Conflict(f"{note.path}: the section {suffix} is not there any more.", "Read the note again; nothing was written.")
+        raise Conflict(
+            f"{note.path}: the section {suffix} is not there any more.", "Read the note again; nothing was written."
+        )
     return parts[0].start, parts[-1].end
 
 
@@ -201,7 +223,9 @@ def _place_of(found: StoredChunk, siblings: Sequence[StoredChunk]) -> str:
     """Describe a chunk within its note: a section, the text above the first one, or a part of either."""
     section = found.suffix.partition("~")[0]
     parts = [each for each in siblings if each.suffix.partition("~")[0] == section]
-    name = f"the section {flat(parts[0].heading or section[1:])}" if section != "#" else "the text above the first section"
+    name = (
+        f"the section {flat(parts[0].heading or section[1:])}" if section != "#" else "the text above the first section"
+    )
     part = f"part {1 + parts.index(found)} of {len(parts)} of " if len(parts) > 1 else ""
     return f"{part}{name} of {flat(found.title)}"
 
@@ -226,7 +250,9 @@ def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
     changed = [path for path in there if digest(index.vault.read(path)[0]) != known[path].sha256]
     if changed:
         sync.scan_paths(index, paths)
-        raise Conflict(f"{changed[0]}: the file was changed since it was read.", "Look at it again and repeat; nothing was erased.")
+        raise Conflict(
+            f"{changed[0]}: the file was changed since it was read.", "Look at it again and repeat; nothing was erased."
+        )
     try:
         return [index.vault.remove(path, known[path].sha256, hard=hard) for path in there]
     finally:
@@ -257,17 +283,24 @@ def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:
         except Conflict:
             continue
         return kept
-    raise Conflict(f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
+    raise Conflict(
+        f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written."
+    )
 
 
 def _piece(index: Index, note: Note, found: StoredChunk, expected: str | None, sha256: str) -> Chunk:
     """Return the section that the caller means in the file as it is now. Raises Conflict if it changed."""
     piece = next((each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == found.suffix), None)
     seen = expected or hash_of(found.text)
-    is_same = piece is not None and (hash_of(piece.text) == seen[:16] or (len(seen) >= 16 and bool(expected) and sha256.startswith(seen)))
+    is_same = piece is not None and (
+        hash_of(piece.text) == seen[:16] or (len(seen) >= 16 and bool(expected) and sha256.startswith(seen))
+    )
     if piece is None or not is_same:
         sync.scan_paths(index, [found.path])
-        raise Conflict(f"{found.path}: the section {found.id} was changed meanwhile.", "Read it again and repeat; nothing was written.")
+        raise Conflict(
+            f"{found.path}: the section {found.id} was changed meanwhile.",
+            "Read it again and repeat; nothing was written.",
+        )
     return piece
 
 

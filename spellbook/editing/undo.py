@@ -92,7 +92,9 @@ def _moved_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool
     done = moves.move(index, new, old, dry_run=dry_run, undoes=entry)
     renamed = [f"rename from {one_line(before)}\nrename to {one_line(after)}" for before, after in done.moved]
     paths = dict.fromkeys([*(path for pair in done.moved for path in pair), *(each.path for each in done.changed)])
-    return Undone(entry, tuple(paths), "\n".join([*renamed, *(each.difference for each in done.changed)]), done.generation)
+    return Undone(
+        entry, tuple(paths), "\n".join([*renamed, *(each.difference for each in done.changed)]), done.generation
+    )
 
 
 def restore(index: Index, name: str) -> tuple[str, ...]:
@@ -121,7 +123,11 @@ def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     journal = index.vault.journal
     if name.startswith(f"{TRASH}/"):
         made = journal.made(name)
-        is_cut = made is not None and made.verb in {"erase", "merge", "undo"} and any(each.before and each.after for each in made.traces)
+        is_cut = (
+            made is not None
+            and made.verb in {"erase", "merge", "undo"}
+            and any(each.before and each.after for each in made.traces)
+        )
         return made if is_cut and made and not made.is_undone else None, [name]
     erased = [entry for entry in journal.entries() if entry.verb == "erase" and not entry.is_undone]
     # A section that was erased alone, by its id now or in earlier versions, else the note that it went with.
@@ -130,7 +136,14 @@ def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
         trash = {each.after: each.path for each in entry.traces if each.before is None}
         if entry.what == wanted:
             return entry, list(trash.values())
-        gone = next((each for each in entry.traces if each.after is None and wanted in {each.path, each.path.removesuffix(".md")}), None)
+        gone = next(
+            (
+                each
+                for each in entry.traces
+                if each.after is None and wanted in {each.path, each.path.removesuffix(".md")}
+            ),
+            None,
+        )
         if gone is not None and gone.before in trash:
             return None, [trash[gone.before]]
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
@@ -186,7 +199,8 @@ def _text(index: Index, entry: Entry, sha256: str | None) -> bytes | None:
     if text is None or digest(text) != sha256:
         raise MemoryNotFound(
             f"What entry {entry.id} ({entry.verb} {entry.what}) changed is not kept.",
-            "It was erased for good, or too much was changed since; nothing was undone. Others can be undone by their numbers.",
+            "It was erased for good, or too much was changed since; nothing was undone. "
+            "Others can be undone by their numbers.",
         )
     return text
 
@@ -210,7 +224,10 @@ def _read(path: str, data: bytes | None) -> str:
 
 
 def _shown(step: _Step) -> str:
-    names = (f"a/{step.path}" if step.now is not None else "/dev/null", f"b/{step.path}" if step.then is not None else "/dev/null")
+    names = (
+        f"a/{step.path}" if step.now is not None else "/dev/null",
+        f"b/{step.path}" if step.then is not None else "/dev/null",
+    )
     return unified(_read(step.path, step.now), _read(step.path, step.then), *names)
 
 

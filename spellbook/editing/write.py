@@ -27,7 +27,11 @@ DUPLICATE = 0.95
 """From this score on, a text counts as a duplicate."""
 
 LIKELY = 0.88
-"""From this score on, a text with the same topic and labels may be one: 93 % of Korean paraphrases reach it (KLUE-STS)."""
+"""
+From this score on, a text with the same topic and labels may be a duplicate.
+
+93 % of Korean paraphrases reach it (KLUE-STS).
+"""
 
 _NEAREST = 10
 _MOST_COMPARED = 10_000
@@ -89,7 +93,9 @@ class _Draft:
     vectors: dict[str, bytes]
 
 
-def scribe(index: Index, searcher: Searcher, given: Sequence[object], source: str | None, category: str | None, *, force: bool) -> Scribed:
+def scribe(
+    index: Index, searcher: Searcher, given: Sequence[object], source: str | None, category: str | None, *, force: bool
+) -> Scribed:
     """
     Store finished chunks, each as one note.
 
@@ -99,7 +105,9 @@ def scribe(index: Index, searcher: Searcher, given: Sequence[object], source: st
     findings = [memory.check(each, source=source, category=category, scope=index.scope) for each in given]
     wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
     if wrong or not findings:
-        raise InvalidInput("; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written; scribe_validate checks a chunk.")
+        raise InvalidInput(
+            "; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written; scribe_validate checks a chunk."
+        )
     secrets = [f"chunk {i}: {each}" for i, found in enumerate(findings, 1) for each in found.secrets]
     if secrets and not force:
         raise InvalidInput(f"{'; '.join(secrets)}.", credentials.HINT)
@@ -108,7 +116,9 @@ def scribe(index: Index, searcher: Searcher, given: Sequence[object], source: st
     return Scribed(tuple(written), tuple(map(tuple, repeats)), tuple(tuple(found.warnings) for found in findings))
 
 
-def validate(index: Index, searcher: Searcher, chunk: object, source: str | None, category: str | None) -> tuple[Findings, list[Duplicate]]:
+def validate(
+    index: Index, searcher: Searcher, chunk: object, source: str | None, category: str | None
+) -> tuple[Findings, list[Duplicate]]:
     """Check a chunk without writing it; return the findings and the chunks that it repeats."""
     found = memory.check(chunk, source=source, category=category, scope=index.scope)
     draft = _draft(index, found.memory, dt.datetime.now().astimezone()) if found.memory else None
@@ -136,7 +146,10 @@ def _write(
         index.vault.check_folder(each.folder)
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
     with index.vault.change("scribe", what):  # all or nothing: the disk may fill up half-way
-        paths = [index.vault.create(each.folder, each.name, draft.text.encode()) for each, draft in zip(memories, drafts, strict=True)]
+        paths = [
+            index.vault.create(each.folder, each.name, draft.text.encode())
+            for each, draft in zip(memories, drafts, strict=True)
+        ]
     for draft in drafts:
         index.catalog.vectors.add(draft.vectors.items())
     sync.scan_paths(index, paths)

@@ -68,12 +68,14 @@ def embed_texts(
     return stored
 
 
-def embed_and_store(index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None, *, spared_days: int = 0) -> int:
+def embed_and_store(
+    index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None, *, spared_days: int = 0
+) -> int:
     """
-    Embed the texts of `rows` (key, text), store the vectors and the chunks' token counts; return how many vectors were new.
+    Embed the texts of `rows` (key, text), store vectors and token counts; return how many vectors were new.
 
-    With `refused`, a text that the embedder refuses goes there, and the others are embedded. The vectors are kept
-    for `spared_days` even while no chunk uses them. Raises EmbeddingError if a text, or with `refused` all of them, fail.
+    With `refused`, a text that the embedder refuses goes there, and the others are embedded. The vectors are kept for
+    `spared_days` even while no chunk uses them. Raises EmbeddingError if a text, or with `refused` all of them, fail.
     """
     if not rows:
         return 0
@@ -96,7 +98,9 @@ def count_tokens(index: Index, keys: Sequence[str]) -> None:
     with contextlib.suppress(EmbeddingError, StorageError):
         missing = index.catalog.counted.missing(keys, tokeniser, _COUNTED) if tokeniser else []
         sizes = [index.embedder.count_tokens(whole(text, lead, tail)) for _, _, text, lead, tail in missing]
-        index.catalog.counted.add([(chunk, key, size) for (chunk, key, *_), size in zip(missing, sizes, strict=True)], tokeniser)
+        index.catalog.counted.add(
+            [(chunk, key, size) for (chunk, key, *_), size in zip(missing, sizes, strict=True)], tokeniser
+        )
 
 
 def _in_turn(keys: Sequence[str], asked_for: Callable[[], Sequence[str]], size: int) -> Iterator[list[str]]:
@@ -110,7 +114,9 @@ def _in_turn(keys: Sequence[str], asked_for: Callable[[], Sequence[str]], size: 
         yield batch
 
 
-def vectors_of(index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None) -> list[tuple[str, bytes]]:
+def vectors_of(
+    index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None
+) -> list[tuple[str, bytes]]:
     """
     Embed the texts of `rows` (key, text) and return key and vector, as the catalog keeps them: float32, little endian.
 
@@ -127,7 +133,9 @@ def vectors_of(index: Index, rows: Sequence[tuple[str, str]], refused: set[str] 
             try:
                 done += _vectors(index, [row])
             except EmbeddingError as error:
-                if number and not done:  # the first two alone too: the embedder is down, and asking on would take for ever
+                if (
+                    number and not done
+                ):  # the first two alone too: the embedder is down, and asking on would take for ever
                     raise
                 refused.add(row[0])
                 _log.warning("A text that begins %r is not embedded: %s", row[1][:60], error)
@@ -151,9 +159,16 @@ def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, b
         return []
     try:
         block = np.asarray(index.embedder.embed_passages([text for _, text in rows]), dtype="<f4")
-    except (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError) as error:  # what a text may cause in a library
+    except (
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        LookupError,
+        RuntimeError,
+    ) as error:  # what a text may cause in a library
         raise EmbeddingError(
-            f"The embedder {index.embedder.name} failed ({type(error).__name__}: {error}).", "Choose another one with SPELLBOOK_EMBEDDER."
+            f"The embedder {index.embedder.name} failed ({type(error).__name__}: {error}).",
+            "Choose another one with SPELLBOOK_EMBEDDER.",
         ) from error
     if block.ndim != 2 or len(block) != len(rows) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
         raise EmbeddingError(

@@ -24,12 +24,16 @@ def resolve(index: Index, id: str) -> StoredChunk:
         return found[0]
     name = id.rpartition("#")[0] or id
     if into := _merged_into(index, name):
-        raise MemoryNotFound(f"{id[:200]!r} was merged into {into.path}.", f"Look at {into.note}, which says what it said.")
+        raise MemoryNotFound(
+            f"{id[:200]!r} was merged into {into.path}.", f"Look at {into.note}, which says what it said."
+        )
     for fault in index.catalog.notes.faults():
         named = fault.path.removesuffix(".md") in {id.removesuffix(".md"), name.removesuffix(".md")}
         if named and index.catalog.where_is(fault.path) is None:
             raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
-    raise MemoryNotFound(f"There is no memory {id[:200]!r}.", "Search for it: ids are in every hit; it may have been erased or renamed.")
+    raise MemoryNotFound(
+        f"There is no memory {id[:200]!r}.", "Search for it: ids are in every hit; it may have been erased or renamed."
+    )
 
 
 def _merged_into(index: Index, name: str) -> StoredChunk | None:

@@ -114,7 +114,9 @@ class _Reader:
 
     def __init__(self, root: Path, rules: Rules) -> None:
         # What Ctrl-C sends to every process of a terminal is meant for the one that was started there.
-        apart: dict[str, Any] = {"creationflags": _NO_WINDOW} if sys.platform == "win32" else {"start_new_session": True}
+        apart: dict[str, Any] = (
+            {"creationflags": _NO_WINDOW} if sys.platform == "win32" else {"start_new_session": True}
+        )
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", _CODE, *sys.path],
             stdin=subprocess.PIPE,

@@ -41,7 +41,11 @@ _FEW = 10
 """Notes that may always be missing at once: fewer are deleted by hand, and a drive holds more. A judgement."""
 
 _PIECE = (250, 1_000_000)
-"""Files and bytes that are committed at once: the fewer commits the better for the full-text index, but others wait for each."""
+"""
+Files and bytes that are committed at once.
+
+Fewer commits are better for the full-text index, but other processes wait for each.
+"""
 
 _ROUND = (4_000, 16_000_000)
 """Files and bytes that are read while `sync.lock` is held, if other processes read them."""
@@ -53,10 +57,10 @@ _LOOKS = 5
 """Times that a file is read again which somebody else changes meanwhile; the next scan takes what is left."""
 
 _GLANCES = 3
-"""Times that the vault is listed before so many missing notes are believed: a folder that moves is seen by the second."""
+"""Times that the vault is listed before so many missing notes are believed; the second finds a folder that moved."""
 
 _SPARING = 10.0
-"""Seconds to wait for another process's piece of work, which takes about one; then both do it, which only costs time."""
+"""Seconds to wait for the work of another process, which takes about one; then both do it, which only costs time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,9 @@ class Report:
         return {name: value for name, value in asdict(self).items() if name != "pending"}
 
 
-def plan(disk: Mapping[str, Stamp], known: Mapping[str, Known], hidden: Sequence[str] = (), *, full: bool = False) -> Plan:
+def plan(
+    disk: Mapping[str, Stamp], known: Mapping[str, Known], hidden: Sequence[str] = (), *, full: bool = False
+) -> Plan:
     """
     Return the least work that brings the index up to `disk`.
 
@@ -133,7 +139,9 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
         known: list[str] = []
 
         def reading(stage: str, done: int, total: int) -> None:
-            if not (words_only or known):  # from the first piece on something waits; where nothing is read, no lock is needed
+            if not (
+                words_only or known
+            ):  # from the first piece on something waits; where nothing is read, no lock is needed
                 known.append(stage)
                 shown.enter_context(present(index.config.state, EMBEDDING))
             if progress:
@@ -251,7 +259,10 @@ def _take(
                     todo = {path: fresh.get(path) for path in plan({path: disk[path] for path in batch}, fresh).read}
                 report.unchanged += len(batch) - len(todo)
                 done += len(batch) - len(todo)
-                pieces = [{path: None if full else todo[path] for path in piece} for piece in _batches(tuple(todo), disk, *_PIECE)]
+                pieces = [
+                    {path: None if full else todo[path] for path in piece}
+                    for piece in _batches(tuple(todo), disk, *_PIECE)
+                ]
                 for piece, entries in zip(pieces, read(pieces), strict=True):
                     late += _commit(index, entries, todo, lost, heirs, report)
                     done += len(piece)
@@ -264,8 +275,14 @@ def _take(
 
 
 @contextlib.contextmanager
-def _reader(index: Index, pieces: int) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[Entry]]]]]:
-    """Yield how many files and bytes are read at a time, and what reads them: this process, or for many pieces others too."""
+def _reader(
+    index: Index, pieces: int
+) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[Entry]]]]]:
+    """
+    Yield how many files and bytes are read at a time, and the reader.
+
+    This process reads them; for many pieces other processes help.
+    """
     if not pieces:
         yield _PIECE, lambda pieces: iter(())  # what reads notes takes a while to import
         return
@@ -280,7 +297,12 @@ def _reader(index: Index, pieces: int) -> Iterator[tuple[tuple[int, int], Callab
 
 
 def _commit(
-    index: Index, entries: Sequence[Entry], before: Mapping[str, Known | None], lost: Counter[str], heirs: set[str], report: Report
+    index: Index,
+    entries: Sequence[Entry],
+    before: Mapping[str, Known | None],
+    lost: Counter[str],
+    heirs: set[str],
+    report: Report,
 ) -> list[str]:
     """
     Commit what was read and add to `report`; return the paths that changed meanwhile.
@@ -329,7 +351,11 @@ def _batches(paths: Sequence[str], disk: Mapping[str, Stamp], most: int, most_by
 
 @contextlib.contextmanager
 def _sparing(index: Index) -> Iterator[None]:
-    """Spare double work with another process; the catalog's transactions decide, so a busy lock is no reason to wait long."""
+    """
+    Avoid double work with another process.
+
+    The catalog's transactions keep it correct, so a busy lock is no reason to wait long.
+    """
     lock = None
     with contextlib.suppress(OSError):
         lock = take(index.config.state / "sync.lock", _SPARING)

@@ -108,7 +108,11 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     `complaint` is what the last look at the vault met.
     """
     yield "vault and index", [complaint] if complaint else []
-    silent = ["the process that watches gives no sign of life: end it, or let it go on"] if is_silent(index.config.state) else []
+    silent = (
+        ["the process that watches gives no sign of life: end it, or let it go on"]
+        if is_silent(index.config.state)
+        else []
+    )
     yield "watcher", [*filter(None, [unseen(index)]), *silent]
     yield "note files", [str(fault) for fault in index.catalog.notes.faults()]
     yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
@@ -129,12 +133,20 @@ def _links(index: Index) -> list[str]:
 
     offer = repair_links.offered(index)
     count = sum(each.links for each in offer.changed)
-    said = [f"{count} broken link{'s' * (count != 1)} can be repaired: `spellbook doctor --fix links` shows how"] if count else []
+    said = (
+        [f"{count} broken link{'s' * (count != 1)} can be repaired: `spellbook doctor --fix links` shows how"]
+        if count
+        else []
+    )
     said += [str(left) for left in offer.left]
     unknown = [guess for guess in offer.guesses if guess.path is None]
     for guess in unknown[:_MOST_LISTED]:
         like = f"; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else ""
-        said.append(Remark(f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and its target is not known{like}"))
+        said.append(
+            Remark(
+                f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and its target is not known{like}"
+            )
+        )
     if len(unknown) > _MOST_LISTED:
         said.append(Remark(f"{len(unknown) - _MOST_LISTED} more such links: `spellbook doctor --fix links` lists all"))
     return said
@@ -147,7 +159,9 @@ def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:
     restoring = snapshots.interrupted
     if restoring:
         name, before = restoring
-        half.append(f"restoring {name} was cut short: `spellbook snapshot restore {name}` goes on, `… restore {before}` goes back")
+        half.append(
+            f"restoring {name} was cut short: `spellbook snapshot restore {name}` goes on, `… restore {before}` goes back"
+        )
     return half
 
 

@@ -127,7 +127,9 @@ class _Languages:
 
     def _tells(self, i: int) -> str:
         if i not in self._told:
-            self._told[i] = "".join(written_in(found.text) for found in self._catalog.by_number([self._pieces[i].chunk]))
+            self._told[i] = "".join(
+                written_in(found.text) for found in self._catalog.by_number([self._pieces[i].chunk])
+            )
         return self._told[i]
 
 
@@ -149,7 +151,9 @@ class _Groups:
         return i
 
     def join(self, i: int, j: int, score: float, languages: tuple[str, str]) -> None:
-        known = [self._languages.get(self.root(each)) or language for each, language in zip((i, j), languages, strict=True)]
+        known = [
+            self._languages.get(self.root(each)) or language for each, language in zip((i, j), languages, strict=True)
+        ]
         if differ(*known):
             return
         i, j = sorted((self.root(i), self.root(j)))
@@ -164,7 +168,9 @@ class _Groups:
         return [(members, self._least[root]) for root, members in groups.items() if len(members) > 1]
 
 
-def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = None) -> tuple[tuple[Alike, ...], tuple[Contradiction, ...]]:
+def compare(
+    index: Index, pieces: Sequence[Piece], progress: Progress | None = None
+) -> tuple[tuple[Alike, ...], tuple[Contradiction, ...]]:
     """
     Return the groups of `pieces` that repeat each other, likest first, and the pairs that contradict.
 

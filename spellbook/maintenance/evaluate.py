@@ -55,7 +55,9 @@ class Standard:
     def __post_init__(self) -> None:
         for name in ("min_recall5", "min_mrr"):
             if not 0 <= getattr(self, name) <= 1:
-                raise InvalidInput(f"{name}={getattr(self, name)} is out of range.", "Give a share from 0 to 1, such as 0.8.")
+                raise InvalidInput(
+                    f"{name}={getattr(self, name)} is out of range.", "Give a share from 0 to 1, such as 0.8."
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,11 @@ def run(index: Index, searcher: Searcher, standard: Standard, progress: Progress
         golden_failed=tuple(asked.failed),
         duplicates=duplicates,
         contradictions=contradictions,
-        unlabelled=tuple(Unlabelled(note.place, note.lacks) for note in notes if note.lacks and (note.is_memory or standard.all_notes)),
+        unlabelled=tuple(
+            Unlabelled(note.place, note.lacks)
+            for note in notes
+            if note.lacks and (note.is_memory or standard.all_notes)
+        ),
         lacking=dict(Counter(name for note in of_people for name in note.lacks)),
         failures=(),
         index=state(index, counts, asked.reason),
@@ -161,9 +167,16 @@ def _failures(checked: Checked, standard: Standard, pending: int) -> Iterable[st
     if checked.index.reason:
         yield f"nothing can be asked by meaning: {checked.index.reason}"
     if pending:
-        then = "they are being embedded, so check again when that is done" if checked.index.embedding else "run `spellbook reindex`"
+        then = (
+            "they are being embedded, so check again when that is done"
+            if checked.index.embedding
+            else "run `spellbook reindex`"
+        )
         yield f"{pending} texts are not embedded yet, and not found by meaning: {then}"
-    for name, value, least in (("recall@5", checked.recall5, standard.min_recall5), ("MRR", checked.mrr, standard.min_mrr)):
+    for name, value, least in (
+        ("recall@5", checked.recall5, standard.min_recall5),
+        ("MRR", checked.mrr, standard.min_mrr),
+    ):
         if value is not None and value < least:
             yield f"{name} is {value:.3f}, below {least:g}"
     if checked.golden_failed:
@@ -221,7 +234,9 @@ class _Deaf(Exception):
     """Search by meaning does not work."""
 
 
-def _ask_all(index: Index, searcher: Searcher, notes: Sequence[_Note], queries: Sequence[Golden], progress: Progress | None) -> _Asked:
+def _ask_all(
+    index: Index, searcher: Searcher, notes: Sequence[_Note], queries: Sequence[Golden], progress: Progress | None
+) -> _Asked:
     asked = _Asked()
     by_words = [query for query in queries if query.mode == "find"]
     by_meaning = [query for query in queries if query.mode != "find"]
@@ -290,7 +305,9 @@ def _golden(index: Index) -> tuple[Golden, ...]:
         return ()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidInput(f"{file}: the golden queries cannot be read ({reason}).", "Fix or delete the file.") from error
+        raise InvalidInput(
+            f"{file}: the golden queries cannot be read ({reason}).", "Fix or delete the file."
+        ) from error
 
 
 def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]:
@@ -301,7 +318,9 @@ def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]
     try:
         question = Question(query.query, VERBS[query.mode], limit=limit, filter=query.filter, max_tokens=_ROOM)
         hits = _hits(searcher, question)
-        if unmatched := searcher.unmatched(question):  # otherwise a misspelt filter would pass where nothing may be found
+        if unmatched := searcher.unmatched(
+            question
+        ):  # otherwise a misspelt filter would pass where nothing may be found
             return [Failed(query.query, query.line, reason=str(unmatched[0]))]
     except InvalidInput as error:
         return [Failed(query.query, query.line, reason=str(error))]

@@ -80,7 +80,9 @@ def beside(index: Index, name: str) -> Index:
     named = service(name)
     decided = index.config.embedder if index.config.embedder_given else ""
     if decided and decided != name:
-        raise InvalidInput(f"SPELLBOOK_EMBEDDER={decided} sets the embedder here.", f"Set it to {name} for this command, or unset it.")
+        raise InvalidInput(
+            f"SPELLBOOK_EMBEDDER={decided} sets the embedder here.", f"Set it to {name} for this command, or unset it."
+        )
     if named and not named.is_local and not decided:
         raise InvalidInput(
             f"{name} sends notes to {named.url}, which a vault's own settings may not choose.",

@@ -44,7 +44,8 @@ def with_embedder(toml: str, name: str) -> str:
             text = f"{text[:at]}{before}embedder = {value}{newline}{text[at:]}"
         if tomlkit.parse(text).get("embedder", "") != name:
             raise InvalidInput(
-                "config.toml sets its embedder in a way that cannot be changed automatically.", f"Write embedder = {value} there."
+                "config.toml sets its embedder in a way that cannot be changed automatically.",
+                f"Write embedder = {value} there.",
             )
     except TOMLKitError as error:
         raise InvalidInput(f"config.toml cannot be read ({error}).", "Fix or delete the file.") from error

@@ -94,13 +94,18 @@ class Calibrated:
 
     def _kept(self) -> Calibration | None:
         # What is damaged is learnt again; from the same model it comes out the same.
-        with contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile), self._file.open("rb") as file:
+        with (
+            contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile),
+            self._file.open("rb") as file,
+        ):
             return Calibration.load(file)
         return None
 
     def _learn(self) -> Calibration:
         if not is_unhurried():
-            raise EmbeddingError(f"{self.name} is not calibrated yet, which takes a minute.", "Run `spellbook reindex` once.")
+            raise EmbeddingError(
+                f"{self.name} is not calibrated yet, which takes a minute.", "Run `spellbook reindex` once."
+            )
 
         def queries(texts: Sequence[str]) -> Vectors:
             import numpy as np
@@ -115,4 +120,6 @@ class Calibrated:
             with self._file.open("rb") as file:
                 return Calibration.load(file)  # as every later process reads it, to the last bit
         except OSError as error:
-            raise EmbeddingError(f"{self._file} cannot be written ({error.strerror}).", "Make room there, or let it be written.") from error
+            raise EmbeddingError(
+                f"{self._file} cannot be written ({error.strerror}).", "Make room there, or let it be written."
+            ) from error

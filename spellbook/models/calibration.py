@@ -96,7 +96,11 @@ class Calibration:
         """Write it as an .npz archive; half precision is enough, and half the size."""
         import numpy as np
 
-        sides = {f"{name}_{part}": getattr(getattr(self, name), part) for name in ("query", "passage") for part in ("basis", "shift")}
+        sides = {
+            f"{name}_{part}": getattr(getattr(self, name), part)
+            for name in ("query", "passage")
+            for part in ("basis", "shift")
+        }
         np.savez(file, scale=np.array(self.scale), **{name: array.astype(np.float16) for name, array in sides.items()})
 
     @classmethod
@@ -113,7 +117,9 @@ class Calibration:
         return cls(query, passage, scale)
 
 
-def calibrate(embed_queries: Callable[[Sequence[str]], Vectors], embed_passages: Callable[[Sequence[str]], Vectors]) -> Calibration:
+def calibrate(
+    embed_queries: Callable[[Sequence[str]], Vectors], embed_passages: Callable[[Sequence[str]], Vectors]
+) -> Calibration:
     """
     Learn a model's calibration from a part of the sample that ships with Spellbook: some 11,000 tokens, and twice as many calls.
 
@@ -124,7 +130,11 @@ def calibrate(embed_queries: Callable[[Sequence[str]], Vectors], embed_passages:
 
     questions, passages = sample(_LANGUAGES, _ITEMS)
     raw = {name: (embed_queries(questions[name]), embed_passages(passages[name])) for name in _LANGUAGES}
-    known = [name for name, (asked, told) in raw.items() if np.mean((asked @ told.T).argmax(axis=1) == np.arange(_ITEMS)) >= _KNOWN]
+    known = [
+        name
+        for name, (asked, told) in raw.items()
+        if np.mean((asked @ told.T).argmax(axis=1) == np.arange(_ITEMS)) >= _KNOWN
+    ]
     used = known or _LANGUAGES[:1]
     query, passage = (Side.fit({name: raw[name][side] for name in used}) for side in (0, 1))
     asked = {name: query.apply_all(raw[name][0]) for name in used}
@@ -151,7 +161,13 @@ def scale_of(pairs: Iterable[tuple[Vectors, Vectors]], twins: Sequence[float]) -
         own = np.eye(len(asked), dtype=bool)
         related += cosines[own].tolist()
         unrelated += cosines[~own].tolist()
-    points = (np.median(unrelated), np.percentile(unrelated, 99.8), np.percentile(related, 75), np.percentile(twins, 1), 1.0)
+    points = (
+        np.median(unrelated),
+        np.percentile(unrelated, 99.8),
+        np.percentile(related, 75),
+        np.percentile(twins, 1),
+        1.0,
+    )
     # A model that tells nothing apart still gets a scale that rises.
     rising: list[float] = []
     for i, point in enumerate(points):
@@ -165,7 +181,9 @@ def edit(text: str) -> str:
     return text[:half] + text[half + few :]
 
 
-def sample(languages: Sequence[str] = (), items: int | None = None) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+def sample(
+    languages: Sequence[str] = (), items: int | None = None
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Return questions, and the passages that answer them, by language: the same in each; all of the sample unless limited."""
     given = json.loads(Path(__file__).with_name("sample.json").read_text("utf-8"))
     questions, passages = (

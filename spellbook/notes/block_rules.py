@@ -138,7 +138,9 @@ def _list(state: StateBlock, start: int, end: int) -> _Found | None:
     """A list, and lists in it, whose items are running text; between items may be blank lines."""
     source, begins, shifts, ends = state.src, state.bMarks, state.tShift, state.eMarks
     first = ""  # the mark of the items
-    depths: list[tuple[int, int, str]] = []  # of each list that is open: where its marker stands, where its text does, and its mark
+    depths: list[
+        tuple[int, int, str]
+    ] = []  # of each list that is open: where its marker stands, where its text does, and its mark
     items: list[int] = []
     prose: list[tuple[int, int]] = []
     after_blank = False
@@ -166,7 +168,9 @@ def _list(state: StateBlock, start: int, end: int) -> _Found | None:
             return None
         elif not after_blank and _IS_TEXT(source, begin):
             prose[-1] = (prose[-1][0], at + 1)
-        elif state.sCount[at] < depths[0][1] and (_ends_list(source, begin) if after_blank else _HEADING(source, begin)):
+        elif state.sCount[at] < depths[0][1] and (
+            _ends_list(source, begin) if after_blank else _HEADING(source, begin)
+        ):
             break
         else:
             return None

@@ -21,7 +21,21 @@ from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, height, lines
-from spellbook.notes.splitter import BLOCK, ITEM, LINE, NEVER, SECTION, SENTENCE, WORD, Frame, Piece, beginning, ending, line_costs, prose
+from spellbook.notes.splitter import (
+    BLOCK,
+    ITEM,
+    LINE,
+    NEVER,
+    SECTION,
+    SENTENCE,
+    WORD,
+    Frame,
+    Piece,
+    beginning,
+    ending,
+    line_costs,
+    prose,
+)
 from spellbook.text.terms import token_weight
 
 # What stands before the text in `embedded` is bounded, so that text of 256 tokens is never pushed out of the model's 512.
@@ -87,7 +101,9 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
         suffix = _unique(f"#{slug(section.top.text)[:_MOST_SUFFIX]}", seen) if section.top else "#"
         parts = page.parts(section)
         starts = [part.start for part in parts]
-        placed = zip(parts, [None, *parts[:-1]], _paths(section, offsets, starts), page.labels(section, starts), strict=True)
+        placed = zip(
+            parts, [None, *parts[:-1]], _paths(section, offsets, starts), page.labels(section, starts), strict=True
+        )
         for number, (part, previous, heading, label) in enumerate(placed, 1):
             text = note.text[part.start : part.end]
             first = note.body_line + bisect_right(offsets, part.start) - 1
@@ -99,9 +115,25 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
             # Overlap helps a text that nothing else introduces, and blurs one that has a heading or keywords (tests/benchmarks/chunks.py).
             follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
             shown = _squeezed(f"{part.lead}{text}{part.tail}")
-            embedded = without_folders("\n".join(filter(None, ("" if day in path else day, path, words, follows, shown))))
+            embedded = without_folders(
+                "\n".join(filter(None, ("" if day in path else day, path, words, follows, shown)))
+            )
             line, end_line = first + blank, first + tall - 1
-            chunks.append(Chunk(name, len(chunks), heading, line, end_line, part.start, part.end, text, embedded, part.lead, part.tail))
+            chunks.append(
+                Chunk(
+                    name,
+                    len(chunks),
+                    heading,
+                    line,
+                    end_line,
+                    part.start,
+                    part.end,
+                    text,
+                    embedded,
+                    part.lead,
+                    part.tail,
+                )
+            )
     return tuple(chunks)
 
 
@@ -123,7 +155,9 @@ def slug(text: str) -> str:
     if not _PLAIN.fullmatch(folded):
         # Vowel signs of Thai and Indic scripts are marks; so is the selector that colours an emoji, which says nothing.
         folded = "".join(
-            c for c in folded if re.match(r"[\w\-\s]", c) or (unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f")
+            c
+            for c in folded
+            if re.match(r"[\w\-\s]", c) or (unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f")
         )
     return re.sub(r"\s", "-", folded.strip()) or "section"
 
@@ -277,7 +311,11 @@ class _Page:
                 block = section.blocks[at]
                 if block.kind == "heading":
                     label = ""
-                elif block.kind == "paragraph" and block.end - block.start == 1 and (match := _BOLD_LINE.match(self.source[block.start])):
+                elif (
+                    block.kind == "paragraph"
+                    and block.end - block.start == 1
+                    and (match := _BOLD_LINE.match(self.source[block.start]))
+                ):
                     label = match[2].rstrip(":：")
                 at += 1
             yield label
@@ -339,7 +377,9 @@ class _Page:
                 else:
                     for line in range(first, last):
                         price = cost if line == first else prices[line - a]
-                        yield from prose(self.text, self.offsets[line], self.offsets[line + 1], self.most, price, frames[line - a])
+                        yield from prose(
+                            self.text, self.offsets[line], self.offsets[line + 1], self.most, price, frames[line - a]
+                        )
                 cost = ITEM
 
     def _priced(self, block: Block, a: int, b: int) -> tuple[list[int], list[Frame | None]]:

@@ -115,7 +115,9 @@ def _marks(note: Note, source: Sequence[str]) -> Iterator[_Mark]:
 
 
 def _mark(line: int, level: int, match: re.Match[str]) -> _Mark:
-    return _Mark(line, level, match["name"].strip().casefold(), bool(_CLOCK.search(match.groupdict().get("time") or "")))
+    return _Mark(
+        line, level, match["name"].strip().casefold(), bool(_CLOCK.search(match.groupdict().get("time") or ""))
+    )
 
 
 def _speaking(marks: list[_Mark], is_said: bool) -> list[_Mark]:

@@ -94,11 +94,15 @@ def _handler() -> Any:
                 value = super().load(fm, Loader=lambda text: _loader()(text, self.repeated, self.odd))
             except yaml.MarkedYAMLError as error:
                 mark = error.problem_mark or error.context_mark
-                raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", mark.line if mark else 0) from error
+                raise BadHeader(
+                    f"the frontmatter is not YAML ({error.problem or error.context})", mark.line if mark else 0
+                ) from error
             except yaml.reader.ReaderError as error:
                 letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
                 line = line_at(fm, max(0, fm.find(letter))) - 1
-                raise BadHeader(f"the frontmatter is not YAML (the character {letter!r} is not allowed)", line) from error
+                raise BadHeader(
+                    f"the frontmatter is not YAML (the character {letter!r} is not allowed)", line
+                ) from error
             except (yaml.YAMLError, RecursionError) as error:
                 raise BadHeader(f"the frontmatter is not YAML ({error})", 0) from error
             if value is not None and not isinstance(value, dict):
@@ -167,7 +171,9 @@ def _survey(root: yaml.Node) -> _Lines:
         left -= 1
         letters -= len(node.value) if isinstance(node, yaml.ScalarNode) else 0
         if min(left, letters) < 0 or depth > _MOST_DEPTH:
-            raise BadHeader("the frontmatter holds too many or too deep values", node.start_mark.line if node.start_mark else 0)
+            raise BadHeader(
+                "the frontmatter holds too many or too deep values", node.start_mark.line if node.start_mark else 0
+            )
         if isinstance(node, yaml.SequenceNode):
             stack += [(item, depth + 1) for item in node.value]
         elif isinstance(node, yaml.MappingNode):
@@ -234,7 +240,9 @@ def dump(value: object, style: str | None = None) -> str:
             return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if broken else style)
 
     Dumper.add_representer(str, Dumper.represent_text)
-    text = yaml.dump(value, Dumper=Dumper, allow_unicode=True, default_flow_style=True, width=float("inf"), sort_keys=False)
+    text = yaml.dump(
+        value, Dumper=Dumper, allow_unicode=True, default_flow_style=True, width=float("inf"), sort_keys=False
+    )
     return text.strip(" \n").removesuffix("...").strip(" \n")
 
 

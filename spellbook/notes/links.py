@@ -181,11 +181,16 @@ def _next(text: str, mark: str, at: int, start: int) -> int:
     return found if found >= 0 else len(text)
 
 
-def _defined(note: Note, body: str, source: Sequence[str], offsets: Sequence[int], prose: set[tuple[int, int]]) -> Iterator[_Place]:
+def _defined(
+    note: Note, body: str, source: Sequence[str], offsets: Sequence[int], prose: set[tuple[int, int]]
+) -> Iterator[_Place]:
     """Yield the links of definitions, which are neither prose nor code, and add the lines of footnotes to `prose`."""
     taken = {line for span in prose for line in range(*span)}
     for block in note.blocks:
-        spans = [*block.code, *([(block.start, block.end)] if block.kind in {"fence", "code_block", "html_block"} else [])]
+        spans = [
+            *block.code,
+            *([(block.start, block.end)] if block.kind in {"fence", "code_block", "html_block"} else []),
+        ]
         taken.update(line for span in spans for line in range(*span))
     for number, line in enumerate(source):
         if number in taken or "]:" not in line:
@@ -298,7 +303,9 @@ class Files:
     def __init__(self, paths: Iterable[str], aliases: Mapping[str, str] | None = None) -> None:
         self._by_name: dict[str, list[tuple[str, str]]] = {}
         self._aliases = aliases or {}
-        self._followed: dict[tuple[str, str, bool], Reached | None] = {}  # a note links to the same files again and again
+        self._followed: dict[
+            tuple[str, str, bool], Reached | None
+        ] = {}  # a note links to the same files again and again
         for path in sorted(paths, key=lambda path: (len(path), path)):
             folded = _folded(path)
             self._by_name.setdefault(_bare(folded.rpartition("/")[2]), []).append((folded, path))
@@ -385,7 +392,11 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
         forms += [short] if len(files.ending(short)) == 1 else []
     for form in (*forms, name, wanted, f"/{wanted}"):
         reached = files.follow(source, form, link.is_markdown)
-        if reached and reached.path == wanted and (not link.is_markdown or before.by != By.RELATIVE or reached.by == By.RELATIVE):
+        if (
+            reached
+            and reached.path == wanted
+            and (not link.is_markdown or before.by != By.RELATIVE or reached.by == By.RELATIVE)
+        ):
             return form
     return None
 

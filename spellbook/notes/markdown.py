@@ -163,7 +163,9 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
             if token.level == 0 and opened and opened.map:
                 start, end = opened.map
                 runs = tuple(dict.fromkeys(prose))  # a table's cells share their line
-                yield Block(opened.type.removesuffix("_open"), start, end, 0, "", tuple(items), tuple(code), tuple(tables), runs)
+                yield Block(
+                    opened.type.removesuffix("_open"), start, end, 0, "", tuple(items), tuple(code), tuple(tables), runs
+                )
                 opened, items, code, tables, prose = None, [], [], [], []
             continue
         start, end = token.map

@@ -203,13 +203,21 @@ class Note:
         marked = [bisect_right(offsets, mark) for mark in marks]
         for block in self.blocks:
             first = bisect_left(marked, block.start)
-            if first == len(marked) or marked[first] >= block.end or block.kind in {"fence", "code_block", "html_block"}:
+            if (
+                first == len(marked)
+                or marked[first] >= block.end
+                or block.kind in {"fence", "code_block", "html_block"}
+            ):
                 continue
             bounds = [block.start, *(line for span in block.code for line in span), block.end]
             prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
             prose = unicodedata.normalize("NFC", _without_code_spans(prose)) if "#" in prose else ""
             # A number alone is no tag in Obsidian.
-            yield from (tag.strip("/") for tag in _INLINE_TAG.findall(prose) if len(tag) <= _MOST_LABEL and re.search(r"[^\d/]", tag))
+            yield from (
+                tag.strip("/")
+                for tag in _INLINE_TAG.findall(prose)
+                if len(tag) <= _MOST_LABEL and re.search(r"[^\d/]", tag)
+            )
 
 
 def parse(path: str, data: bytes) -> Note:
@@ -270,7 +278,11 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
     # Every other byte of English in UTF-16 is NUL; what a crash leaves is NUL from some point on.
     if text.count("\0") * 3 > len(text):
         guess = _looks_like(data)
-        hint = "Restore the note from a backup, or remove it." if guess == "binary" else "Save it as UTF-8; it was not changed."
+        hint = (
+            "Restore the note from a backup, or remove it."
+            if guess == "binary"
+            else "Save it as UTF-8; it was not changed."
+        )
         raise UnreadableNote(f"{path}, line 1: {guess}, mostly NUL bytes.", hint, 1)
     return text, encoding
 
@@ -289,7 +301,11 @@ def iso(value: object) -> str | None:
         text = value.strip()
         for form in (text, text.replace("/", "-").replace(". ", "-").rstrip(".")):
             try:
-                return dt.datetime.fromisoformat(form).isoformat() if len(form) > 10 else dt.date.fromisoformat(form).isoformat()
+                return (
+                    dt.datetime.fromisoformat(form).isoformat()
+                    if len(form) > 10
+                    else dt.date.fromisoformat(form).isoformat()
+                )
             except ValueError:
                 continue
     return None

@@ -71,7 +71,9 @@ def prose(text: str, start: int, end: int, most: int, cost: int, inside: Frame |
         yield Piece(start, end, weight, cost, inside)
         return
     whole = _whole_spans(run)
-    ends = {match.end(): LINE for match in _LINE_END.finditer(run)} | {match.end(): SENTENCE for match in _SENTENCE_END.finditer(run)}
+    ends = {match.end(): LINE for match in _LINE_END.finditer(run)} | {
+        match.end(): SENTENCE for match in _SENTENCE_END.finditer(run)
+    }
     bounds = sorted(at for at in ends if 0 < at < len(run) and not _within(whole, at))
     for a, b in pairwise([0, *bounds, len(run)]):
         here = ends[a] if a else cost
@@ -105,7 +107,11 @@ def line_costs(source: Sequence[str], *, code: bool) -> list[int]:
     bodies = [line.lstrip(" \t>") for line in source]
     edges = [len(line) - len(body) for line, body in zip(source, bodies, strict=True)]
     begins = [bool(_MARKER.match(body)) for body in bodies]
-    counted = [edge for edge, body, item in zip(edges[1:], bodies[1:], begins[1:], strict=True) if body.strip() and (code or item)]
+    counted = [
+        edge
+        for edge, body, item in zip(edges[1:], bodies[1:], begins[1:], strict=True)
+        if body.strip() and (code or item)
+    ]
     edge_of_all = min(counted, default=0)
     costs = [NEVER if not body.strip() else LINE for body in bodies]
     for i in range(1, len(source)):
@@ -172,7 +178,9 @@ def _words(text: str, start: int, end: int, most: int, whole: list[tuple[int, in
     while end - at > step:
         low = at + step // 2
         window = text[low : at + step]
-        marks = [match.end() for match in _CLAUSE_END.finditer(window)] or [match.end() for match in _BLANKS.finditer(window)]
+        marks = [match.end() for match in _CLAUSE_END.finditer(window)] or [
+            match.end() for match in _BLANKS.finditer(window)
+        ]
         stop, price = (low + marks[-1], WORD) if marks else (_letter_end(text, at, at + step), LETTER)
         span = _within(whole, stop)
         if span and span[0] > at:

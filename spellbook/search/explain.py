@@ -69,7 +69,11 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     """
     wanted = [each.number for each in chunks_of(index, id)] if id else []
     found = searcher.rank(question, wanted)
-    refused = {each.chunk.number: _refused_by(index, question, each.chunk.path) for each in found.candidates if each.chunk.number in wanted}
+    refused = {
+        each.chunk.number: _refused_by(index, question, each.chunk.path)
+        for each in found.candidates
+        if each.chunk.number in wanted
+    }
     passed = [each for each in hits(question, found) if not refused.get(each.chunk.number)]
     chosen = ranking.choose(passed, question.limit)
     places = {each.chunk.number: place for place, each in enumerate(chosen, 1)}
@@ -133,4 +137,11 @@ def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -
 
 def _refused_by(index: Index, question: Question, path: str) -> str:
     """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
-    return next((each.key for each in (*conditions(question.filter), *index.visible) if path not in index.catalog.paths([each])), "")
+    return next(
+        (
+            each.key
+            for each in (*conditions(question.filter), *index.visible)
+            if path not in index.catalog.paths([each])
+        ),
+        "",
+    )

@@ -138,7 +138,11 @@ def parse(text: str) -> Query:
     found = list(_terms(_QUOTED.sub(" ", text)))
     content = [term for word, term in found if word not in _STOP]
     kept = content or ([] if required else [term for _, term in found])
-    instead = tuple(dict.fromkeys(term for word, term in _terms(_QUOTED.sub(_unquoted, text)) if word not in _STOP)) if kept else ()
+    instead = (
+        tuple(dict.fromkeys(term for word, term in _terms(_QUOTED.sub(_unquoted, text)) if word not in _STOP))
+        if kept
+        else ()
+    )
     return Query(tuple(dict.fromkeys(kept)), required, instead=instead if required else ())
 
 
@@ -186,7 +190,9 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
         for i, run in enumerate(runs):
             if not _BY_PAIRS.match(run):
                 yield run.lower(), _word_term(run, is_english)
-            elif not (i and run in _PARTICLES and runs[i - 1] in latin):  # else it is the particle of that word, as in `React를`
+            elif not (
+                i and run in _PARTICLES and runs[i - 1] in latin
+            ):  # else it is the particle of that word, as in `React를`
                 yield run, _run_term(run)
         for run in latin if is_vietnamese else ():
             if last:

@@ -147,7 +147,9 @@ def excerpt(text: str, first: int, max_tokens: int, count: Count, weigh: Weigh) 
     sizes = [count(piece.text) + _NUMBERED for piece in pieces]
     worth = list(weigh([piece.text for piece in pieces]))
     # A sentence beside a good one explains it.
-    lit = [max(own, 0.4 * max(worth[max(0, i - 1) : i] + worth[i + 1 : i + 2], default=0.0)) for i, own in enumerate(worth)]
+    lit = [
+        max(own, 0.4 * max(worth[max(0, i - 1) : i] + worth[i + 1 : i + 2], default=0.0)) for i, own in enumerate(worth)
+    ]
     kept: list[int] = []
     left = max_tokens
     for i in sorted(range(len(pieces)), key=lambda i: (-lit[i], i)):

@@ -41,7 +41,14 @@ class State:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the index block of an answer."""
-        names = ("generation", "notes", "chunks", "pending", "degraded", *(name for name in ("reason", "embedding") if getattr(self, name)))
+        names = (
+            "generation",
+            "notes",
+            "chunks",
+            "pending",
+            "degraded",
+            *(name for name in ("reason", "embedding") if getattr(self, name)),
+        )
         return {name: getattr(self, name) for name in names}
 
 
@@ -106,7 +113,10 @@ class Question:
                 "Ask with a sentence, or the words that matter.",
             )
         if len(self.keywords) > MOST_KEYWORDS:
-            raise InvalidInput(f"There are {len(self.keywords)} keywords; the maximum is {MOST_KEYWORDS}.", "Give the words that matter.")
+            raise InvalidInput(
+                f"There are {len(self.keywords)} keywords; the maximum is {MOST_KEYWORDS}.",
+                "Give the words that matter.",
+            )
         if not 1 <= self.limit <= MOST_HITS:
             raise InvalidInput(f"limit={self.limit} is out of range.", f"Ask for 1 to {MOST_HITS} hits.")
         if self.min_score is not None and not 0 <= self.min_score <= 1:

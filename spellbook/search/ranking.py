@@ -154,7 +154,9 @@ class Candidate:
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
     """Score each candidate by the weighted sum of its legs, with credit for another language; return the best first."""
-    semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[mode]
+    semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[
+        mode
+    ]
     if by_words_only:
         semantic, keyword = 0.0, 1.0
     fused = []
@@ -166,7 +168,9 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
                 each.score = round(each.score + share, 4)
         if each.foreign and each.semantic and semantic and keyword:
             # The estimated score by words, if the chunk were in the question's language.
-            credit = each.foreign * weights.CREDITED * each.semantic.score - (each.keyword.score if each.keyword else 0.0)
+            credit = each.foreign * weights.CREDITED * each.semantic.score - (
+                each.keyword.score if each.keyword else 0.0
+            )
             each.add("in another language", max(0.0, keyword * credit))
         fused.append(each)
     return sorted(fused, key=lambda each: each.order)
@@ -181,7 +185,9 @@ def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str
         each.add(f"not seen by {name}", min(0.0, least - each.score))
 
 
-def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float) -> list[Candidate]:
+def adjust(
+    candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float
+) -> list[Candidate]:
     """
     Adjust by importance, pins, use, age and supersession; return the best first.
 
@@ -190,7 +196,9 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
     clone of the vault.
     """
     lives = {**weights.HALF_LIVES, **half_lives}
-    successors = {str(old).removesuffix("#"): each for each in candidates for old in _listed(each.chunk.meta.get("supersedes"))}
+    successors = {
+        str(old).removesuffix("#"): each for each in candidates for old in _listed(each.chunk.meta.get("supersedes"))
+    }
     for each in candidates:
         found, base = each.chunk, each.score
         if not base:
@@ -200,7 +208,9 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
         use = uses.get(found.note)
         if use is not None:
             fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
-            each.add(f"opened {use.count} times", min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count)) * fresh)
+            each.add(
+                f"opened {use.count} times", min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count)) * fresh
+            )
         if found.meta.get("pinned") is True:
             each.add("pinned", weights.PINNED)
             continue
@@ -212,7 +222,10 @@ def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], use
     for each in candidates:
         successor = (successors.get(each.chunk.note) or successors.get(each.chunk.path)) if successors else None
         if successor is not None and successor.chunk.path != each.chunk.path:
-            each.add(f"superseded by {successor.chunk.path}", min(-weights.SUPERSEDED * each.score, successor.score - each.score - 0.0001))
+            each.add(
+                f"superseded by {successor.chunk.path}",
+                min(-weights.SUPERSEDED * each.score, successor.score - each.score - 0.0001),
+            )
         elif each.chunk.meta.get("superseded_by") or each.chunk.meta.get("status") == "superseded":
             each.add("superseded", -weights.SUPERSEDED * each.score)
     return sorted(candidates, key=lambda each: each.order)

@@ -88,7 +88,9 @@ def backlinks(index: Index, paths: Collection[str]) -> tuple[Backlink, ...]:
             lines[linked.source].append(linked.link.line)
     titles = _visible(index, index.catalog.links.titles(lines))
     return tuple(
-        Backlink(path, *titles[path], tuple(dict.fromkeys(found))[:_MOST_LINES]) for path, found in sorted(lines.items()) if path in titles
+        Backlink(path, *titles[path], tuple(dict.fromkeys(found))[:_MOST_LINES])
+        for path, found in sorted(lines.items())
+        if path in titles
     )
 
 
@@ -126,13 +128,19 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
         for source in sources:
             count(source, 1 / math.log2(2 + len(sources)), f"links to {names[target]} too")
     whole = max(2, index.catalog.counts().notes)
-    labels = {label: count for label, count in index.catalog.links.labels(path).items() if count <= max(_FEW, _COMMON * whole)}
+    labels = {
+        label: count for label, count in index.catalog.links.labels(path).items() if count <= max(_FEW, _COMMON * whole)
+    }
     common: dict[str, list[str]] = defaultdict(list)
     for other, label in index.catalog.links.labelled(labels):
         common[other].append(label)
     for other, held in common.items():
         held.sort(key=lambda label: labels[label])
-        count(other, sum(math.log(whole / labels[label]) for label in held) / math.log(whole), f"shares {', '.join(held[:_MOST_LABELS])}")
+        count(
+            other,
+            sum(math.log(whole / labels[label]) for label in held) / math.log(whole),
+            f"shares {', '.join(held[:_MOST_LABELS])}",
+        )
     scores.pop(path, None)
     titles = _visible(index, index.catalog.links.titles(scores))
     best = sorted((other for other in scores if other in titles), key=lambda other: (-scores[other], other))[:limit]

@@ -65,7 +65,12 @@ def scores_by_meaning(nearest: Nearest, vector: Vectors, scale: Scale, chunks: I
 
 
 def by_words(
-    catalog: Catalog, question: Question, limits: Sequence[Condition], total: int, near: Sequence[int], also: Sequence[int]
+    catalog: Catalog,
+    question: Question,
+    limits: Sequence[Condition],
+    total: int,
+    near: Sequence[int],
+    also: Sequence[int],
 ) -> Words:
     """
     Return the chunks that match the question's words, with bm25 over the sum of the words' idf as score, 0..1.
@@ -76,7 +81,9 @@ def by_words(
     form = fts_query.unprompted if question.unprompted else str
     query = phrases if question.keywords else fts_query.parse(question.text)
     chosen = query.chosen(lambda part: catalog.frequency(form(part)))
-    asked = [Word(part, count, _idf(total, count)) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)]
+    asked = [
+        Word(part, count, _idf(total, count)) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)
+    ]
     expression = form(chosen.expression) if chosen.expression else ""
     wanted = _wanted(question.limit)
     rows = catalog.match(expression, limits, wanted, near) if expression else []
@@ -85,7 +92,9 @@ def by_words(
     missing = {*also}.difference(number for number, _ in rows) if expression else ()
     rows += catalog.match_among(expression, [*missing]) if missing else []
     shares = [(number, bm25 / most) for number, bm25 in rows]
-    legs = {number: Leg(ranked.get(number, 0), min(1.0, share), max(0.0, round(share - 1, 4))) for number, share in shares}
+    legs = {
+        number: Leg(ranked.get(number, 0), min(1.0, share), max(0.0, round(share - 1, 4))) for number, share in shares
+    }
     return Words(legs, tuple(asked), chosen.quotes)
 
 
@@ -116,8 +125,15 @@ class Written:
         if not self.scripts:
             return 0.0
         has = _scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH])
-        foreign = 1 - sum([min(share, weights.PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items()])
-        if self.language and foreign < 1 and words < weights.ITS_WORDS and languages.language(chunk.text) not in {"", self.language}:
+        foreign = 1 - sum(
+            [min(share, weights.PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items()]
+        )
+        if (
+            self.language
+            and foreign < 1
+            and words < weights.ITS_WORDS
+            and languages.language(chunk.text) not in {"", self.language}
+        ):
             return 1.0
         return foreign
 

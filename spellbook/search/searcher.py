@@ -126,7 +126,12 @@ class Searcher:
         return vector
 
     def _retrieve(
-        self, question: Question, vector: Vectors | None, limits: Sequence[Condition], also: Sequence[int], reasons: list[str]
+        self,
+        question: Question,
+        vector: Vectors | None,
+        limits: Sequence[Condition],
+        also: Sequence[int],
+        reasons: list[str],
     ) -> Ranked:
         """Return the candidates by meaning and by words, in no order and without a score."""
         catalog, embedder = self._index.catalog, self._index.embedder
@@ -151,7 +156,9 @@ class Searcher:
         candidates = []
         for number, chunk in (chunks | {chunk.number: chunk for chunk in others}).items():
             word = words.legs.get(number)
-            candidates.append(Candidate(chunk, scores.get(number), word, written.foreign(chunk, word.score if word else 0.0)))
+            candidates.append(
+                Candidate(chunk, scores.get(number), word, written.foreign(chunk, word.score if word else 0.0))
+            )
         return Ranked(candidates, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
 
     def _uses(self, candidates: Sequence[Candidate]) -> Mapping[str, Use]:
@@ -176,18 +183,27 @@ class Searcher:
         """Return the chosen as hits whose texts are within the question's budget of tokens."""
         linked = related.counts(self._index.catalog.links, {each.chunk.path for each in chosen})
         tokens = self._index.catalog.counted.of([each.chunk.number for each in chosen], self._index.embedder.tokeniser)
-        shown = [replace(each.hit(), backlinks=linked[each.chunk.path], tokens=tokens.get(each.chunk.number)) for each in chosen]
+        shown = [
+            replace(each.hit(), backlinks=linked[each.chunk.path], tokens=tokens.get(each.chunk.number))
+            for each in chosen
+        ]
         return packing.pack(shown, question.max_tokens, self._count, packing.by_words(_weights(question, ranked)))
 
     def _embed_next(self, ranked: Ranked) -> None:
         """Have the best candidates that still lack a vector embedded next."""
         if ranked.counts.pending:
-            self._index.catalog.waiting.ask_for(each.chunk.key for each in ranked.candidates[:_EMBED_NEXT] if each.keyword)
+            self._index.catalog.waiting.ask_for(
+                each.chunk.key for each in ranked.candidates[:_EMBED_NEXT] if each.keyword
+            )
 
 
 def hits(question: Question, found: Ranked) -> list[Candidate]:
     """Return the candidates that may be hits."""
-    candidates = [each for each in found.candidates if each.keyword] if found.quotes or question.mode == "keyword" else found.candidates
+    candidates = (
+        [each for each in found.candidates if each.keyword]
+        if found.quotes or question.mode == "keyword"
+        else found.candidates
+    )
     if question.min_score is not None:
         # A word that most chunks contain is worth nothing, yet asking for it alone must find it.
         least = question.min_score

@@ -65,7 +65,8 @@ def topics_of(index: Index, scope: str) -> list[Topic]:
     there = {each.category for each in index.catalog.topics(index.visible) if each.category}
     meant = did_you_mean(alike(scope, sorted(there)))
     raise MemoryNotFound(
-        f"There is no scope, category or folder {scope[:200]!r}{meant}", "get_index() without a scope shows what there is."
+        f"There is no scope, category or folder {scope[:200]!r}{meant}",
+        "get_index() without a scope shows what there is.",
     )
 
 
@@ -145,14 +146,18 @@ def first_sentence(text: str) -> str:
     prose = [
         " ".join(
             "".join(
-                each.content if each.type in {"text", "code_inline"} else " " for each in inline.children or () if each.type not in _MARKS
+                each.content if each.type in {"text", "code_inline"} else " "
+                for each in inline.children or ()
+                if each.type not in _MARKS
             ).split()
         )
         for before, inline in pairwise(tokens)
         if before.type == "paragraph_open" and inline.type == "inline"
     ]
     listed = [paragraph[start:end] for paragraph in prose for start, end in sentences(paragraph)]
-    return _cut(next((each for each in listed if sum(map(str.isalpha, each)) >= _LEAST_LETTERS), listed[0] if listed else ""))
+    return _cut(
+        next((each for each in listed if sum(map(str.isalpha, each)) >= _LEAST_LETTERS), listed[0] if listed else "")
+    )
 
 
 def _cut(text: str) -> str:

@@ -74,7 +74,14 @@ def build(book: Spellbook, toolsets: Sequence[str] = ("core",), *, live: bool = 
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(background.stop)
 
-    mcp = _Server("spellbook", title="Spellbook", version=__version__, instructions=INSTRUCTIONS, lifespan=lifespan, log_level="WARNING")
+    mcp = _Server(
+        "spellbook",
+        title="Spellbook",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        lifespan=lifespan,
+        log_level="WARNING",
+    )
     for name in dict.fromkeys(toolsets):
         import_module(TOOLSETS[name]).register(mcp, book)
     return mcp
@@ -101,7 +108,10 @@ class _Server(MCPServer):
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            wrong = [one_line(f"{'.'.join(map(str, each['loc']))}: {each['msg']}") for each in error.__cause__.errors(include_url=False)]
+            wrong = [
+                one_line(f"{'.'.join(map(str, each['loc']))}: {each['msg']}")
+                for each in error.__cause__.errors(include_url=False)
+            ]
             raise ToolError(f"Error executing tool {name}: INVALID_INPUT: {'; '.join(wrong)}.") from error.__cause__
 
 

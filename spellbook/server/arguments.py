@@ -78,7 +78,10 @@ CHUNK_SCHEMA: dict[str, Any] = {
                         "type": "object",
                         "properties": {
                             "name": _LINE,
-                            "type": {"type": "string", "enum": ["person", "project", "technology", "organization", "concept"]},
+                            "type": {
+                                "type": "string",
+                                "enum": ["person", "project", "technology", "organization", "concept"],
+                            },
                         },
                         "required": ["name"],
                     },
@@ -115,7 +118,9 @@ def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
         return None, False
     old, new = (given.get("old"), given.get("new")) if isinstance(given, Mapping) else (None, None)
     if not isinstance(given, Mapping) or not isinstance(old, str) or not isinstance(new, str) or not old:
-        raise InvalidInput("replace must be an object of old and new texts.", 'For example {"old": "3 ms", "new": "5 ms"}.')
+        raise InvalidInput(
+            "replace must be an object of old and new texts.", 'For example {"old": "3 ms", "new": "5 ms"}.'
+        )
     return (old, new), given.get("all") is True
 
 
@@ -134,11 +139,15 @@ def tokens(default: int, description: str = "Most tokens of the answer; texts th
 Query = Annotated[str, Field(min_length=1, max_length=20_000, description="A question or a sentence, in any language.")]
 Keywords = Annotated[
     list[Annotated[str, Field(max_length=200)]],
-    Field(min_length=1, max_length=32, description='Exact terms, each matched as a phrase: ["Qdrant", "embedded mode"].'),
+    Field(
+        min_length=1, max_length=32, description='Exact terms, each matched as a phrase: ["Qdrant", "embedded mode"].'
+    ),
     BeforeValidator(_listed),
     _decoded(20_000),
 ]
-Match = Annotated[Literal["any", "all"], Field(description="Whether a hit holds any of the keywords, or all of them."), _or("any")]
+Match = Annotated[
+    Literal["any", "all"], Field(description="Whether a hit holds any of the keywords, or all of them."), _or("any")
+]
 Limit = Annotated[int, Field(ge=1, le=50, description="Most hits to return."), _or(5)]
 MinScore = Annotated[
     Annotated[float, Field(ge=0, le=1)] | None,
@@ -201,8 +210,12 @@ Replace = Annotated[
     ),
 ]
 MemoryId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a section or a note.")]
-ShownId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a chunk or a note, or a note's path.")]
-TopicName = Annotated[str, Field(min_length=1, max_length=2_000, description="A topic, as `topic` or `category/topic`.")]
+ShownId = Annotated[
+    str, Field(min_length=1, max_length=2_000, description="The id of a chunk or a note, or a note's path.")
+]
+TopicName = Annotated[
+    str, Field(min_length=1, max_length=2_000, description="A topic, as `topic` or `category/topic`.")
+]
 Source = text("Where it comes from, if the metadata does not say: a path, a URL, a person.")
 Category = text("Its category, if the metadata does not say: project, preference, knowledge, decision, article.", 200)
 Scope = text("Limit to one scope, category or folder.", 500)
@@ -214,11 +227,18 @@ Append = text("Text to add at the end of the section, or of the note.", 200_000)
 Force = Annotated[bool, Field(description="Write it even if it repeats a note or looks like a secret."), _or(False)]
 ForceSecret = Annotated[bool, Field(description="Write it even if it looks like a password or key."), _or(False)]
 Hard = Annotated[bool, Field(description="Delete for good instead of moving to the trash."), _or(False)]
-Old = Annotated[str, Field(min_length=1, max_length=2_000, description="The path of a note or a folder in the vault, or a note's id.")]
-New = Annotated[str, Field(min_length=1, max_length=2_000, description="Its new path, or an existing folder to move it into.")]
+Old = Annotated[
+    str,
+    Field(min_length=1, max_length=2_000, description="The path of a note or a folder in the vault, or a note's id."),
+]
+New = Annotated[
+    str, Field(min_length=1, max_length=2_000, description="Its new path, or an existing folder to move it into.")
+]
 Preview = Annotated[bool, Field(description="Only show what would change."), _or(True)]
 DryRun = Annotated[bool, Field(description="Only show what would change."), _or(False)]
-Erased = Annotated[str, Field(min_length=1, max_length=2_000, description="A path in .trash, or the id, path or topic erased.")]
+Erased = Annotated[
+    str, Field(min_length=1, max_length=2_000, description="A path in .trash, or the id, path or topic erased.")
+]
 Entries = Annotated[int, Field(ge=1, le=200, description="Most entries to list."), _or(20)]
 EntryNumber = Annotated[
     Annotated[int, Field(ge=1, le=2**53)] | None,
@@ -231,11 +251,21 @@ EntryNumber = Annotated[
         }
     ),
 ]
-MergedId = Annotated[str, Field(min_length=1, max_length=2_000, description="One of the two: its id, its path, or the id of its chunk.")]
-Keep = Annotated[Literal["", "a", "b", "both"], Field(description="Which sentences to keep where the two contradict each other."), _or("")]
+MergedId = Annotated[
+    str, Field(min_length=1, max_length=2_000, description="One of the two: its id, its path, or the id of its chunk.")
+]
+Keep = Annotated[
+    Literal["", "a", "b", "both"],
+    Field(description="Which sentences to keep where the two contradict each other."),
+    _or(""),
+]
 Apply = Annotated[bool, Field(description="Write the result instead of only showing it."), _or(False)]
-ExportForm = Annotated[Literal["json", "markdown"], Field(description="json, or markdown for a zip of the notes."), _or("json")]
-ExportPath = Annotated[str, Field(min_length=1, max_length=1_000, description="The path or the name of a file that export wrote.")]
+ExportForm = Annotated[
+    Literal["json", "markdown"], Field(description="json, or markdown for a zip of the notes."), _or("json")
+]
+ExportPath = Annotated[
+    str, Field(min_length=1, max_length=1_000, description="The path or the name of a file that export wrote.")
+]
 OnConflict = Annotated[
     Literal["skip", "overwrite", "rename"],
     Field(description="If a file is there: skip the new one, replace it (it goes to .trash), or number the new one."),

@@ -36,7 +36,9 @@ def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
             raise ToolError(_said(error)) from error
         except Exception as error:
             _log.exception("%s failed", tool.__name__)
-            raise ToolError(f"INTERNAL_ERROR: {type(error).__name__}. See the server's log, and please report it.") from error
+            raise ToolError(
+                f"INTERNAL_ERROR: {type(error).__name__}. See the server's log, and please report it."
+            ) from error
 
     return run
 

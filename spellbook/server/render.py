@@ -79,7 +79,9 @@ def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int) -> str
     """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
     linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
     related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
-    return "\n\n".join([*_read(chunks, max_tokens - _cost([*linked, *related]), "read a chunk by its id"), *linked, *related])
+    return "\n\n".join(
+        [*_read(chunks, max_tokens - _cost([*linked, *related]), "read a chunk by its id"), *linked, *related]
+    )
 
 
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
@@ -97,7 +99,9 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
             pointers.append(f"- {_head(chunk)} about {estimate_tokens(text)} tokens")
     if len(parts) < len(chunks):
         listed = "\n".join(pointers)
-        parts.append(f"{len(chunks) - len(parts)} chunks did not fit; ask with a larger max_tokens or {instead}:\n{listed}")
+        parts.append(
+            f"{len(chunks) - len(parts)} chunks did not fit; ask with a larger max_tokens or {instead}:\n{listed}"
+        )
     return parts
 
 
@@ -186,7 +190,9 @@ def _tell(lines: list[list[str]], categories: Sequence[Category], left: int, abo
             lines[at][number], left = line, left - more
 
 
-def _pick_out(lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]) -> None:
+def _pick_out(
+    lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]
+) -> None:
     """Give the largest topics lines of their own, with summaries, while they fit; the others keep their names."""
     for at, number, topic in _largest(categories):
         if left < _MORE_TOKENS:
@@ -238,7 +244,11 @@ def _named(category: Category, names: int) -> str:
     """Return the line of a category with the names of its largest topics, and how to list the others."""
     listed = [flat(each.topic) or "(top folder)" for each in category.topics[:names]]
     if rest := len(category.topics) - names:
-        how = f"get_index(scope={category.name!r})" if category.name else "get_index with a folder as scope, or a larger max_tokens"
+        how = (
+            f"get_index(scope={category.name!r})"
+            if category.name
+            else "get_index with a folder as scope, or a larger max_tokens"
+        )
         listed.append(f"… {rest} {'smaller ' if names else ''}topics: {how}")
     return f"\n{flat(category.name) or '(no category)'}: {'; '.join(listed)}"
 
@@ -273,7 +283,11 @@ def _cost(lines: Sequence[str]) -> int:
 def _hit(number: int, hit: Hit) -> str:
     if hit.why["text"] == "pointer":
         return f"{number}. {presentation.pointer(hit)}"
-    cut = "" if hit.why["text"] == "whole" else f"\n   (excerpt of {hit.why['tokens']} tokens, with the numbers of its lines)"
+    cut = (
+        ""
+        if hit.why["text"] == "whole"
+        else f"\n   (excerpt of {hit.why['tokens']} tokens, with the numbers of its lines)"
+    )
     return f"{number}. {presentation.head(hit)}{cut}\n{quoted(hit.text)}"
 
 

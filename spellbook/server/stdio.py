@@ -62,7 +62,9 @@ class _Answering:
     async def __aenter__(self) -> _Answering:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.aclose()
 
 
@@ -76,7 +78,11 @@ def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
         sent = json.loads(error.errors()[0]["input"])
     except (ValueError, TypeError, RecursionError):
         return None
-    if not isinstance(sent, dict) or type(id := sent.get("id")) not in (int, str) or not isinstance(sent.get("method"), str):
+    if (
+        not isinstance(sent, dict)
+        or type(id := sent.get("id")) not in (int, str)
+        or not isinstance(sent.get("method"), str)
+    ):
         return None
     params = sent.get("params")
     arguments = params.pop("arguments", None) if isinstance(params, dict) else None
@@ -91,7 +97,9 @@ def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
         and isinstance(arguments, dict)
         and all(map(unicode.is_whole, arguments))
     ):
-        return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method="tools/call", params={**params, "arguments": arguments})
+        return JSONRPCRequest.model_construct(
+            jsonrpc="2.0", id=id, method="tools/call", params={**params, "arguments": arguments}
+        )
     try:
         unicode.check(arguments, "params.arguments")
     except InvalidInput as refusal:

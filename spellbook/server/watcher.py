@@ -223,7 +223,9 @@ class Watcher:
     def _blind(self) -> str:
         """Say which folders cannot be watched, why, and what to do; "" if all can."""
         root, ignores = str(self._book.config.vault), self._book.index.vault.ignores
-        refused = {os.path.relpath(place, root): code for place, code in list(self._refused.items()) if os.path.isdir(place)}
+        refused = {
+            os.path.relpath(place, root): code for place, code in list(self._refused.items()) if os.path.isdir(place)
+        }
         folders = sorted(path for path in refused if path == "." or not ignores(path + "/"))
         if not folders:
             return ""
@@ -240,7 +242,11 @@ class Watcher:
             self._book.follow()
             # What is embedded after a look at everything is announced before it, since the thread for it is only woken then.
             with processes.present(self._book.config.state, processes.EMBEDDING) if full else contextlib.nullcontext():
-                report = sync.scan(self._book.index, progress=self._beat) if full else sync.scan_paths(self._book.index, paths)
+                report = (
+                    sync.scan(self._book.index, progress=self._beat)
+                    if full
+                    else sync.scan_paths(self._book.index, paths)
+                )
             if full:
                 self._look_seconds = time.monotonic() - started
                 self._eventless = eventless(self._book.config.vault)

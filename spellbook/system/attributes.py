@@ -23,7 +23,10 @@ def copy(source: Path, target: Path) -> list[str]:
     Raises OSError.
     """
     mode = stat.S_IMODE(os.stat(target).st_mode)
-    lost = [*_owners(source, target), *(_attributes(source, target) if sys.platform == "linux" else _copied(source, target))]
+    lost = [
+        *_owners(source, target),
+        *(_attributes(source, target) if sys.platform == "linux" else _copied(source, target)),
+    ]
     # A new owner takes away some permissions, and an access list sets those of the group.
     if stat.S_IMODE(os.stat(target).st_mode) != mode:
         os.chmod(target, mode)
@@ -74,7 +77,9 @@ def _copied(source: Path, target: Path) -> list[str]:
     if sys.platform != "darwin":
         return []
     try:
-        done = ctypes.CDLL(None, use_errno=True).copyfile(os.fsencode(source), os.fsencode(target), None, _COPY_ACL_AND_XATTR)
+        done = ctypes.CDLL(None, use_errno=True).copyfile(
+            os.fsencode(source), os.fsencode(target), None, _COPY_ACL_AND_XATTR
+        )
     except (OSError, AttributeError):
         done = -1
     return ["its extended attributes"] if done else []

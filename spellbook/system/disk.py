@@ -24,7 +24,24 @@ from spellbook.errors import SpellbookError, StorageError
 from spellbook.system import renames
 from spellbook.system.lock import held
 
-_REMOTE = frozenset({"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "fakeowner", "fuse", "gfs2", "gpfs", "lustre", "nfs"})
+_REMOTE = frozenset(
+    {
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "davfs",
+        "drvfs",
+        "fakeowner",
+        "fuse",
+        "gfs2",
+        "gpfs",
+        "lustre",
+        "nfs",
+    }
+)
 _REMOTE |= {"nfs4", "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
 """File systems, as Linux names them, on which other machines change files without an event here; `fuse.…` (sshfs, rclone) are more."""
 
@@ -59,7 +76,9 @@ def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None
 
 def _write(name: Path, data: bytes | Iterable[bytes], mode: int | None) -> None:
     try:
-        with open(name, "xb", opener=lambda file, flags: os.open(file, flags, 0o666 if mode is None else 0o600)) as file:
+        with open(
+            name, "xb", opener=lambda file, flags: os.open(file, flags, 0o666 if mode is None else 0o600)
+        ) as file:
             file.writelines((data,) if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())

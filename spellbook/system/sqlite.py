@@ -170,7 +170,9 @@ class Database:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with held(self.file.with_suffix(".lock"), BUSY_SECONDS) as is_ours:
                 if not is_ours:
-                    raise StorageError(f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment.")
+                    raise StorageError(
+                        f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment."
+                    )
                 yield
         except OSError as error:
             raise StorageError(

@@ -184,7 +184,9 @@ def _is_secret(value: str) -> bool:
         return False
     if len(value) >= _SHORT and digits > 1:
         return _entropy(value) >= _LEAST_ENTROPY
-    kinds = [any(map(kind, value)) for kind in (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())]
+    kinds = [
+        any(map(kind, value)) for kind in (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())
+    ]
     return sum(kinds) >= 3 and _entropy(value) >= _LEAST_SHORT
 
 

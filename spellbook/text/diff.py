@@ -280,7 +280,9 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
 def _negated(left: Sequence[_Token], right: Sequence[_Token]) -> bool:
     if max(len(left), len(right)) > _MOST_NEGATED or any(token.number for token in (*left, *right)):
         return False
-    return any(_NEGATION.fullmatch(token.word) for token in left) != any(_NEGATION.fullmatch(token.word) for token in right)
+    return any(_NEGATION.fullmatch(token.word) for token in left) != any(
+        _NEGATION.fullmatch(token.word) for token in right
+    )
 
 
 def _around(text: str, tokens: Sequence[_Token], first: int, last: int) -> str:

@@ -43,7 +43,11 @@ _OPTIONAL = (
 )
 _WIDE = "\uff01-\uffdc"
 # The index's tokeniser takes the accents off Latin letters alone.
-_VARIANTS = {"ß": "ss", "ẞ": "SS", **dict(zip("أإآٱىةάέήίϊΐόύϋΰώΆΈΉΊΌΎΏёЁ", "ااااي\u0647αεηιιιουυυωΑΕΗΙΟΥΩеЕ", strict=True))}
+_VARIANTS = {
+    "ß": "ss",
+    "ẞ": "SS",
+    **dict(zip("أإآٱىةάέήίϊΐόύϋΰώΆΈΉΊΌΎΏёЁ", "ااااي\u0647αεηιιιουυυωΑΕΗΙΟΥΩеЕ", strict=True)),
+}
 # `al-`, alone or after "and", "so", "with", "as"; "for the". A word of which less than three letters would be left keeps it.
 _ARTICLE = re.compile("(?<![\u0620-\u064a])(?:[وفبك]?ال|لل)(?=[\u0620-\u064a]{3})")
 _ODD = re.compile(f"[{_OPTIONAL}]+|[{_WIDE}]+|[{''.join(_VARIANTS)}]")

@@ -52,8 +52,15 @@ def check(value: object, name: str = "") -> None:
 
 def _refusal(place: str, text: str) -> tuple[str, str]:
     at, letter = next((at, letter) for at, letter in enumerate(text) if not is_whole(letter))
-    what = f"the byte 0x{ord(letter) - 0xDC00:02x}" if 0xDC80 <= ord(letter) <= 0xDCFF else f"half a character, \\u{ord(letter):04x},"
-    return f"{place or 'The text'} is not valid Unicode: {what} is at position {at}.", "Give it as UTF-8; nothing was done."
+    what = (
+        f"the byte 0x{ord(letter) - 0xDC00:02x}"
+        if 0xDC80 <= ord(letter) <= 0xDCFF
+        else f"half a character, \\u{ord(letter):04x},"
+    )
+    return (
+        f"{place or 'The text'} is not valid Unicode: {what} is at position {at}.",
+        "Give it as UTF-8; nothing was done.",
+    )
 
 
 def door(**paths: str) -> Callable[[C], C]:

@@ -87,7 +87,9 @@ class Folder:
             status = os.stat(place)
             folder = path.rpartition("/")[0]
             # `walk` goes through no link to a folder.
-            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(self.root.joinpath(*folder.split("/"))):
+            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(
+                self.root.joinpath(*folder.split("/"))
+            ):
                 return None
         except (OSError, PathOutsideVault):
             return None
@@ -125,7 +127,9 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError) as error:
             raise MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.") from error
         except OSError as error:
-            raise UnreadableNote(f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed.") from error
+            raise UnreadableNote(
+                f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed."
+            ) from error
         return data, stamp_of(status)
 
     def pieces(self, path: str) -> Iterator[bytes]:
@@ -135,9 +139,13 @@ class Folder:
                 while piece := file.read(_PIECE):
                     yield piece
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.") from error
+            raise MemoryNotFound(
+                f"{path}: no such file in {self.root}.", "It may have been moved meanwhile."
+            ) from error
         except OSError as error:
-            raise UnreadableNote(f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed.") from error
+            raise UnreadableNote(
+                f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed."
+            ) from error
 
     def hash(self, path: str) -> str:
         """Return the `digest` of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
@@ -154,8 +162,14 @@ class Folder:
         parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
         leaves = not path or "\0" in path or any(part in {"", ".", ".."} for part in parts)
         elsewhere = path.startswith(("\\", "~")) or re.match(r"[A-Za-z]:", path) or any(map(names.DEVICES.match, parts))
-        if leaves or not self.holds(path) or (elsewhere and (os.name == "nt" or not (known or os.path.lexists(self.root / path)))):
-            raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
+        if (
+            leaves
+            or not self.holds(path)
+            or (elsewhere and (os.name == "nt" or not (known or os.path.lexists(self.root / path))))
+        ):
+            raise PathOutsideVault(
+                f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`."
+            )
         if names.is_too_long(path) and not os.path.lexists(self.root / path):
             raise PathOutsideVault(f"{path[:60]!r}… is longer than any disk can store.", "Use a shorter name.")
         return self.root.joinpath(*parts)
@@ -181,7 +195,9 @@ class Folder:
         if not path.startswith(f"{rules.TRASH}/"):
             self.admitted(path)
         elif not self.holds(path):
-            raise PathOutsideVault(f"{path[:200]!r} leads out of the vault.", "It is a link; put a folder in its place.")
+            raise PathOutsideVault(
+                f"{path[:200]!r} leads out of the vault.", "It is a link; put a folder in its place."
+            )
 
     def holds(self, path: str) -> bool:
         """Say whether `path`, with all links resolved, is inside the vault."""

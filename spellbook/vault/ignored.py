@@ -118,7 +118,9 @@ def without_backtracking(regex: str) -> str:
 
 def _stars(part: str) -> str:
     first, *between = part.split(_STAR)
-    return first + "".join(f"(?>{_STAR}?{each})" for each in between[:-1]) + "".join(_STAR + each for each in between[-1:])
+    return (
+        first + "".join(f"(?>{_STAR}?{each})" for each in between[:-1]) + "".join(_STAR + each for each in between[-1:])
+    )
 
 
 def _lazy(optional: str) -> str:

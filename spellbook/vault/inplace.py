@@ -128,7 +128,9 @@ def recover(state: Path, root: Path) -> None:
             written = json.loads(said.read_bytes())
             path, inode = str(written["path"]), int(written["inode"])
         except (ValueError, KeyError, TypeError):
-            _log.warning("%s is damaged; what a file held before a write that was cut short is in %s.", said, record.old)
+            _log.warning(
+                "%s is damaged; what a file held before a write that was cut short is in %s.", said, record.old
+            )
             said.rename(said.with_suffix(".damaged"))
             continue
         place = next(_called(root, path, inode), None)
@@ -140,7 +142,11 @@ def recover(state: Path, root: Path) -> None:
             _log.warning("%s: a write that was cut short was taken back.", path)
         else:
             kept = _keep(root, path, record.old)
-            _log.warning("%s: a write was cut short, and somebody saved the file since; what it held before is in %s.", path, kept)
+            _log.warning(
+                "%s: a write was cut short, and somebody saved the file since; what it held before is in %s.",
+                path,
+                kept,
+            )
         record.end()
     for left in unfinished(state):
         if left.suffix in {".old", ".new", ".tmp"} and not left.with_suffix(".damaged").exists():

@@ -138,7 +138,14 @@ class Entry:
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as programs see it, with its time in ISO 8601."""
         at = dt.datetime.fromtimestamp(int(self.at)).astimezone().isoformat()
-        said = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes, "state": self.state}
+        said = {
+            "entry": self.id,
+            "at": at,
+            "verb": self.verb,
+            "what": self.what,
+            "undoes": self.undoes,
+            "state": self.state,
+        }
         return {**said, "files": [{"path": each.path, "change": each.kind} for each in self.traces]}
 
 
@@ -203,7 +210,9 @@ class Journal:
             yield outer
             return
         begun = self._unfinished(verb, what) if resumes else None
-        draft = self._here.draft = Draft(verb, what, undoes, for_good, always or undoes is not None or begun is not None, begun)
+        draft = self._here.draft = Draft(
+            verb, what, undoes, for_good, always or undoes is not None or begun is not None, begun
+        )
         try:
             yield draft
         except BaseException:
@@ -227,7 +236,9 @@ class Journal:
         traces = [Trace(each.path, _hash(each.before), _hash(each.after), each.mode) for each in changes]
         with self._database.transaction() as connection:
             known = connection.execute("SELECT entry FROM entries WHERE entry = ?", (draft.id,)).fetchone()
-            entry = int(known[0]) if known else self._begin(connection, draft)  # again, if the journal was lost in between
+            entry = (
+                int(known[0]) if known else self._begin(connection, draft)
+            )  # again, if the journal was lost in between
             for change, trace in zip(changes, traces, strict=True):
                 texts = {_hash(data): data for data in (change.before, change.after) if data is not None}
                 if draft.for_good:
@@ -265,7 +276,9 @@ class Journal:
 
     def _begin(self, connection: Any, draft: Draft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes) VALUES (?, ?, ?, ?)"
-        return int(connection.execute(sql, (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes)).lastrowid or 0)
+        return int(
+            connection.execute(sql, (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes)).lastrowid or 0
+        )
 
     def _finish(self, draft: Draft) -> None:
         if draft.id is not None and not draft.always and not net(tuple(draft.made.values())):
@@ -298,7 +311,9 @@ class Journal:
             """,
             {"path": path},
         )
-        connection.execute(f"{_LINEAGE} UPDATE changes SET links = NULL WHERE path IN (SELECT path FROM line)", {"path": path})
+        connection.execute(
+            f"{_LINEAGE} UPDATE changes SET links = NULL WHERE path IN (SELECT path FROM line)", {"path": path}
+        )
 
     # -- reading
 
@@ -310,9 +325,15 @@ class Journal:
 
     def get(self, entry: int) -> Entry:
         """Return one entry. Raises MemoryNotFound."""
-        rows = self._database.rows("SELECT * FROM entries WHERE entry = ?", (entry,)) if 0 < entry < _FIRST_TOO_LARGE else []
+        rows = (
+            self._database.rows("SELECT * FROM entries WHERE entry = ?", (entry,))
+            if 0 < entry < _FIRST_TOO_LARGE
+            else []
+        )
         if not rows:
-            raise MemoryNotFound(f"The log has no entry {entry}.", "`spellbook log` lists what can be undone; older entries are let go.")
+            raise MemoryNotFound(
+                f"The log has no entry {entry}.", "`spellbook log` lists what can be undone; older entries are let go."
+            )
         return self._read(rows[0], self._undone())
 
     def latest(self) -> Entry | None:
@@ -326,7 +347,11 @@ class Journal:
         """A warning about a damaged journal, "" if there is none. It stays until a person deletes the damaged file."""
         self._database.connection()
         aside = self._database.set_aside()
-        return f"The journal of changes was damaged, and lies in {aside[0]}: what was changed before cannot be undone" if aside else ""
+        return (
+            f"The journal of changes was damaged, and lies in {aside[0]}: what was changed before cannot be undone"
+            if aside
+            else ""
+        )
 
     def made(self, path: str) -> Entry | None:
         """Return the newest entry that created the file at `path`, None if there is none."""
@@ -344,7 +369,9 @@ class Journal:
 
     def rewrites(self, entry: int) -> dict[str, Rewrite]:
         """Return what a move did to links, by the path of each file after the move."""
-        rows = self._database.rows("SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change", (entry,))
+        rows = self._database.rows(
+            "SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change", (entry,)
+        )
         found: dict[str, Rewrite] = {}
         for path, before, after, links in rows:
             spans = None if links is None else tuple(Span(*each) for each in json.loads(links))
@@ -368,8 +395,12 @@ class Journal:
 
     def _read(self, row: Sequence[Any], undone: set[int]) -> Entry:
         entry, at, verb, what, undoes, whole = row
-        changes = self._database.rows("SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change", (entry,))
-        return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), net([Trace(*each) for each in changes]))
+        changes = self._database.rows(
+            "SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change", (entry,)
+        )
+        return Entry(
+            entry, at, verb, what, undoes, entry in undone, bool(whole), net([Trace(*each) for each in changes])
+        )
 
     # -- bounds
 
@@ -383,13 +414,19 @@ class Journal:
                 self._clear(connection)
                 # Well below the bound, so that the next change does not prune again.
                 first = self._first_within(self._most_bytes * 3 // 4)
-                connection.execute("DELETE FROM entries WHERE entry < ? AND entry < (SELECT max(entry) FROM entries)", (first,))
+                connection.execute(
+                    "DELETE FROM entries WHERE entry < ? AND entry < (SELECT max(entry) FROM entries)", (first,)
+                )
                 self._clear(connection)
                 if first > int(connection.execute("SELECT coalesce(max(entry), 0) FROM entries").fetchone()[0]):
-                    connection.execute("DELETE FROM blobs")  # one change alone is too large; files it created can still be removed
+                    connection.execute(
+                        "DELETE FROM blobs"
+                    )  # one change alone is too large; files it created can still be removed
 
     def _bytes(self) -> int:
-        [[pages]], [[free]], [[size]] = (self._database.rows(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size"))
+        [[pages]], [[free]], [[size]] = (
+            self._database.rows(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size")
+        )
         return int(pages - free) * int(size)
 
     def _first_within(self, most: int) -> int:

@@ -71,7 +71,9 @@ class Trash:
             if not self._vault.holds(name):
                 break
             try:
-                self._vault.place(name, self._vault.pieces(path), mode=status.st_mode, mtime_ns=status.st_mtime_ns, own=True)
+                self._vault.place(
+                    name, self._vault.pieces(path), mode=status.st_mode, mtime_ns=status.st_mtime_ns, own=True
+                )
             except Conflict:
                 if self._vault.hash(name) != expected:
                     continue
@@ -83,7 +85,9 @@ class Trash:
     def keep(self, path: str, name: str, data: bytes) -> str:
         """Write `data` to the trash, in the folder and with the mode of the note `path`, and return its path there."""
         folder = path.rpartition("/")[0]
-        return self._writer.created([TRASH, *filter(None, folder.split("/"))], name, data, mode_of(self._vault.locate(path)))
+        return self._writer.created(
+            [TRASH, *filter(None, folder.split("/"))], name, data, mode_of(self._vault.locate(path))
+        )
 
     def restore(self, path: str) -> str:
         """Move a note from the trash back; `path` is what `Vault.remove` returned. Returns its path, numbered if taken."""
@@ -93,7 +97,9 @@ class Trash:
         if not names.is_note(home):
             raise InvalidInput(f"{path:.200}: not a note.", "Move it back by hand.")
         if ".." in path.split("/") or "\0" in path or not self._vault.holds(path):
-            raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
+            raise PathOutsideVault(
+                f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`."
+            )
         self._vault.admitted(home)
         source = self._vault.root.joinpath(*path.split("/"))
         with self._writer.exclusive():

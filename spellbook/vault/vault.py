@@ -105,7 +105,11 @@ class Vault(Folder):
         with self._writer.exclusive():
             for path, (data, expected) in texts.items():
                 try:
-                    changes.append(Change(path, self._writer.expect(path, expected), data, mode_of(self.locate(path)), links.get(path)))
+                    changes.append(
+                        Change(
+                            path, self._writer.expect(path, expected), data, mode_of(self.locate(path)), links.get(path)
+                        )
+                    )
                 except SpellbookError as error:
                     failed[path] = error
             numbers = self.journal.note(changes) if changes else []
@@ -220,7 +224,9 @@ class Vault(Folder):
             except FileExistsError as error:
                 raise taken(to) from error
             except FileNotFoundError as error:
-                raise MemoryNotFound(f"{path}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved.") from error
+                raise MemoryNotFound(
+                    f"{path}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved."
+                ) from error
             except OSError as error:
                 raise disk.storage_error(to, error) from error
 
@@ -239,7 +245,10 @@ class Vault(Folder):
         path = "/".join([*names.safe_parts(folder), "x.md"])
         self.check_target(path)
         if not self.is_note(path):
-            raise InvalidInput(f"{IGNORE_FILE} leaves out {folder[:200]!r}.", "What is written there is never found: choose another topic.")
+            raise InvalidInput(
+                f"{IGNORE_FILE} leaves out {folder[:200]!r}.",
+                "What is written there is never found: choose another topic.",
+            )
 
     def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:
         """
@@ -251,7 +260,9 @@ class Vault(Folder):
             data = self._writer.held(path, expected)
             try:
                 if hard:
-                    with self._writer.noted(*[Change(path, data, None, mode_of(self.locate(path)))] if data is not None else []):
+                    with self._writer.noted(
+                        *[Change(path, data, None, mode_of(self.locate(path)))] if data is not None else []
+                    ):
                         self._writer.unlink(path, expected)
                     return None
                 return self.trash.take(path, data)

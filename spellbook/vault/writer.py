@@ -41,7 +41,8 @@ class Writer:
                 held.enter_context(disk.alone(self._state / "write.lock", patience, busy))
             except OSError as error:
                 raise StorageError(
-                    f"{self._state}: the state folder cannot be written ({error.strerror}).", "Mend it, or set SPELLBOOK_STATE."
+                    f"{self._state}: the state folder cannot be written ({error.strerror}).",
+                    "Mend it, or set SPELLBOOK_STATE.",
                 ) from error
             if inplace.unfinished(self._state):
                 try:
@@ -119,7 +120,9 @@ class Writer:
             if not disk.swap(temporary, place, is_expected):
                 raise changed(path)
         except FileNotFoundError as error:
-            raise MemoryNotFound(f"{path}: it is gone.", "It was moved or deleted in this moment; nothing was written.") from error
+            raise MemoryNotFound(
+                f"{path}: it is gone.", "It was moved or deleted in this moment; nothing was written."
+            ) from error
         return lost
 
     def warn_of(self, path: str, lost: Sequence[str]) -> None:
@@ -153,7 +156,9 @@ class Writer:
         self.folder.check_target(f"{folder}/x.md".lstrip("/"))
         tails = ("" if number == 1 else f"-{number}" for number in range(1, names.MOST_NUMBER))
         files = (f"{names.safe_name(name, names.MOST - len(tail) - 3)}{tail}.md" for tail in tails)
-        path = self.claimed(self.folder.root.joinpath(*parts), data, mode, (str(PurePosixPath(*parts, file)) for file in files))
+        path = self.claimed(
+            self.folder.root.joinpath(*parts), data, mode, (str(PurePosixPath(*parts, file)) for file in files)
+        )
         if path is None:
             raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
         return path
@@ -187,7 +192,10 @@ class Writer:
         os.replace(place, aside)
         try:
             if disk.hash_of(aside) != expected:
-                raise Conflict(f"{path}: the file was changed by somebody else meanwhile.", "Read it again and repeat; nothing was erased.")
+                raise Conflict(
+                    f"{path}: the file was changed by somebody else meanwhile.",
+                    "Read it again and repeat; nothing was erased.",
+                )
             aside.unlink()
         except BaseException:
             for name in names.numbered(place.name):
@@ -200,7 +208,9 @@ class Writer:
 
 def changed(path: str) -> Conflict:
     """Return the error for a file that is not as expected."""
-    return Conflict(f"{path}: the file was changed by somebody else meanwhile.", "Read it again and repeat; nothing was written.")
+    return Conflict(
+        f"{path}: the file was changed by somebody else meanwhile.", "Read it again and repeat; nothing was written."
+    )
 
 
 def taken(path: str) -> Conflict:

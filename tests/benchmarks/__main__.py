@@ -1,8 +1,8 @@
 """
-All figures in one table, as Markdown on stdout: `make bench`, `make bench ARGS="--only stages,queries --notes 1000"`.
+Print all figures as one Markdown table: `make bench`, `make bench ARGS="--only stages,queries --notes 1000"`.
 
-Each part of the table is measured in a process of its own, and one that fails loses no other's figures. What is measured is told on
-stderr as it is. A figure fails nothing: machines are shared and noisy, so read the ratios, which are taken in one run.
+Each part runs in its own process, so a part that fails loses no other figures. Progress is printed to stderr. A missed aim
+fails nothing: machines are shared and noisy, so read the ratios, which compare figures of the same run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARTS = ("stages", "processes", "queries", "vectors", "engine", "growth", "archi
 
 
 def main() -> None:
-    """Measure what is asked for and print the table, whatever became of it."""
+    """Measure the requested parts and print the table, even after a failure or Ctrl-C."""
     given = _arguments()
     sizes = Sizes(given.notes, given.chunks, tuple(given.growth), given.rounds)
     rows: list[Figure | Failure] = []
@@ -41,13 +41,13 @@ def main() -> None:
                 print(f"{time.monotonic() - started:5.0f} s {row.row}", file=sys.stderr, flush=True)
                 rows.append(row)
         except KeyboardInterrupt:
-            rows.append(Failure("what comes after", "interrupted"))
+            rows.append(Failure("remaining parts", "interrupted"))
     print(f"{_machine()}; load {load} before and {_load()} after {time.monotonic() - started:,.0f} s.\n")
     print("\n".join(table(rows)))
 
 
 def measured(parts: Sequence[str], sizes: Sizes, place: Path) -> Iterator[Figure | Failure]:
-    """Measure parts one after another, each in a folder in `place` that is gone afterwards."""
+    """Measure the parts in order, each in a temporary folder in `place`."""
     for part in parts:
         print(f"{part} …", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
@@ -59,21 +59,39 @@ def measured(parts: Sequence[str], sizes: Sizes, place: Path) -> Iterator[Figure
 
 def _arguments() -> argparse.Namespace:
     usual = Sizes()
-    parser = argparse.ArgumentParser(prog="make bench", description="Measure and print one table of figures with their aims.")
-    parser.add_argument("--only", type=_parts, default=PARTS, metavar="PART,…", help=f"parts of {', '.join(PARTS)}; all unless said")
-    parser.add_argument("--notes", type=int, default=usual.notes, help="notes of the vault that is indexed (%(default)s)")
-    parser.add_argument("--chunks", type=int, default=usual.chunks, help="chunks of the vault that is asked (%(default)s)")
-    parser.add_argument(
-        "--growth", type=int, nargs="+", default=usual.growth, metavar="NOTES", help="sizes to compare; 1000 10000 unless said"
+    parser = argparse.ArgumentParser(
+        prog="make bench", description="Run the benchmarks and print one table of figures and aims."
     )
-    parser.add_argument("--rounds", type=int, default=usual.rounds, help="questions and edits to endure; 0 leaves them out (%(default)s)")
+    parser.add_argument(
+        "--only",
+        type=_parts,
+        default=PARTS,
+        metavar="PART,…",
+        help=f"parts to run, of {', '.join(PARTS)}; default: all",
+    )
+    parser.add_argument("--notes", type=int, default=usual.notes, help="notes in the indexed vault (%(default)s)")
+    parser.add_argument("--chunks", type=int, default=usual.chunks, help="chunks in the searched vault (%(default)s)")
+    parser.add_argument(
+        "--growth",
+        type=int,
+        nargs="+",
+        default=usual.growth,
+        metavar="NOTES",
+        help="vault sizes to compare; default: 1000 10000",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=usual.rounds,
+        help="queries and edits of the memory test; 0 skips it (%(default)s)",
+    )
     return parser.parse_args()
 
 
 def _parts(listed: str) -> tuple[str, ...]:
     parts = tuple(listed.split(","))
     if unknown := set(parts) - set(PARTS):
-        raise argparse.ArgumentTypeError(f"there is no part {', '.join(sorted(unknown))}")
+        raise argparse.ArgumentTypeError(f"unknown part {', '.join(sorted(unknown))}")
     return parts
 
 

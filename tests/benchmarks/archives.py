@@ -1,4 +1,4 @@
-"""What backups cost in time and memory, for a vault of generated notes and one large attachment; each step in a process of its own."""
+"""Time and memory of exports, imports and snapshots of generated notes and one large attachment; one process a step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.benchmarks.table import Figure
 from tests.benchmarks.timing import peak, seconds
 
 _PART = 3
-"""The vault has a third of the notes that the other parts have."""
+"""The vault has 1/3 of the notes of the other parts."""
 
 _ATTACHED = 50_000_000
 
@@ -23,16 +23,16 @@ _STEPS: dict[str, tuple[str, Callable[[Spellbook, Path], object]]] = {
     "export, JSON": ("vault", lambda book, folder: book.export(folder / "out.json")),
     "export, zip": ("vault", lambda book, folder: book.export(folder / "out.zip")),
     "import, JSON": ("empty", lambda book, folder: book.import_(folder / "out.json")),
-    "import of what is there": ("empty", lambda book, folder: book.import_(folder / "out.zip")),
-    "snapshot, the first": ("vault", lambda book, _: book.snapshots.create()),
-    "snapshot, nothing changed": ("vault", lambda book, _: book.snapshots.create()),
+    "import, nothing new": ("empty", lambda book, folder: book.import_(folder / "out.zip")),
+    "first snapshot": ("vault", lambda book, _: book.snapshots.create()),
+    "snapshot, nothing new": ("vault", lambda book, _: book.snapshots.create()),
     "snapshot verify": ("vault", lambda book, _: book.snapshots.verify()),
     "snapshot restore --into": ("vault", lambda book, folder: book.restore_snapshot("latest", folder / "then")),
 }
 
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
-    """Measure one step after another."""
+    """Measure the steps in order."""
     os.environ["SPELLBOOK_DATA"] = str(folder / "data")
     (folder / "empty").mkdir(parents=True)
     notes = sizes.notes // _PART
@@ -43,11 +43,11 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
 
 
 def step(name: str, folder: Path, megabytes: float) -> Iterator[Figure]:
-    """Take one step, and tell what more memory than the opened vault it needed."""
+    """Run one step; report its time and its memory beyond the opened vault."""
     where, action = _STEPS[name]
     with spellbook.open(folder / where, embedder="hash", state=folder / "state") as book:
         book.refresh()
         before = peak()
         took = seconds(lambda: action(book, folder))
         more = peak() - before
-    yield Figure(f"{name}, {megabytes:,.0f} MB", took, also=f"{megabytes / took:.0f} MB/s, {more:.0f} MB more of memory")
+    yield Figure(f"{name}, {megabytes:,.0f} MB", took, also=f"{megabytes / took:.0f} MB/s, {more:.0f} MB memory")

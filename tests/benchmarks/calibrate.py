@@ -1,12 +1,12 @@
 """
 Compute the calibration of multilingual-e5-small that ships with Spellbook: `python -m tests.benchmarks.calibrate`.
 
-From parallel texts: one half of XQuAD's articles in 12 languages, every second
-page of the React documentation in English and Korean (both from `--data`), and
-the sample that ships with Spellbook, in 21 languages. The other halves are for
-`make bench-quality`. What comes out is written to `spellbook/models/`; a change
-of one bit of it must change `CALIBRATED` in `spellbook/models/e5.py`, and so
-every vector.
+It learns from parallel texts: one half of XQuAD's articles in 12 languages, every
+second page of the React documentation in English and Korean (both from `--data`),
+and the sample that ships with Spellbook, in 21 languages. `make bench-quality`
+measures with the other halves. The result is written beside
+`spellbook/models/e5/e5.py`. If one bit of it changes, change `CALIBRATED` there:
+all vectors change too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ across; and where Korean pairs that people call the same part from those they do
 """
 
 HALF = 120
-"""Paragraphs of XQuAD that are learnt from; the others are to measure with."""
+"""Paragraphs of XQuAD to learn from; the others are for measuring."""
 
 Corpus = dict[str, list[str]]
 
@@ -44,14 +44,16 @@ def xquad(data: Path) -> tuple[Corpus, Corpus]:
     passages: Corpus = {}
     for file in sorted((data / "eval" / "xquad").glob("xquad.*.json")):
         language = file.suffixes[0][1:]
-        paragraphs = [each for article in json.loads(file.read_text("utf-8"))["data"] for each in article["paragraphs"]][:HALF]
+        paragraphs = [
+            each for article in json.loads(file.read_text("utf-8"))["data"] for each in article["paragraphs"]
+        ][:HALF]
         passages[language] = [each["context"] for each in paragraphs]
         questions[language] = [asked["question"] for each in paragraphs for asked in each["qas"]]
     return questions, passages
 
 
 def react(data: Path) -> tuple[Corpus, Corpus]:
-    """Return the headings and sections of every second page that has as many of them in both languages."""
+    """Return the headings and sections of every second page with equally many in both languages."""
     root = data / "vaults" / "react-docs"
     questions: Corpus = {"en": [], "ko": []}
     passages: Corpus = {"en": [], "ko": []}
@@ -67,13 +69,18 @@ def react(data: Path) -> tuple[Corpus, Corpus]:
 def _sections(file: Path) -> list[tuple[str, str]]:
     if not file.exists():
         return []
-    return [(chunk.heading[-1] if chunk.heading else "", chunk.embedded) for chunk in cut(parse(file.name, file.read_bytes()))]
+    return [
+        (chunk.heading[-1] if chunk.heading else "", chunk.embedded)
+        for chunk in cut(parse(file.name, file.read_bytes()))
+    ]
 
 
 def main() -> None:
-    """Compute it and say what came out."""
+    """Compute and save the calibration."""
     parser = argparse.ArgumentParser(description="Compute the calibration of the bundled model.")
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[3] / "shared", help="holds eval/xquad and vaults/react-docs")
+    parser.add_argument(
+        "--data", type=Path, default=Path(__file__).parents[3] / "shared", help="holds eval/xquad and vaults/react-docs"
+    )
     parser.add_argument("--out", type=Path, default=Path(e5.__file__).with_name(e5.CALIBRATION))
     given = parser.parse_args()
     corpora = [xquad(given.data), react(given.data), calibration.sample()]
@@ -82,9 +89,13 @@ def main() -> None:
     engine = e5.E5().engine()
     sides = []
     for name, embed, number in (("query", engine.query, 0), ("passage", engine.passage, 1)):
-        vectors = [{language: _embedded(embed, texts) for language, texts in corpus[number].items()} for corpus in corpora]
+        vectors = [
+            {language: _embedded(embed, texts) for language, texts in corpus[number].items()} for corpus in corpora
+        ]
         sides.append(Side.fit(*vectors))
-        print(f"{name}: {len(sides[-1].basis)} directions from {sum(len(v) for corpus in vectors for v in corpus.values())} texts")
+        print(
+            f"{name}: {len(sides[-1].basis)} directions from {sum(len(v) for corpus in vectors for v in corpus.values())} texts"
+        )
     with given.out.open("wb") as file:
         Calibration(*sides, SCALE).save(file)
     print(f"{given.out.name}: {given.out.stat().st_size:,} bytes")

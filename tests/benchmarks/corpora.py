@@ -1,5 +1,5 @@
 """
-What is searched and what is asked: public question sets and documentation as vaults, and the same texts edited.
+Vaults and questions: public question sets, documentation, and edited copies of their texts.
 
 Everything comes from a folder that the caller names, or from `tests/quality`, and nothing is kept; seeds are fixed, so that two
 runs ask the same.
@@ -52,7 +52,7 @@ class Vault:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """A vault and what is asked of it; with `apart`, a question is limited to the notes in other languages than its own."""
+    """A vault and its questions; with `apart`, a question searches only notes in other languages."""
 
     name: str
     vault: Vault
@@ -61,7 +61,7 @@ class Set:
 
 
 def sampled(items: Iterable[Asked], most: int, seed: int = 7) -> list[Asked]:
-    """Return at most `most` questions, the same ones each time."""
+    """Return at most `most` questions, the same in every run."""
     listed = list(items)
     return listed if len(listed) <= most else random.Random(seed).sample(listed, most)
 
@@ -89,13 +89,21 @@ class Xquad:
             listed = [paragraph for article in data for paragraph in article["paragraphs"]]
             paragraphs[language] = [each["context"] for each in listed]
             questions[language] = [
-                (qa["question"], number, qa["answers"][0]["text"]) for number, each in enumerate(listed) for qa in each["qas"]
+                (qa["question"], number, qa["answers"][0]["text"])
+                for number, each in enumerate(listed)
+                for qa in each["qas"]
             ]
         return cls(paragraphs, questions)
 
     def vault(self, language_of: Callable[[int], Iterable[str]]) -> Vault:
-        """Return the paragraphs as notes, each in the languages that `language_of` says."""
-        return Vault({_paragraph(at, i): f"{self.paragraphs[at][i]}\n" for i in range(len(self.paragraphs["en"])) for at in language_of(i)})
+        """Return the paragraphs as notes, each in the languages that `language_of` returns."""
+        return Vault(
+            {
+                _paragraph(at, i): f"{self.paragraphs[at][i]}\n"
+                for i in range(len(self.paragraphs["en"]))
+                for at in language_of(i)
+            }
+        )
 
     def one(self, language: str) -> Set:
         """Questions and paragraphs in one language."""
@@ -107,7 +115,9 @@ class Xquad:
             Asked(text, asked, frozenset({_paragraph(told, i)}), _parts(i < SEEN or asked == told), answer)
             for text, i, answer in self.questions[asked]
         ]
-        return Set(f"XQuAD {asked}" if asked == told else f"XQuAD {asked} → {told}", self.vault(lambda i: (told,)), questions)
+        return Set(
+            f"XQuAD {asked}" if asked == told else f"XQuAD {asked} → {told}", self.vault(lambda i: (told,)), questions
+        )
 
     def others(self) -> Set:
         """Questions in every language in turn, each limited to the paragraphs in all others: eleven are right."""
@@ -123,7 +133,9 @@ class Xquad:
         """Half the paragraphs only in `one`, half only in `other`; questions in `one`."""
         languages = _halves(len(self.paragraphs["en"]), one, other)
         questions = [
-            Asked(text, one, frozenset({_paragraph(languages[i], i)}), _mixed_parts(i < SEEN, languages[i] == one), answer)
+            Asked(
+                text, one, frozenset({_paragraph(languages[i], i)}), _mixed_parts(i < SEEN, languages[i] == one), answer
+            )
             for text, i, answer in self.questions[one]
         ]
         return Set(f"XQuAD mixed {one} + {other}", self.vault(lambda i: (languages[i],)), questions)
@@ -136,13 +148,23 @@ class Xquad:
             language = LANGUAGES[(number * 5) % len(LANGUAGES)]
             text, i, answer = self.questions[language][number]
             questions.append(
-                Asked(text, language, frozenset({_paragraph(order[i], i)}), _mixed_parts(i < SEEN, order[i] == language), answer)
+                Asked(
+                    text,
+                    language,
+                    frozenset({_paragraph(order[i], i)}),
+                    _mixed_parts(i < SEEN, order[i] == language),
+                    answer,
+                )
             )
         return Set("XQuAD mixed, 12 languages", self.vault(lambda i: (order[i],)), questions)
 
     def half(self, told: str, asked: str) -> tuple[Set, list[str]]:
         """The first half of the articles in `told` with its questions in `asked`, and the other half's questions, off topic."""
-        on = [Asked(text, asked, frozenset({_paragraph(told, i)}), (), answer) for text, i, answer in self.questions[asked] if i < SEEN]
+        on = [
+            Asked(text, asked, frozenset({_paragraph(told, i)}), (), answer)
+            for text, i, answer in self.questions[asked]
+            if i < SEEN
+        ]
         off = [text for text, i, _ in self.questions[asked] if i >= SEEN]
         name = f"half of XQuAD {told}, asked in {asked}"
         return Set(name, self.vault(lambda i: (told,) if i < SEEN else ()), on), off
@@ -150,7 +172,9 @@ class Xquad:
     def articles(self, language: str) -> Set:
         """The five paragraphs of an article make one long note."""
         texts = self.paragraphs[language]
-        notes = {f"{language}/article {i // 5:02}.md": "\n\n".join(texts[i : i + 5]) + "\n" for i in range(0, len(texts), 5)}
+        notes = {
+            f"{language}/article {i // 5:02}.md": "\n\n".join(texts[i : i + 5]) + "\n" for i in range(0, len(texts), 5)
+        }
         questions = [
             Asked(text, language, frozenset({f"{language}/article {i // 5:02}.md"}), (), answer)
             for text, i, answer in self.questions[language]
@@ -171,7 +195,7 @@ def _mixed_parts(is_seen: bool, is_same: bool) -> tuple[str, ...]:
 
 
 def _halves(count: int, *names: str) -> list[str]:
-    """Give each of `count` things one of `names`, as many to each, in no order."""
+    """Assign one of `names` to each of `count` items, evenly and shuffled."""
     given = [names[i % len(names)] for i in range(count)]
     random.Random(3).shuffle(given)
     return given
@@ -212,15 +236,22 @@ class React:
         listed = sorted(file.relative_to(folder / "en") for file in (folder / "en").rglob("*.md"))
         for page in listed:
             if (folder / "ko" / page).is_file():
-                korean, english = (parse(page.name, (folder / language / page).read_bytes()) for language in ("ko", "en"))
+                korean, english = (
+                    parse(page.name, (folder / language / page).read_bytes()) for language in ("ko", "en")
+                )
                 if [b.level for b in _headings(korean)] == [b.level for b in _headings(english)]:
                     pages[page.as_posix()] = korean, english
         seen = {page.as_posix() for page in listed[::2]}
-        headings = [(page, number, _said(block)) for page, (note, _) in pages.items() for number, block in enumerate(_tops(note), 1)]
+        headings = [
+            (page, number, _said(block))
+            for page, (note, _) in pages.items()
+            for number, block in enumerate(_tops(note), 1)
+        ]
         often = Counter(text for *_, text in headings)
         asking = [often[text] == 1 and len(re.findall("[가-힣]", text)) >= 4 for *_, text in headings]
         sections = [
-            Section(page, number, text if asks else "", page in seen) for (page, number, text), asks in zip(headings, asking, strict=True)
+            Section(page, number, text if asks else "", page in seen)
+            for (page, number, text), asks in zip(headings, asking, strict=True)
         ]
         return cls(pages, sections) if pages else None
 
@@ -273,12 +304,12 @@ def _tops(note: Note) -> list[Block]:
 
 
 def _said(heading: Block) -> str:
-    """A heading without the English anchor that React's pages write after it."""
+    """Return a heading without its English anchor."""
     return re.sub(r"\{/\*.*?\*/\}", "", heading.text).strip()
 
 
 def _with_sections(note: Note, kept: set[int], *, headless: bool) -> tuple[str, list[tuple[int, int]]]:
-    """Return a page with some of its sections, and the lines on which each of them begins."""
+    """Return a page with the `kept` sections, and the line where each begins."""
     source = note.text.split("\n")
     firsts = [note.body_line - 1 + block.start for block in _tops(note)]
     rows = source[: firsts[0]] if firsts else source
@@ -374,7 +405,7 @@ def memories() -> dict[str, tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs of texts: those that are duplicates by kind, and those that are none."""
+    """Pairs of texts: duplicates by kind, and different ones."""
 
     name: str
     same: Mapping[str, Sequence[tuple[str, str]]]
@@ -385,13 +416,15 @@ def klue(file: Path) -> Pairs | None:
     """Read KLUE-STS: a label of 4.5 and more means the same, one below 2 does not; None if it is not there."""
     if not file.is_file():
         return None
-    rows = [(each["sentence1"], each["sentence2"], each["labels"]["label"]) for each in json.loads(file.read_text("utf-8"))]
+    rows = [
+        (each["sentence1"], each["sentence2"], each["labels"]["label"]) for each in json.loads(file.read_text("utf-8"))
+    ]
     same = [(a, b) for a, b, label in rows if label >= 4.5]
     return Pairs("KLUE-STS", {"": same}, [(a, b) for a, b, label in rows if label < 2])
 
 
 def edited(texts: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
-    """Return each of `texts` beside what it became by one edit of each kind, where that kind applies."""
+    """Return each text with its edited copy, by kind of edit; kinds that do not apply are left out."""
     pairs: dict[str, list[tuple[str, str]]] = {}
     for seed, text in enumerate(texts):
         for kind, edit in EDITS.items():
@@ -402,7 +435,7 @@ def edited(texts: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
 
 
 def with_another_number(text: str, seed: int) -> str:
-    """Return `text` with one of its numbers changed, "" if there is none to change."""
+    """Return `text` with one number changed; "" if it has none."""
     found = list(re.finditer(r"(?<![\w.,/-])[1-9]\d{0,3}(?![\w/-]|[.,]\d)", text))
     if not found:
         return ""
@@ -410,7 +443,10 @@ def with_another_number(text: str, seed: int) -> str:
     return text[: chosen.start()] + str(int(chosen[0]) * 3 + 1) + text[chosen.end() :]
 
 
-_APPENDED = {"ko": " 이 부분은 다음 회의 때 다시 확인하기로 했다.", "en": " We will look at this again at the next meeting."}
+_APPENDED = {
+    "ko": " 이 부분은 다음 회의 때 다시 확인하기로 했다.",
+    "en": " We will look at this again at the next meeting.",
+}
 
 
 def _language(text: str) -> str:
@@ -418,16 +454,20 @@ def _language(text: str) -> str:
 
 
 def _typos(text: str, dice: random.Random) -> str:
-    """Two neighbouring letters exchanged in three places."""
+    """Swap two neighbouring letters in three places."""
     letters = list(text)
-    places = [i for i in range(len(letters) - 1) if letters[i].isalpha() and letters[i + 1].isalpha() and letters[i] != letters[i + 1]]
+    places = [
+        i
+        for i in range(len(letters) - 1)
+        if letters[i].isalpha() and letters[i + 1].isalpha() and letters[i] != letters[i + 1]
+    ]
     for i in dice.sample(places, min(3, len(places))):
         letters[i], letters[i + 1] = letters[i + 1], letters[i]
     return "".join(letters)
 
 
 def _word(text: str, dice: random.Random) -> str:
-    """One word exchanged for another one of the text."""
+    """Replace one word by another word of the text."""
     words = list(re.finditer(r"[^\W\d_]{3,}", text))
     if len(words) < 8:
         return ""
@@ -440,7 +480,7 @@ def _appended(text: str, dice: random.Random) -> str:
 
 
 def _reordered(text: str, dice: random.Random) -> str:
-    """The last sentence put first."""
+    """Move the last sentence to the front."""
     parts = re.split(r"(?<=[.!?。])\s+", text.strip())
     return " ".join([parts[-1], *parts[:-1]]) if len(parts) >= 3 else ""
 
@@ -450,7 +490,7 @@ def _blanks(text: str, dice: random.Random) -> str:
 
 
 def _shortened(text: str, dice: random.Random) -> str:
-    """One line, or one sentence where there is one line, left out of the middle."""
+    """Remove one line from the middle, or one sentence of a single line."""
     by_line = len(text.strip().split("\n")) >= 4
     parts = text.strip().split("\n") if by_line else re.split(r"(?<=[.!?。])\s+", text.strip())
     inner = [i for i in range(1, len(parts) - 1) if parts[i].strip()]
@@ -462,7 +502,7 @@ def _shortened(text: str, dice: random.Random) -> str:
 
 EDITS: Mapping[str, Callable[[str, random.Random], str]] = {
     "typos": _typos,
-    "a word exchanged": _word,
+    "a word replaced": _word,
     "a sentence appended": _appended,
     "sentences reordered": _reordered,
     "blanks and case": _blanks,

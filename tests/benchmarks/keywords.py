@@ -1,11 +1,10 @@
 """
-Words alone, measured: `python -m tests.benchmarks.keywords [FOLDER] [--only NAME]…`.
+Full-text search alone: `python -m tests.benchmarks.keywords [FOLDER] [--only NAME]…`.
 
-Each way of making and asking for words runs over the same questions in the
-same FTS5. FOLDER holds `eval/xquad`, `eval/klue-sts` and `vaults/react-docs`;
-without one, a folder `shared` beside the project. It fails nothing: a set
-that is not there is left out. With kiwipiepy installed, Korean morphemes are
-measured too.
+Each tokenization runs the same questions in the same FTS5. FOLDER holds
+`eval/xquad`, `eval/klue-sts` and `vaults/react-docs`; the default is a folder
+`shared` beside the project. Missing sets are skipped. With kiwipiepy
+installed, Korean morphemes are measured too.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _SENTENCE = {"ko": 25, "en": 60}
 
 @dataclass(frozen=True)
 class Questions:
-    """Texts, and questions with the number of the text that answers each."""
+    """Texts, and questions with the index of the text that answers each."""
 
     asked: Sequence[tuple[str, int]]
     texts: Sequence[str]
@@ -56,7 +55,7 @@ def xquad(folder: Path, language: str) -> Questions:
 
 
 def klue(folder: Path) -> Questions:
-    """Korean sentences and others that say the same."""
+    """Korean sentences, each paired with one of the same meaning."""
     [file] = (folder / "eval/klue-sts").glob("*.json")
     pairs = json.loads(file.read_text("utf-8"))
     same = [i for i, pair in enumerate(pairs) if pair["labels"]["binary-label"] == 1 and pair["labels"]["label"] >= 4]
@@ -64,7 +63,7 @@ def klue(folder: Path) -> Questions:
 
 
 def sections(folder: Path, language: str) -> Iterator[tuple[str, str]]:
-    """The heading ("" if it has none of its own) and the text below it of every chunk of the React documentation."""
+    """Yield the own heading ("" without one) and the text below it of every chunk of the React documentation."""
     for file in sorted((folder / "vaults/react-docs" / language).rglob("*.md")):
         for chunk in chunks.cut(parse(file.name, file.read_bytes())):
             first, _, rest = chunk.text.lstrip().partition("\n")
@@ -73,21 +72,27 @@ def sections(folder: Path, language: str) -> Iterator[tuple[str, str]]:
 
 
 def headings(folder: Path, language: str) -> Questions:
-    """Headings, and the sections without them."""
+    """Headings as questions for their sections, whose heading is removed."""
     found = list(sections(folder, language))
     times = Counter(heading for heading, _ in found)
-    asked = [(heading, i) for i, (heading, text) in enumerate(found) if heading and times[heading] == 1 and len(text.split()) > 15]
+    asked = [
+        (heading, i)
+        for i, (heading, text) in enumerate(found)
+        if heading and times[heading] == 1 and len(text.split()) > 15
+    ]
     return Questions(asked, [text for _, text in found])
 
 
 def sentences(folder: Path, language: str, most: int = 800) -> Questions:
-    """Sentences, and the sections that they were taken out of."""
+    """Sentences as questions for the sections they were removed from."""
     chance = random.Random(5)
     texts = [text for _, text in sections(folder, language)]
     prose = {}
     for i, text in enumerate(texts):
         lines = [
-            line for line in text.split("\n") if len(_LETTERS[language].findall(line)) > _SENTENCE[language] and line[0] not in " \t|`<#"
+            line
+            for line in text.split("\n")
+            if len(_LETTERS[language].findall(line)) > _SENTENCE[language] and line[0] not in " \t|`<#"
         ]
         if len(lines) > 1:
             prose[i] = chance.choice(lines)
@@ -101,7 +106,7 @@ def sentences(folder: Path, language: str, most: int = 800) -> Questions:
 
 
 def score(questions: Questions, ask: Callable[[str], list[int]]) -> tuple[float, float, float]:
-    """nDCG@10, recall at 1 and at 5 of `ask`, which gives the numbers of texts, best first."""
+    """Return nDCG@10, R@1 and R@5 of `ask`, which returns indices of texts, best first."""
     ranks = []
     for question, text in questions.asked:
         found = ask(question)
@@ -112,17 +117,21 @@ def score(questions: Questions, ask: Callable[[str], list[int]]) -> tuple[float,
 
 
 def plain(tokenizer: str, form: Index, ask: Ask) -> Callable[[Questions], tuple[float, float, float]]:
-    """A way that has one column: texts as `form` gives them, questions as `ask` makes FTS5 expressions of them."""
+    """Return a measurement with one column: `form` makes the indexed text, `ask` the FTS5 expression."""
 
     def measure(questions: Questions) -> tuple[float, float, float]:
         db = sqlite3.connect(":memory:")
         db.execute(f'CREATE VIRTUAL TABLE words USING fts5 (body, tokenize = "{tokenizer}")')
-        db.executemany("INSERT INTO words (rowid, body) VALUES (?, ?)", [(i, form(text)) for i, text in enumerate(questions.texts)])
+        db.executemany(
+            "INSERT INTO words (rowid, body) VALUES (?, ?)", [(i, form(text)) for i, text in enumerate(questions.texts)]
+        )
 
         def found(question: str) -> list[int]:
             expression = ask(question)
             rows = (
-                db.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words) LIMIT 10", (expression,)) if expression else ()
+                db.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words) LIMIT 10", (expression,))
+                if expression
+                else ()
             )
             return [number for (number,) in rows]
 
@@ -132,7 +141,7 @@ def plain(tokenizer: str, form: Index, ask: Ask) -> Callable[[Questions], tuple[
 
 
 def spellbook(questions: Questions) -> tuple[float, float, float]:
-    """The product's own way: its table, its weights, its questions."""
+    """Measure the product: its table, weights and query parser."""
     db = sqlite3.connect(":memory:")
     for step in MIGRATIONS:
         db.executescript(step.sql)
@@ -146,29 +155,33 @@ def spellbook(questions: Questions) -> tuple[float, float, float]:
 
     def found(question: str) -> list[int]:
         expression = fts_query.parse(question).chosen(frequency).expression
-        sql = f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, {', '.join(map(str, WEIGHTS))}) LIMIT 10"
+        sql = (
+            f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, {', '.join(map(str, WEIGHTS))}) LIMIT 10"
+        )
         return [number for (number,) in db.execute(sql, (expression,))] if expression else []
 
     return score(questions, found)
 
 
 def nfc(text: str) -> str:
-    """The text in one normal form."""
+    """Return the text in NFC."""
     return unicodedata.normalize("NFC", text)
 
 
 def pairs(text: str) -> str:
-    """Runs of CJK and Thai as pairs of letters: what Spellbook began with."""
+    """Return the text with runs of CJK and Thai as letter bigrams."""
     return _RUN.sub(lambda run: f" {' '.join(run[0][i : i + 2] for i in range(max(1, len(run[0]) - 1)))} ", nfc(text))
 
 
 def any_word(form: Index, least: int = 1) -> Ask:
-    """Ask for any word of the text as `form` gives it."""
-    return lambda text: " OR ".join(dict.fromkeys(f'"{word.lower()}"' for word in re.findall(r"\w+", form(text)) if len(word) >= least))
+    """Return an asker for any word of at least `least` letters of `form(text)`."""
+    return lambda text: " OR ".join(
+        dict.fromkeys(f'"{word.lower()}"' for word in re.findall(r"\w+", form(text)) if len(word) >= least)
+    )
 
 
 def ways() -> dict[str, Callable[[Questions], tuple[float, float, float]]]:
-    """What is compared, by name."""
+    """Return the compared measurements by name."""
     found = {
         "unicode61": plain("unicode61 remove_diacritics 2", nfc, any_word(nfc)),
         "porter": plain("porter unicode61 remove_diacritics 2", nfc, any_word(nfc)),
@@ -190,7 +203,7 @@ def ways() -> dict[str, Callable[[Questions], tuple[float, float, float]]]:
 
 
 def sets(folder: Path) -> dict[str, Callable[[], Questions]]:
-    """The questions, by name."""
+    """Return the question sets by name."""
     found: dict[str, Callable[[], Questions]] = {"klue-sts": lambda: klue(folder)}
     for language in ("ko", "en"):
         found[f"react-{language} heading"] = lambda language=language: headings(folder, language)  # type: ignore[misc]
@@ -201,21 +214,23 @@ def sets(folder: Path) -> dict[str, Callable[[], Questions]]:
 
 
 def speed(folder: Path) -> None:
-    """Print how fast texts become what is stored, and how much of it the parts of identifiers are."""
+    """Print the speed of making indexed text, and its size."""
     for language in ("en", "ko"):
         texts = [text for _, text in sections(folder, language)]
         size = sum(len(text.encode()) for text in texts) / 1e6
         for name, form in (("pairs", pairs), ("index_form", terms.index_form), ("parts", terms.parts)):
             start = time.process_time()
             stored = sum(len(form(text).encode()) for text in texts) / 1e6
-            print(f"react-{language} {name:10} {size / (time.process_time() - start):6.1f} MB/s  {size:.1f} -> {stored:.1f} MB")
+            print(
+                f"react-{language} {name:10} {size / (time.process_time() - start):6.1f} MB/s  {size:.1f} -> {stored:.1f} MB"
+            )
 
 
 def main() -> None:
     """Print a table of nDCG@10 / R@1 / R@5."""
-    parser = argparse.ArgumentParser(description="Words alone, measured.")
+    parser = argparse.ArgumentParser(description="Measure full-text search alone.")
     parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).resolve().parents[3] / "shared")
-    parser.add_argument("--only", action="append", default=[], help="A part of the names of the sets to take; repeat for more.")
+    parser.add_argument("--only", action="append", default=[], help="part of the name of a set to run; repeatable")
     options = parser.parse_args()
     compared = ways()
     print("| nDCG@10 / R@1 / R@5 |", " | ".join(compared), "|\n| --- |", " --- |" * len(compared))
@@ -225,12 +240,14 @@ def main() -> None:
         try:
             questions = load()
         except (OSError, ValueError) as error:
-            print(f"| {name} | not there: {error} |")
+            print(f"| {name} | missing: {error} |")
             continue
         print(f"| {name} ({len(questions.asked)}/{len(questions.texts)})", end="", flush=True)
         for way, measure in compared.items():
             cell = (
-                "" if way == "kiwi" and "ko" not in name and "klue" not in name else "{:.3f} / {:.3f} / {:.3f}".format(*measure(questions))
+                ""
+                if way == "kiwi" and "ko" not in name and "klue" not in name
+                else "{:.3f} / {:.3f} / {:.3f}".format(*measure(questions))
             )
             print(f" | {cell}", end="", flush=True)
         print(" |")

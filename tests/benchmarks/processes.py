@@ -1,8 +1,8 @@
 """
-Whole processes, as a person, a git hook and a client start them.
+Whole processes, as people, git hooks and MCP clients start them.
 
-A git repository of generated notes is indexed with the bundled embedder, whose vectors are made up so that only the ones that are
-measured must be computed. What is compared takes turns; figures are medians.
+The vault is a git repository of generated notes. Its stored vectors are random, so that only the measured ones are really
+computed, by the bundled model. Compared commands take turns; figures are medians.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BARE = [*_PYTHON, "from mcp.server.mcpserver import MCPServer; MCPServer('bare'
 
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
-    """Build a vault in `folder` and measure one figure after another."""
+    """Build a vault in `folder` and measure it."""
     bench = Bench(folder)
     bench.build(sizes.notes)
     for part in (commands, servers, watching):
@@ -48,7 +48,7 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
 
 
 class Bench:
-    """A vault under git in `folder`, indexed, and processes that work on it."""
+    """An indexed vault under git in `folder`, and the processes that use it."""
 
     def __init__(self, folder: Path) -> None:
         self.vault, self._state = folder / "vault", folder / "state"
@@ -77,12 +77,12 @@ class Bench:
         return spellbook.open(self.vault, state=self._state)
 
     def run(self, *arguments: str, program: Sequence[str] | None = None) -> None:
-        """Run `spellbook` with these arguments, or another program, to its end."""
+        """Run `spellbook`, or another program, with these arguments and wait for it."""
         command = [*(self.spellbook if program is None else program), *arguments]
         subprocess.run(command, check=True, cwd=self.vault, env=self.variables, stdout=subprocess.DEVNULL)
 
     def edit(self) -> str:
-        """Save one note with a word in one of its sections that no note had before, and return that word."""
+        """Save a note with a new word in one section, and return the word."""
         word = f"novelty{next(self._numbers)}x{random.randrange(10**9)}"
         sections = "\n\n".join(f"## Part {i}\n\nThis part stays as it is." for i in range(3))
         text = f"# Edited\n\n{sections}\n\n## News\n\nThe {word} was delivered on time.\n"
@@ -100,7 +100,7 @@ def _make_vectors_up(book: Spellbook) -> None:
 
 
 def commands(bench: Bench) -> Iterator[Figure]:
-    """Commands that end by themselves."""
+    """Measure short commands."""
     took = medians(
         {
             "click": lambda _: bench.run("import click", program=_PYTHON),
@@ -110,18 +110,28 @@ def commands(bench: Bench) -> Iterator[Figure]:
         },
         _ROUNDS,
     )
-    yield Figure("`spellbook --help`", took["help"], ratio=Ratio(took["help"] / took["click"], '`python -c "import click"`', most=2))
     yield Figure(
-        "no-op `reindex`, whole process", took["no-op"], most=0.4, ratio=Ratio(took["no-op"] / took["git"], "`git status`", most=2.5)
+        "`spellbook --help`",
+        took["help"],
+        ratio=Ratio(took["help"] / took["click"], '`python -c "import click"`', most=2),
+    )
+    yield Figure(
+        "no-op `reindex`, whole process",
+        took["no-op"],
+        most=0.4,
+        ratio=Ratio(took["no-op"] / took["git"], "`git status`", most=2.5),
     )
     edited = medians({"edit": lambda _: bench.run("reindex", "--quiet")}, 5, bench.edit)["edit"]
-    yield Figure("`reindex` after one edit, whole process, one chunk embedded", edited, most=1)
+    yield Figure("`reindex` after one edit, whole process", edited, most=1)
 
 
 def servers(bench: Bench) -> Iterator[Figure]:
-    """`spellbook mcp` from its start to its first answers, against a server of the bare SDK."""
+    """Measure `spellbook mcp` from start to its first answers, against a minimal server of the MCP SDK."""
     ours = [*bench.spellbook, "mcp"]
-    calls: dict[str, dict[str, Any]] = {"find": {"keywords": ["invoice"]}, "memorize": {"query": "when was the invoice delivered?"}}
+    calls: dict[str, dict[str, Any]] = {
+        "find": {"keywords": ["invoice"]},
+        "memorize": {"query": "when was the invoice delivered?"},
+    }
     spawned: dict[str, list[float]] = {"bare": [], "ours": []}
     first: dict[str, list[float]] = {tool: [] for tool in calls}
     for number in range(-1, _SPAWNS):
@@ -131,36 +141,38 @@ def servers(bench: Bench) -> Iterator[Figure]:
             with Server(ours, bench.variables, bench.vault) as server:
                 started["ours"].append(server.seconds)
                 answered = seconds(lambda server=server, tool=tool, given=given: server.call(tool, **given))  # type: ignore[misc]
-            if number >= 0:  # the first round fills the caches of the disk
+            if number >= 0:  # the first round warms the disk cache
                 first[tool].append(answered)
         if number >= 0:
             for name, times in started.items():
                 spawned[name] += times
     took = {name: statistics.median(times) for name, times in (spawned | first).items()}
-    ratio = Ratio(took["ours"] / took["bare"], "a server of the bare SDK", most=1.25)
-    yield Figure("`spellbook mcp`, spawn to `initialize` answered", took["ours"], ratio=ratio)
-    yield Figure("first `find` after that", took["find"], most=0.2)
-    yield Figure("first `memorize` after that", took["memorize"], most=1.5)
+    ratio = Ratio(took["ours"] / took["bare"], "a minimal SDK server", most=1.25)
+    yield Figure("`spellbook mcp`, start to `initialize` answered", took["ours"], ratio=ratio)
+    yield Figure("first `find` call", took["find"], most=0.2)
+    yield Figure("first `memorize` call", took["memorize"], most=1.5)
 
 
 # -- watching
 
 
 def watching(bench: Bench) -> Iterator[Figure]:
-    """A watcher in a process of its own: how soon a saved file is findable, and what it costs while nothing happens."""
+    """Measure a watcher: how soon it finds a saved file, and its CPU time while idle."""
     child = subprocess.Popen([*bench.spellbook, "watch"], env=bench.variables, stderr=subprocess.PIPE)
     try:
         with bench.book() as book:
             _until(book.is_watched)
-            saved = [_save(bench, book.index.catalog.file) for _ in range(_SAVES + 1)][1:]  # the first one loads the model
+            saved = [_save(bench, book.index.catalog.file) for _ in range(_SAVES + 1)][
+                1:
+            ]  # the first one loads the model
         words, vectors = (statistics.median(times) - QUIET for times in zip(*saved, strict=True))
-        yield Figure("saved file to findable by words, beyond 0.3 s of quiet, watched", words, most=0.05)
-        yield Figure("saved file to findable by meaning, beyond 0.3 s of quiet, watched", vectors, most=0.3)
-        time.sleep(6)  # Chroma and the cache follow
+        yield Figure("watcher: saved note findable by words, after the 0.3 s delay", words, most=0.05)
+        yield Figure("watcher: saved note findable by meaning, after the 0.3 s delay", vectors, most=0.3)
+        time.sleep(6)  # Chroma and the cache catch up
         before, started = processor(child.pid), time.perf_counter()
         time.sleep(2 * FULL_LOOK)
         idle = (processor(child.pid) - before) / (time.perf_counter() - started)
-        yield Figure("idle processor, watched vault", idle * 100, "%", most=0.5)
+        yield Figure("watcher: idle CPU", idle * 100, "%", most=0.5)
     finally:
         child.terminate()
         child.communicate(timeout=15)
@@ -173,10 +185,14 @@ def _save(bench: Bench, catalog: Path) -> tuple[float, float]:
     with contextlib.closing(connection):
         word = bench.edit()
         start = time.perf_counter()
-        # What a search by words and one by meaning read, without what a search costs.
+        # Poll the tables that search reads, without the cost of a search.
         chunk = _until(lambda: connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (word,)).fetchone())
         by_words = time.perf_counter() - start
-        _until(lambda: connection.execute("SELECT 1 FROM chunks JOIN vectors USING (key) WHERE chunk = ?", chunk).fetchone())
+        _until(
+            lambda: connection.execute(
+                "SELECT 1 FROM chunks JOIN vectors USING (key) WHERE chunk = ?", chunk
+            ).fetchone()
+        )
         return by_words, time.perf_counter() - start
 
 

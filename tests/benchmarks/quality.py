@@ -1,8 +1,8 @@
 """
-How well search finds, leaves out, tells apart and packs, in one table: `make bench-quality`.
+Quality of search in one table: finding, rejecting, duplicates and packing. `make bench-quality`.
 
-Over the same notes and in the same run: grep, plain full-text search, the model as it is, and the product as a user has it.
-Sets whose data is not there are named and left out. Vectors are kept, so that a second run takes minutes.
+Systems compared on the same notes in the same run: grep, plain full-text search, the bare model, and the product. Sets
+without data are named and skipped. Vectors are cached, so a second run takes minutes.
 """
 
 from __future__ import annotations
@@ -58,17 +58,26 @@ if TYPE_CHECKING:
 
 PAIRS = (("zh", "en"), ("en", "ru"), ("ar", "en"), ("de", "th"), ("hi", "es"), ("vi", "en"), ("tr", "el"), ("ro", "zh"))
 MIXED = ("zh", "es", "ru", "ar")
-OFF_TOPIC = (("en", "en"), ("es", "es"), ("zh", "zh"), ("ar", "ar"), ("th", "th"), ("en", "zh"), ("en", "ru"), ("es", "hi"))
+OFF_TOPIC = (
+    ("en", "en"),
+    ("es", "es"),
+    ("zh", "zh"),
+    ("ar", "ar"),
+    ("th", "th"),
+    ("en", "zh"),
+    ("en", "ru"),
+    ("es", "hi"),
+)
 """Languages of the notes and of the questions."""
 LONG = ("en", "zh")
 BUDGETS = (500, 1_000, 2_000)
 
 LEAST_NDCG, LEAST_OTHER, MOST_LOST = 0.975, 0.75, 0.005
 LEAST_RECALL, LEAST_PRECISION, MOST_OFF_TOPIC = 0.95, 0.99, 0.10
-"""What the product is held to."""
+"""Aims for the product."""
 
 NOWHERE = QUALITY / "nowhere.txt"
-"""Questions in Korean and English, one a line, about what no vault here holds."""
+"""Korean and English questions, one per line, that no vault here answers."""
 
 _DATA = Path(__file__).parents[3] / "shared"
 _T = TypeVar("_T")
@@ -106,7 +115,7 @@ class Row:
 
 
 class Bench:
-    """What all measurements share: the data, the model that remembers, and how many questions each set is asked."""
+    """Shared by all measurements: the data, the model with its cache, and the most questions per set."""
 
     def __init__(self, data: Path, model: Remembered, most: int) -> None:
         self.model, self.most = model, most
@@ -114,27 +123,29 @@ class Bench:
 
     @cached_property
     def xquad(self) -> Xquad | None:
-        """XQuAD in twelve languages, if it is there."""
+        """XQuAD in twelve languages; None if its data is missing."""
         return self._there("XQuAD (eval/xquad)", Xquad.read(self._data / "eval" / "xquad"))
 
     @cached_property
     def react(self) -> React | None:
-        """React's documentation in Korean and English, if it is there."""
+        """React's documentation in Korean and English; None if its data is missing."""
         return self._there("React (vaults/react-docs)", React.read(self._data / "vaults" / "react-docs"))
 
     @cached_property
     def klue(self) -> Pairs | None:
-        """KLUE-STS, if it is there."""
-        return self._there("KLUE-STS (eval/klue-sts)", klue(self._data / "eval" / "klue-sts" / "klue-sts-v1.1_dev.json"))
+        """KLUE-STS; None if its data is missing."""
+        return self._there(
+            "KLUE-STS (eval/klue-sts)", klue(self._data / "eval" / "klue-sts" / "klue-sts-v1.1_dev.json")
+        )
 
     def _there(self, name: str, found: _T | None) -> _T | None:
         if found is None:
-            print(f"{name} is not in {self._data}: left out.", file=sys.stderr)
+            print(f"{name} is not in {self._data}: skipped.", file=sys.stderr)
         return found
 
     @contextmanager
     def trial(self, vault: Vault) -> Iterator[Trial]:
-        """Open a vault for as long as it is asked."""
+        """Write a vault to a temporary folder and open it."""
         with tempfile.TemporaryDirectory(prefix="spellbook-quality-") as folder:
             trial = Trial(vault, self.model, Path(folder))
             try:
@@ -145,7 +156,7 @@ class Bench:
     # -- finding
 
     def single(self) -> Iterator[Row]:
-        """XQuAD, question and paragraph in one language."""
+        """XQuAD: questions and paragraphs in one language."""
         for language in LANGUAGES if self.xquad else ():
             rows = list(self.asked(self.xquad.one(language)))
             if language == "en":
@@ -157,20 +168,20 @@ class Bench:
             yield from rows[1:]
 
     def across(self) -> Iterator[Row]:
-        """XQuAD, questions in one language and paragraphs in others."""
+        """XQuAD: questions and paragraphs in different languages."""
         if self.xquad:
             for pair in PAIRS:
                 yield from self.asked(self.xquad.pair(*pair))
             yield from self.asked(self.xquad.others())
 
     def headings(self) -> Iterator[Row]:
-        """React's Korean headings ask for sections."""
+        """React: Korean headings as questions for sections."""
         if self.react:
             yield from self.asked(self.react.english())
             yield from self.asked(self.react.korean())
 
     def mixed(self) -> Iterator[Row]:
-        """Vaults in several languages, each text in one of them."""
+        """Vaults of several languages, each text in one of them."""
         sets = [self.xquad.mixed(one, "en") for one in MIXED] + [self.xquad.twelve()] if self.xquad else []
         if self.react:
             sets.append(self.react.mixed())
@@ -180,7 +191,7 @@ class Bench:
                 yield replace(row, aim=f">= {LEAST_OTHER}", met=row.values[PRODUCT] >= LEAST_OTHER) if aims else row
 
     def asked(self, each: Set) -> Iterator[Row]:
-        """Ask a set of every system; yield its figures, then those of its parts."""
+        """Ask every system a set; yield its figures, then those of its parts."""
         questions = sampled(each.asked, self.most)
         with self.trial(each.vault) as trial:
             ranked = {system: [trial.ranked(system, asked, each.apart) for asked in questions] for system in SYSTEMS}
@@ -191,7 +202,10 @@ class Bench:
         pages = self._there("React (vaults/react-docs)", react_pages(self._data / "vaults" / "react-docs"))
         if pages:
             asked = loose("react")
-            lines = {each: [(at.path, at.first, at.last) for name in each.accept for at in places(pages, name)] for each in asked}
+            lines = {
+                each: [(at.path, at.first, at.last) for name in each.accept for at in places(pages, name)]
+                for each in asked
+            }
             yield from self._loose("loose, React ko + en", pages, lines, by_language=True)
         notes = memories()
         asked = loose("memories")
@@ -199,7 +213,12 @@ class Bench:
         yield from self._loose("loose, memories", dict(notes.values()), lines, by_language=False)
 
     def _loose(
-        self, name: str, notes: Mapping[str, str], lines: Mapping[Loose, Sequence[tuple[str, int, int]]], *, by_language: bool
+        self,
+        name: str,
+        notes: Mapping[str, str],
+        lines: Mapping[Loose, Sequence[tuple[str, int, int]]],
+        *,
+        by_language: bool,
     ) -> Iterator[Row]:
         """Ask about a vault; a hit is right if it holds a line of what is accepted (path, first and last line)."""
         vault = Vault(notes, lambda path, line: f"{path}:{line}")
@@ -209,18 +228,24 @@ class Bench:
                 right = {
                     vault.unit(path, chunk.line)
                     for path, chunk in trial.chunks
-                    if any(path == at and chunk.line <= last and chunk.end_line >= first for at, first, last in accepted)
+                    if any(
+                        path == at and chunk.line <= last and chunk.end_line >= first for at, first, last in accepted
+                    )
                 }
                 asked = Asked(each.text, each.language, frozenset(right))
-                ranked[each] = {system: place(trial.ranked(system, asked), right) for system in (WORDS, MEANING, ALL, PRODUCT)}
+                ranked[each] = {
+                    system: place(trial.ranked(system, asked), right) for system in (WORDS, MEANING, ALL, PRODUCT)
+                }
         for half in HALVES:
             for language in ("", "ko", "en") if by_language else ("",):
-                chosen = [found for each, found in ranked.items() if each.half == half and language in {"", each.language}]
+                chosen = [
+                    found for each, found in ranked.items() if each.half == half and language in {"", each.language}
+                ]
                 asks = f" asked in {language}" if language else ""
                 yield from loose_figures(f"{name}{asks}, {half} ({len(chosen)})", chosen)
 
     def languages(self) -> Iterator[Row]:
-        """By meaning alone: the languages told and their means taken off, against the directions that the product takes out."""
+        """By meaning alone: subtracting the means of known languages, against the shipped calibration."""
         if not self.xquad:
             return
         oracle = Oracle(self.xquad, self.model)
@@ -243,7 +268,7 @@ class Bench:
     # -- leaving out
 
     def off_topic(self) -> Iterator[Row]:
-        """What is found by default of questions that no note answers, and how many of those that one does are answered still."""
+        """Share of off-topic questions that find anything, and of on-topic questions still answered, with the default threshold."""
         cases: list[tuple[Set | None, str, Vault, Sequence[str]]] = []
         nowhere = [line for line in NOWHERE.read_text("utf-8").split("\n") if line.strip()]
         if self.xquad:
@@ -251,26 +276,45 @@ class Bench:
                 on, off = self.xquad.half(told, asked)
                 cases.append((on, f"{on.name}", on.vault, off))
             english = self.xquad.one("en")
-            cases.append((None, "XQuAD en asked about what is nowhere", english.vault, nowhere))
+            cases.append((None, "XQuAD en asked unanswerable questions", english.vault, nowhere))
             if self.react:
                 cases.append(
-                    (None, "XQuAD en asked React's Korean headings", english.vault, [s.asks for s in self.react.sections if s.asks])
+                    (
+                        None,
+                        "XQuAD en asked React's Korean headings",
+                        english.vault,
+                        [s.asks for s in self.react.sections if s.asks],
+                    )
                 )
         if self.react:
             pages = self.react.english()
-            cases.append((pages, "React en, asked its Korean headings", pages.vault, nowhere))
+            cases.append((pages, "React en, its Korean headings", pages.vault, nowhere))
             if self.xquad:
-                cases.append((None, "React en asked XQuAD en", pages.vault, [text for text, *_ in self.xquad.questions["en"]]))
+                cases.append(
+                    (None, "React en asked XQuAD en", pages.vault, [text for text, *_ in self.xquad.questions["en"]])
+                )
         for on, name, vault, off in cases:
             with self.trial(vault) as trial:
                 off = off if len(off) <= self.most else random.Random(5).sample(list(off), self.most)
-                anything = {system: float(np.mean([bool(trial.hits(system, text)) for text in off])) for system in SYSTEMS}
+                anything = {
+                    system: float(np.mean([bool(trial.hits(system, text)) for text in off])) for system in SYSTEMS
+                }
                 met = anything[PRODUCT] < MOST_OFF_TOPIC
-                yield Row(f"off topic: {name}" + (", others" if on else ""), "any hit", anything, f"< {MOST_OFF_TOPIC:.2f}", met)
+                yield Row(
+                    f"off topic: {name}" + (", others" if on else ""),
+                    "any hit",
+                    anything,
+                    f"< {MOST_OFF_TOPIC:.2f}",
+                    met,
+                )
                 if on:
                     questions = sampled(on.asked, self.most)
                     found = {
-                        system: float(np.mean([bool(asked.right.intersection(trial.hits(system, asked.text))) for asked in questions]))
+                        system: float(
+                            np.mean(
+                                [bool(asked.right.intersection(trial.hits(system, asked.text))) for asked in questions]
+                            )
+                        )
                         for system in SYSTEMS
                     }
                     yield Row(f"on topic: {name}", "in first 5", found)
@@ -278,7 +322,7 @@ class Bench:
     # -- telling apart
 
     def duplicates(self) -> Iterator[Row]:
-        """What is taken for a duplicate by default: pairs that people judged, and real sections edited."""
+        """Which pairs count as duplicates: pairs judged by people, and edited sections."""
         sets = [self.klue] if self.klue else []
         sets += [self._edits(language) for language in ("en", "ko") if self.react]
         for pairs in filter(None, sets):
@@ -288,25 +332,38 @@ class Bench:
             total = sum(map(len, pairs.same.values()))
             recall = {name: count / total for name, count in right.items()}
             precision = {name: right[name] / max(1, right[name] + wrong[name]) for name in right}
-            yield Row(f"duplicates: {pairs.name}", "recall", recall, f">= {LEAST_RECALL}", recall[PRODUCT] >= LEAST_RECALL)
-            yield Row(f"duplicates: {pairs.name}", "precision", precision, f">= {LEAST_PRECISION}", precision[PRODUCT] >= LEAST_PRECISION)
+            yield Row(
+                f"duplicates: {pairs.name}", "recall", recall, f">= {LEAST_RECALL}", recall[PRODUCT] >= LEAST_RECALL
+            )
+            yield Row(
+                f"duplicates: {pairs.name}",
+                "precision",
+                precision,
+                f">= {LEAST_PRECISION}",
+                precision[PRODUCT] >= LEAST_PRECISION,
+            )
             for kind in pairs.same if len(pairs.same) > 1 else ():
                 yield Row(
-                    f"duplicates: {pairs.name}: {kind}", "recall", {name: float(np.mean(kinds[kind])) for name, kinds in taken.items()}
+                    f"duplicates: {pairs.name}: {kind}",
+                    "recall",
+                    {name: float(np.mean(kinds[kind])) for name, kinds in taken.items()},
                 )
         if self.react:
             texts = [text for language in ("en", "ko") for text in self._sections(language)]
             numbers = [(text, other) for seed, text in enumerate(texts) if (other := with_another_number(text, seed))]
             alike = {name: float(np.mean(_alike(embedder, numbers))) for name, embedder in self._embedders().items()}
-            yield Row("another number: taken for a duplicate by meaning", "share", alike)
+            yield Row("changed number: counted as a duplicate by meaning", "share", alike)
             told = float(np.mean([bool(diff.contradiction(a, b)) for a, b in numbers]))
-            yield Row("another number: shown as a contradiction by its text", "share", {PRODUCT: told})
+            yield Row("changed number: reported as a contradiction", "share", {PRODUCT: told})
 
     def _embedders(self) -> dict[str, Embedder]:
         return {RAW: self.model.plain(), PRODUCT: self.model.product()}
 
     def _taken(self, embedder: Embedder, pairs: Pairs) -> dict[str, list[bool]]:
-        return {**{kind: _alike(embedder, same) for kind, same in pairs.same.items()}, "different": _alike(embedder, pairs.different)}
+        return {
+            **{kind: _alike(embedder, same) for kind, same in pairs.same.items()},
+            "different": _alike(embedder, pairs.different),
+        }
 
     def _edits(self, language: str) -> Pairs:
         texts = self._sections(language)
@@ -317,7 +374,7 @@ class Bench:
         return Pairs(f"edited sections of React {language}", edited(texts), nearest)
 
     def _sections(self, language: str) -> list[str]:
-        """Chunks of the documentation, at most as many as a set has questions, none of which says what another does."""
+        """Return different chunks of the documentation, at most as many as a set has questions."""
         each = self.react.english() if language == "en" else self.react.korean()
         with self.trial(each.vault) as trial:
             texts = {folded(chunk.text): chunk.text.strip() for _, chunk in trial.chunks if len(chunk.text) >= 200}
@@ -326,12 +383,14 @@ class Bench:
     # -- packing
 
     def excerpts(self) -> Iterator[Row]:
-        """How often the answer is in what a budget of tokens leaves of the hits."""
+        """How often the packed hits still hold the answer, by token budget."""
         for language in LONG if self.xquad else ():
             each = self.xquad.articles(language)
             questions = sampled(each.asked, self.most)
             with self.trial(each.vault) as trial:
-                unpacked = [trial.book.search(asked.text, limit=DEPTH, max_tokens=1_000_000).hits for asked in questions]
+                unpacked = [
+                    trial.book.search(asked.text, limit=DEPTH, max_tokens=1_000_000).hits for asked in questions
+                ]
                 for budget in BUDGETS:
                     packed = [trial.book.search(asked.text, limit=DEPTH, max_tokens=budget).hits for asked in questions]
                     whole = [_whole(hits, budget, self.model.count_tokens) for hits in unpacked]
@@ -341,7 +400,7 @@ class Bench:
 
 
 def figures(name: str, questions: Sequence[Asked], ranked: Mapping[str, Sequence[Sequence[str]]]) -> Iterator[Row]:
-    """Yield the figures of a set, and of its parts."""
+    """Yield the figures of a set and of its parts."""
     for part in ["", *sorted({part for asked in questions for part in asked.parts})]:
         tallies = {}
         for system, rankings in ranked.items():
@@ -382,14 +441,14 @@ def bootstrap(values: Vectors, times: int = 2_000) -> float:
 
 
 def _alike(embedder: Embedder, pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Say of each pair whether it is taken for a duplicate: by its words, or by its score."""
+    """Return for each pair whether it counts as a duplicate: by text or by score."""
     one, other = (embedder.embed_passages([pair[side] for pair in pairs]) for side in (0, 1))
     scores = [score(float(a @ b), embedder.scale) for a, b in zip(one, other, strict=True)]
     return [value >= DUPLICATE or folded(a) == folded(b) for value, (a, b) in zip(scores, pairs, strict=True)]
 
 
 def _whole(hits: Sequence[Hit], budget: int, count: Callable[[str], int]) -> list[Hit]:
-    """The first hits, whole, as far as they fit."""
+    """Return the first whole hits that fit the budget."""
     fits = []
     for hit in hits:
         budget -= count(f"{hit.title} > {hit.heading} {hit.id} {hit.path}") + _FRAME + count(hit.text.strip())
@@ -400,9 +459,11 @@ def _whole(hits: Sequence[Hit], budget: int, count: Callable[[str], int]) -> lis
 
 
 def _holds(hits: Sequence[Hit], asked: Asked) -> bool:
-    """Whether a hit of the right note shows the answer; where an excerpt begins a line, its number does not count."""
+    """Whether a hit of the right note shows the answer; line numbers of excerpts are ignored."""
     wanted = "".join(asked.answer.split())
-    return any(hit.path in asked.right and wanted in "".join(re.sub(r"(?m)^\d+: ", "", hit.text).split()) for hit in hits)
+    return any(
+        hit.path in asked.right and wanted in "".join(re.sub(r"(?m)^\d+: ", "", hit.text).split()) for hit in hits
+    )
 
 
 PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
@@ -423,14 +484,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=_DATA, help="folder with eval/ and vaults/")
     parser.add_argument(
-        "--cache", type=Path, default=user_cache_path("spellbook", appauthor=False) / "bench", help="where vectors are kept"
+        "--cache",
+        type=Path,
+        default=user_cache_path("spellbook", appauthor=False) / "bench",
+        help="folder of cached vectors",
     )
-    parser.add_argument("--sample", type=int, default=300, help="most questions of a set; 0 for all")
-    parser.add_argument("--only", default=",".join(PARTS), help="parts to run, with commas")
+    parser.add_argument("--sample", type=int, default=300, help="most questions per set; 0 for all")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts to run, separated by commas")
     given = parser.parse_args(arguments)
     unknown = set(given.only.split(",")) - PARTS.keys()
     if unknown:
-        parser.error(f"there is no part {', '.join(sorted(unknown))}; parts are {', '.join(PARTS)}")
+        parser.error(f"unknown part {', '.join(sorted(unknown))}; parts are {', '.join(PARTS)}")
     begin, model = time.monotonic(), Remembered(given.cache / "vectors.db")
     bench = Bench(given.data, model, given.sample or sys.maxsize)
     rows: list[Row] = []
@@ -441,7 +505,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(row, flush=True)
     aims = [row for row in rows if row.aim]
     missed = sum(not row.met for row in aims)
-    print(f"\n{len(aims)} aims, {missed} not met. {model.embedded:,} texts embedded anew, {time.monotonic() - begin:.0f} s.")
+    print(f"\n{len(aims)} aims, {missed} not met. {model.embedded:,} texts embedded, {time.monotonic() - begin:.0f} s.")
 
 
 if __name__ == "__main__":

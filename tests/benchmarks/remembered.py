@@ -1,8 +1,8 @@
 """
-The bundled model for measurements: what it says of a text is computed once and kept.
+The bundled model with a cache on disk: each text is embedded once.
 
-What is kept is the raw vector, which no calibration changes: a new one is measured without embedding anything again.
-Only this module knows how the product's embedder is put together.
+The cache holds raw vectors, so a new calibration is measured without embedding anything again. Only this module knows how
+the product's embedder is composed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _THREADS = 2
 _WEIGHTS = "multilingual-e5-small:q4:nfc"
 
 RAW_SCALE: Scale = ((0.74, 0.0), (0.80, 0.3), (0.83, 0.5), (0.87, 0.7), (0.975, 0.95), (1.0, 1.0))
-"""The best scale there is for raw cosines of multilingual-e5-small; it holds within one language."""
+"""The best known scale for raw cosines of multilingual-e5-small; valid within one language."""
 
 
 @dataclass(slots=True)
 class Remembered:
-    """The model's raw vectors of questions and passages, kept in `file`; `embedded` counts those that had to be computed."""
+    """Raw vectors of questions and passages, cached in `file`; `embedded` counts the computed ones."""
 
     file: Path
     embedder: E5 = field(default_factory=E5)
@@ -47,7 +47,9 @@ class Remembered:
     def __post_init__(self) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self._database = sqlite3.connect(self.file)
-        self._database.execute("CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID")
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+        )
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """Return the raw vectors of questions, shape (n, width)."""
@@ -58,13 +60,13 @@ class Remembered:
         return self._of("passage", texts)
 
     def count_tokens(self, text: str) -> int:
-        """Return what the embedder counts."""
+        """Return the embedder's token count."""
         if text not in self._counts:
             self._counts[text] = self.embedder.count_tokens(text)
         return self._counts[text]
 
     def plain(self) -> Embedder:
-        """Return the model as it is, without calibration."""
+        """Return the model without calibration."""
         return Embedder(self, "raw", RAW_SCALE)
 
     def product(self) -> Embedder:
@@ -81,7 +83,9 @@ class Remembered:
             for start in range(0, len(todo), _BATCH):
                 batch = todo[start : start + _BATCH]
                 vectors = pool.map(self._raw(side), (clean(text) for _, text in batch))
-                self._keep([(key, np.asarray(vector, dtype="<f4")) for (key, _), vector in zip(batch, vectors, strict=True)])
+                self._keep(
+                    [(key, np.asarray(vector, dtype="<f4")) for (key, _), vector in zip(batch, vectors, strict=True)]
+                )
                 self.embedded += len(batch)
                 if len(todo) > _BATCH:
                     print(f"\r{self.embedded:,} texts embedded ", end="", file=sys.stderr, flush=True)
@@ -96,7 +100,9 @@ class Remembered:
 
     def _keep(self, rows: Sequence[tuple[str, Vectors]]) -> None:
         with self._database:
-            self._database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", [(key, vector.tobytes()) for key, vector in rows])
+            self._database.executemany(
+                "INSERT OR REPLACE INTO vectors VALUES (?, ?)", [(key, vector.tobytes()) for key, vector in rows]
+            )
         self._known |= dict(rows)
 
     def _raw(self, side: str) -> Callable[[str], Vectors]:
@@ -106,7 +112,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Embedder:
-    """The remembered model behind the product's seam, each side calibrated, or raw."""
+    """The cached model as an embedder of the product, calibrated on each side or raw."""
 
     model: Remembered
     name: str
@@ -117,7 +123,7 @@ class Embedder:
 
     @property
     def fingerprint(self) -> str:
-        """What tells the raw model and the product's apart."""
+        """The fingerprint; raw and calibrated models have different ones."""
         return f"remembered:{self.name}"
 
     def embed_query(self, text: str) -> Vectors:
@@ -131,5 +137,5 @@ class Embedder:
         return self.passage.apply_all(vectors) if self.passage else vectors
 
     def count_tokens(self, text: str) -> int:
-        """Return what the embedder counts."""
+        """Return the embedder's token count."""
         return self.model.count_tokens(text)

@@ -1,4 +1,4 @@
-"""What notes of ten megabytes cost that no person writes, in time of the processor: to index, to edit, to undo. Each in a process of its own."""
+"""CPU time of extreme notes of ten megabytes: indexing, an edit, its undo. Each shape runs in its own process."""
 
 from __future__ import annotations
 
@@ -29,18 +29,30 @@ _SHOWN = (
         "links to one by lines",
         "open fragments",
     ),
-    *("table", "one line", "two lines", "loose list", "fences", "rules", "rules after text", "brackets", "ticks apart", "turns", "hangul"),
+    *(
+        "table",
+        "one line",
+        "two lines",
+        "loose list",
+        "fences",
+        "rules",
+        "rules after text",
+        "brackets",
+        "ticks apart",
+        "turns",
+        "hangul",
+    ),
 )
 
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
-    """Measure one shape after another."""
+    """Measure the shapes in order."""
     for name in _SHOWN:
         yield from apart(shape, name, folder / name.replace(" ", "-"))
 
 
 def shape(name: str, folder: Path) -> Iterator[Figure]:
-    """Index a note of a shape by its words, edit it, and undo that."""
+    """Index a note of a shape by words, edit it, and undo the edit."""
     os.environ["SPELLBOOK_DATA"] = str(folder / "data")
     vault = folder / "vault"
     vault.mkdir(parents=True)
@@ -55,15 +67,21 @@ def shape(name: str, folder: Path) -> Iterator[Figure]:
         catalog = book.index.catalog.sizes()["bytes"]
         edited = _busy(lambda: book.revise("note", append="One more sentence."))
         undone = _busy(book.undo)
-    size = Ratio(catalog / len(data), "note", most=_MOST_TIMES)
-    also = f"{more / len(data) * 1e6:.0f} × more of memory"
-    yield Figure(f"{name}, {len(data) / 1e6:.0f} MB: indexed; the catalog", took, most=_MOST_SECONDS, ratio=size, also=also)
-    yield Figure(f"{name}: a sentence more", edited, most=_MOST_SECONDS)
-    yield Figure(f"{name}: that undone", undone, most=_MOST_SECONDS)
+    size = Ratio(catalog / len(data), "the note", most=_MOST_TIMES)
+    also = f"{more / len(data) * 1e6:.0f} × memory"
+    yield Figure(
+        f"{name}, {len(data) / 1e6:.0f} MB: index by words; catalog size",
+        took,
+        most=_MOST_SECONDS,
+        ratio=size,
+        also=also,
+    )
+    yield Figure(f"{name}: append a sentence", edited, most=_MOST_SECONDS)
+    yield Figure(f"{name}: undo", undone, most=_MOST_SECONDS)
 
 
 def _busy(action: Callable[[], object]) -> float:
-    """Return the seconds of the processor that an action takes: other processes take none of it."""
+    """Return the CPU seconds of an action, which other processes do not affect."""
     started = time.process_time()
     action()
     return time.process_time() - started

@@ -1,4 +1,4 @@
-"""How much is measured."""
+"""The sizes of the measured vaults."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """
-    What all parts are told; the aims are meant for what stands here.
+    Sizes for all parts. The aims apply to these defaults.
 
-    `chunks` are those of a vault that questions are asked of, `growth` the notes of vaults that are compared, `rounds` the questions
-    and edits that a process must endure.
+    `notes` of the indexed vault, `chunks` of the searched vault, `growth`: notes of each compared vault, `rounds`: queries and
+    edits of the memory test.
     """
 
     notes: int = 6_000

@@ -1,8 +1,9 @@
 """
-The first minutes of a big vault.
+Indexing a large vault for the first time.
 
-Stage one is held against reading, hashing and block-parsing the same files in one process, before it and after it; stage two against
-the bare engine on the same texts, in turns, with as many threads of the same priority. What a few edits cost is held against the first look.
+The scan is compared with reading, hashing and block-parsing the same files in one process, measured before and after it.
+Embedding is compared with the model's engine alone on the same texts, in turns, with as many threads of the same priority.
+A scan after edits is compared with the same number of notes in the full scan.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from tests.benchmarks.table import Figure, Ratio
 from tests.benchmarks.timing import seconds
 
 _CHANGED = 300
-"""Files, as many as git changes at once when a branch is switched."""
+"""Edited files: about as many as a git branch switch changes."""
 
 _TURNS, _EMBEDDED = 4, 8
-"""How often notes are embedded in both ways, and how many of them at a time."""
+"""Rounds of embedding both ways, and notes in each round."""
 
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
@@ -51,16 +52,16 @@ def _words(folder: Path, notes: int) -> Iterator[Figure]:
         whole, processors = _look(index)
         floor, floor_processor = ((a + b) / 2 for a, b in zip(before, _bare(files), strict=True))
         yield Figure(
-            f"stage one, {notes:,} notes, {megabytes:.0f} MB",
+            f"scan, {notes:,} notes, {megabytes:.0f} MB",
             whole,
             ratio=Ratio(whole / floor, "(read + sha256 + block parse)", most=2),
-            also=f"{megabytes / whole:.1f} MB/s; the processor's time {processors / floor_processor:.2f} × as much",
+            also=f"{megabytes / whole:.1f} MB/s; CPU time {processors / floor_processor:.2f} ×",
         )
         for number in (min(_CHANGED, notes), 1):
             _edit(random.Random(2).sample(files, number))
             changed, _ = _look(index)
-            ratio = Ratio(changed / (whole * number / notes), "their share of it")
-            yield Figure(f"stage one after edits of {number}, in a warm process", changed, ratio=ratio)
+            ratio = Ratio(changed / (whole * number / notes), "the full scan, per note")
+            yield Figure(f"scan after editing {number}, warm process", changed, ratio=ratio)
 
 
 def _edit(files: Sequence[Path]) -> None:
@@ -70,14 +71,14 @@ def _edit(files: Sequence[Path]) -> None:
 
 
 def _settle(files: Sequence[Path]) -> None:
-    """Make files as old as files are: young ones are read again, whether they changed or not."""
+    """Set old modification times: a scan reads young files again, changed or not."""
     for file in files:
         stamp = file.stat()
         os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns - 10 * sync.SETTLED_NS))
 
 
 def _bare(files: Sequence[Path]) -> tuple[float, float]:
-    """Return the seconds, on the clock and of the processor, that stage one cannot go below in one process."""
+    """Return the baseline of the scan in one process: wall-clock and CPU seconds."""
     markdown = MarkdownIt("commonmark").enable("table").disable(["inline"])
     clock, processor = time.perf_counter(), time.process_time()
     for file in files:
@@ -88,7 +89,7 @@ def _bare(files: Sequence[Path]) -> tuple[float, float]:
 
 
 def _look(index: Index) -> tuple[float, float]:
-    """Return the seconds that a look at everything takes, on the clock and of the processor in all processes."""
+    """Return the wall-clock and CPU seconds of a scan, over all processes."""
     processors = sum(os.times()[:4])
     return seconds(lambda: sync.scan(index)), sum(os.times()[:4]) - processors
 
@@ -106,14 +107,14 @@ def _vectors(folder: Path) -> Iterator[Figure]:
             with ThreadPoolExecutor(embedder.threads, initializer=step_back) as pool:
                 raw += seconds(lambda pool=pool, texts=texts: list(pool.map(engine.passage, texts)))  # type: ignore[misc]
             with unhurried():
-                index.embedder.embed_passages(texts[:1])  # loads it
+                index.embedder.embed_passages(texts[:1])  # loads the model
             stage += seconds(lambda: embed.embed_texts(index))
         chunks = index.catalog.counts().chunks
     yield Figure(
-        "stage two, chunks embedded a second",
+        "embedding, chunks per second",
         chunks / stage,
         "chunks/s",
-        ratio=Ratio(raw / stage, "the bare engine", least=0.9),
+        ratio=Ratio(raw / stage, "the engine alone", least=0.9),
         also=f"{chunks} chunks, {embedder.threads} threads",
     )
 

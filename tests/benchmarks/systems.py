@@ -1,8 +1,8 @@
 """
-The systems that are compared, over one and the same vault: grep, plain full-text search, the bare model, and the product.
+The compared systems over one vault: grep, plain full-text search, the bare model, and the product.
 
-The product is the real one, over a real folder, asked as a user asks it. All others are given what they are best at: they
-rank what is judged (notes, or sections), and the bare model is given the product's chunks.
+The product runs on a real folder through its public API. The others get favourable conditions: they rank exactly the judged
+units (notes or sections), and the bare model gets the product's chunks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ without words (`memorize`), `by words` without meaning (`find`, any of the quest
 
 
 class Trial:
-    """A vault in `folder`, opened by the product, by the product with the bare model, and read by the others."""
+    """A vault in `folder`, opened by the product and by the product with the bare model; the others read its texts."""
 
     def __init__(self, vault: Vault, model: Remembered, folder: Path) -> None:
         self.vault, self.model = vault, model
@@ -58,14 +58,16 @@ class Trial:
             file.write_text(text, "utf-8", newline="")
         self._settings = config.load(root, embedder="hash")
         most = self._settings.chunk_tokens
-        self.chunks = [(path, chunk) for path, text in vault.notes.items() for chunk in cut(parse(path, text.encode()), most)]
+        self.chunks = [
+            (path, chunk) for path, text in vault.notes.items() for chunk in cut(parse(path, text.encode()), most)
+        ]
         self._unit_of = [vault.unit(path, chunk.line) for path, chunk in self.chunks]
         self._texts: dict[str, str] = defaultdict(str)
         for unit, (_, chunk) in zip(self._unit_of, self.chunks, strict=True):
             self._texts[unit] += chunk.text
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close what was opened."""
         for name in ("book", "plain"):
             if name in self.__dict__:
                 self.__dict__[name].close()
@@ -77,7 +79,7 @@ class Trial:
 
     @cached_property
     def plain(self) -> Spellbook:
-        """The product with the bare model: its words, its fusion, no calibration."""
+        """The product with the bare model: same full-text search and fusion, no calibration."""
         return self._opened(self.model.plain())
 
     def _opened(self, embedder: Embedder) -> Spellbook:
@@ -85,11 +87,11 @@ class Trial:
         report = book.reindex()
         if report.failed or report.pending:
             raise SystemExit(f"{self._settings.vault}: {report.failed[:3]}, {report.pending} texts pending")
-        book.hand_over(Watched(is_current=True))  # nothing changes here any more
+        book.hand_over(Watched(is_current=True))  # nothing changes from here on
         return book
 
     def ranked(self, system: str, asked: Asked, apart: bool = False) -> list[str]:
-        """Return the units that `system` finds, best first; with `apart`, in notes of other languages than the question's."""
+        """Return the units that `system` finds, best first; with `apart`, only in notes of other languages."""
         if system in {PRODUCT, ALL, MEANING, WORDS, RAW_WORDS}:
             book = self.plain if system == RAW_WORDS else self.book
             verb = {MEANING: book.memorize, WORDS: book.find}.get(system, book.search)
@@ -102,14 +104,14 @@ class Trial:
         return [unit for unit in units if not (apart and unit.startswith(f"{asked.language}/"))]
 
     def hits(self, system: str, text: str, limit: int = 5) -> list[str]:
-        """Return what `system` finds by default, nothing if it believes that nothing answers; grep and the bare model never do."""
+        """Return the default hits of `system`, none below its threshold; grep and the bare model have no threshold."""
         if system in {PRODUCT, RAW_WORDS}:
             book = self.book if system == PRODUCT else self.plain
             return [self.vault.unit(hit.path, hit.line) for hit in book.search(text, limit=limit).hits]
         return self.ranked(system, Asked(text, "", frozenset()))[:limit]
 
     def _grep(self, text: str) -> list[str]:
-        """Units by how many of the question's words they hold."""
+        """Return units by the number of the question's words they hold."""
         words = set(_words(text.casefold()))
         held = [(sum(word in form for word in words), unit) for unit, form in self._casefolded.items()]
         return [unit for count, unit in sorted(held, key=lambda pair: -pair[0]) if count]
@@ -126,9 +128,14 @@ class Trial:
         return database
 
     def _fts(self, text: str) -> list[str]:
-        """Units by bm25, any of the question's words."""
+        """Return units by bm25, any of the question's words."""
         words = " OR ".join(f'"{word}"' for word in _words(text))
-        return [unit for (unit,) in self._database.execute("SELECT unit FROM texts WHERE texts MATCH ? ORDER BY bm25(texts)", (words,))]
+        return [
+            unit
+            for (unit,) in self._database.execute(
+                "SELECT unit FROM texts WHERE texts MATCH ? ORDER BY bm25(texts)", (words,)
+            )
+        ]
 
     @cached_property
     def raw(self) -> Vectors:
@@ -139,16 +146,18 @@ class Trial:
         return self.by_cosine(self.raw, self.model.queries([text])[0])
 
     def by_cosine(self, matrix: Vectors, vector: Vectors) -> list[str]:
-        """Units by the cosine of their best chunk; `matrix` has a row for each of `chunks`."""
+        """Return units by the cosine of their best chunk; `matrix` has one row per chunk."""
         return list(dict.fromkeys(self._unit_of[i] for i in np.argsort(-(matrix @ vector), kind="stable")))
 
 
 class Oracle:
-    """The bare model less the mean of a text's language, which it is told: what knowing the language would give."""
+    """The bare model minus the mean vector of the known language: the gain of knowing languages."""
 
     def __init__(self, xquad: Xquad, model: Remembered) -> None:
         self._model = model
-        self._asked = {at: model.queries([text for text, i, _ in xquad.questions[at] if i < SEEN]).mean(axis=0) for at in LANGUAGES}
+        self._asked = {
+            at: model.queries([text for text, i, _ in xquad.questions[at] if i < SEEN]).mean(axis=0) for at in LANGUAGES
+        }
         self._told = {at: model.passages(xquad.paragraphs[at][:SEEN]).mean(axis=0) for at in LANGUAGES}
         self._last: tuple[Trial, Vectors] | None = None
 

@@ -1,4 +1,4 @@
-"""Figures, and the one table they stand in: what was measured, its aim, what it was compared with in the same run, and whether it is met."""
+"""The rows of the benchmark table: a figure, its aim, its ratio to a baseline of the same run, and whether it met the aim."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEAD = "| figure | aim | measured | ratio | met |\n| --- | --- | --- | --- | ---
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """What a figure is to something that was measured in the same run; `of` names that. NaN where the system does not say."""
+    """A figure divided by a baseline of the same run, named `of`; NaN where the system reports no value."""
 
     value: float
     of: str
@@ -20,23 +20,23 @@ class Ratio:
 
     @property
     def aim(self) -> str:
-        """The bound in words, if there is one."""
+        """The bound as text; empty without one."""
         if self.most < math.inf:
             return f"≤ {self.most:g} × {self.of}"
         return f"≥ {self.least:g} × {self.of}" if self.least > -math.inf else ""
 
     @property
     def met(self) -> bool:
-        """Whether it keeps within its bounds, which NaN never does."""
+        """Whether the value is within its bounds; NaN never is."""
         return self.least <= self.value <= self.most
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """
-    A row of the table. Seconds are shown in the unit that suits them, every other `unit` as it is.
+    A row of the table. Seconds are printed as s or ms, every other `unit` unchanged.
 
-    `most` and the bounds of `ratio` are the aim; `also` is told beside what was measured.
+    `most` and the bounds of `ratio` are the aim; `also` is printed after the value.
     """
 
     name: str
@@ -48,14 +48,20 @@ class Figure:
 
     @property
     def aim(self) -> str:
-        """The aims in words, if there are any."""
+        """The aims as text; empty without any."""
         return "; ".join(
-            filter(None, (self.ratio.aim if self.ratio else "", f"≤ {told(self.most, self.unit)}" if self.most < math.inf else ""))
+            filter(
+                None,
+                (
+                    self.ratio.aim if self.ratio else "",
+                    f"≤ {told(self.most, self.unit)}" if self.most < math.inf else "",
+                ),
+            )
         )
 
     @property
     def met(self) -> bool | None:
-        """Whether all aims are met; None where there is none."""
+        """Whether all aims are met; None without an aim."""
         return (self.value <= self.most and (self.ratio is None or self.ratio.met)) if self.aim else None
 
     @property
@@ -68,7 +74,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A part of the table that could not be measured to its end; `why` says more."""
+    """A part that failed; `why` is the reason."""
 
     name: str
     why: str
@@ -76,7 +82,7 @@ class Failure:
     @property
     def row(self) -> str:
         """The row as Markdown."""
-        return f"| {self.name} | | not measured to the end: {self.why} | | no |"
+        return f"| {self.name} | | failed: {self.why} | | no |"
 
 
 _MET = {True: "yes", False: "**no**", None: ""}
@@ -90,7 +96,7 @@ def table(rows: Iterable[Figure | Failure]) -> Iterator[str]:
 
 def told(value: float, unit: str) -> str:
     """
-    Return a measure with its unit.
+    Return a value with its unit.
 
     >>> told(0.0123, "s"), told(12.34, "s"), told(1234.5, "MB"), told(0.31, "%")
     ('12 ms', '12 s', '1,234 MB', '0.31 %')

@@ -1,4 +1,4 @@
-"""How long something takes, and how much memory and processor a process has."""
+"""Timing, and the memory and CPU time of processes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from pathlib import Path
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """Return the seconds that `action` takes."""
+    """Return the wall-clock seconds that `action` takes."""
     started = time.perf_counter()
     action()
     return time.perf_counter() - started
 
 
-def medians(actions: Mapping[str, Callable[[int], object]], rounds: int, before: Callable[[], object] = lambda: None) -> dict[str, float]:
+def medians(
+    actions: Mapping[str, Callable[[int], object]], rounds: int, before: Callable[[], object] = lambda: None
+) -> dict[str, float]:
     """
-    Return the median seconds of each action, which is given the number of the round.
+    Return the median seconds of each action, called with the number of the round.
 
-    They take turns, so that a machine that slows down slows all of them; each after `before`, and after one round that is not counted.
+    Actions take turns, so that a slow phase of the machine slows all of them. `before` runs before each; a first round is not
+    counted.
     """
     taken: dict[str, list[float]] = {name: [] for name in actions}
     for number, (name, action) in itertools.product(range(-1, rounds), actions.items()):
@@ -33,18 +36,18 @@ def medians(actions: Mapping[str, Callable[[int], object]], rounds: int, before:
 
 
 def share(times: Sequence[float], part: float) -> float:
-    """Return the time within which `part` of `times` are."""
+    """Return a quantile: `part` of `times` are at most this long."""
     ordered = sorted(times)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
 def resident(pid: int | str = "self") -> float:
-    """Return the resident megabytes of a process, NaN where the system does not say."""
+    """Return the resident memory of a process in MB; NaN where the system does not report it."""
     return _megabytes(pid, "VmRSS")
 
 
 def peak(pid: int | str = "self") -> float:
-    """Return the most megabytes that a process has had resident, NaN where the system does not say."""
+    """Return the peak resident memory of a process in MB; NaN where the system does not report it."""
     return _megabytes(pid, "VmHWM")
 
 
@@ -55,7 +58,7 @@ def _megabytes(pid: int | str, name: str) -> float:
 
 
 def processor(pid: int) -> float:
-    """Return the seconds that all threads of a process have spent on a processor, NaN where the system does not say so finely."""
+    """Return the CPU seconds of all threads of a process; NaN where the system does not report them."""
     try:
         return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
     except OSError:

@@ -1,7 +1,7 @@
 """
-Exact search in memory against a bare product, and against Chroma.
+Exact vector search in memory, compared with a plain matrix product and with Chroma.
 
-Vectors are clustered as those of notes are, 384 wide. What is compared takes turns in one run.
+Vectors are clustered like those of notes and have 384 dimensions. Compared ways take turns.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _TURNS = 3
 
 
 def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
-    """Measure what finding the nearest of so many vectors costs: bare, exactly, and with Chroma."""
+    """Measure the search for the nearest vectors: plain product, exact search, Chroma."""
     size, taken = sizes.chunks, dict[str, list[float]](bare=[], exact=[])
     for _, (way, times) in itertools.product(range(_TURNS), taken.items()):
         times += apart(_asked, way, size)
     took = {way: statistics.median(times) for way, times in taken.items()}
     ratio = Ratio(took["exact"] / took["bare"], "`matrix @ query`", most=1.5)
-    yield Figure(f"nearest {WANTED} of {size:,} vectors, exactly", took["exact"], ratio=ratio)
+    yield Figure(f"nearest {WANTED} of {size:,} vectors, exact search", took["exact"], ratio=ratio)
     yield from _chroma(folder, *_made(size))
 
 
@@ -42,7 +42,8 @@ def _made(size: int) -> tuple[Any, Any, Matrix]:
     drawn = np.random.default_rng(1)
     centres = drawn.standard_normal((max(1, size // _CLUSTER), WIDTH), dtype=np.float32)
     block, queries = (
-        centres[drawn.integers(len(centres), size=count)] + 0.7 * drawn.standard_normal((count, WIDTH), dtype=np.float32)
+        centres[drawn.integers(len(centres), size=count)]
+        + 0.7 * drawn.standard_normal((count, WIDTH), dtype=np.float32)
         for count in (size, ROUNDS)
     )
     block /= np.linalg.norm(block, axis=1, keepdims=True)
@@ -53,7 +54,7 @@ def _made(size: int) -> tuple[Any, Any, Matrix]:
 
 
 def _asked(way: str, size: int) -> Iterator[float]:
-    """Yield the seconds of each question, one after another; in a process of its own, for a product's threads stay at work after it."""
+    """Yield the seconds of each query. Runs in its own process, because a product's threads stay busy after it."""
     block, queries, matrix = _made(size)
     ask: Callable[[Any], object] = block.__matmul__ if way == "bare" else lambda query: matrix.nearest(query, WANTED)
     for query in queries:
@@ -85,19 +86,32 @@ def _chroma(folder: Path, block: Any, queries: Any, matrix: Matrix) -> Iterator[
         return seconds(lambda: which.catch_up(UpTo(last), len(block)))
 
     built = caught_up(chroma, len(block) - _REOPENED)
-    ways = {"chroma": lambda i: chroma.nearest(queries[i], WANTED), "exact": lambda i: matrix.nearest(queries[i], WANTED)}
+    ways = {
+        "chroma": lambda i: chroma.nearest(queries[i], WANTED),
+        "exact": lambda i: matrix.nearest(queries[i], WANTED),
+    }
     took = medians(ways, ROUNDS)
     held = resident() - before
     reopened = []
     for last in range(len(block) - _REOPENED + 1, len(block) + 1):
         caught_up(other, last)
         reopened.append(seconds(lambda: chroma.nearest(queries[0], WANTED)))
-    near = [({key for key, _ in chroma.nearest(query, WANTED)}, {key for key, _ in matrix.nearest(query, WANTED)}) for query in queries]
+    near = [
+        ({key for key, _ in chroma.nearest(query, WANTED)}, {key for key, _ in matrix.nearest(query, WANTED)})
+        for query in queries
+    ]
     recall = sum(len(found & exact) for found, exact in near) / len(near) / WANTED
     disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
     chroma.close()
     other.close()
-    also = f"{held:.0f} MB, {disk:.0f} MB on disk, recall {recall:.2f}, built in {built:.0f} s"
-    yield Figure("the same from Chroma", took["chroma"], ratio=Ratio(took["chroma"] / took["exact"], "exactly"), also=also)
+    also = f"{held:.0f} MB memory, {disk:.0f} MB disk, recall {recall:.2f}, built in {built:.0f} s"
+    yield Figure(
+        "nearest vectors, Chroma",
+        took["chroma"],
+        ratio=Ratio(took["chroma"] / took["exact"], "exact search"),
+        also=also,
+    )
     again = statistics.median(reopened)
-    yield Figure("the same from Chroma after another process wrote", again, ratio=Ratio(again / took["exact"], "exactly"))
+    yield Figure(
+        "nearest vectors, Chroma after another process wrote", again, ratio=Ratio(again / took["exact"], "exact search")
+    )

@@ -18,7 +18,19 @@ from spellbook.cli import main
 
 ROOT = Path(spellbook.__file__).parent
 
-SAID = {"say", "_fail", "styled", "confirm", "translated", "_did", "_say", "_told", "UsageError", "BadParameter", "Remark"}
+SAID = {
+    "say",
+    "_fail",
+    "styled",
+    "confirm",
+    "translated",
+    "_did",
+    "_say",
+    "_told",
+    "UsageError",
+    "BadParameter",
+    "Remark",
+}
 """Functions and errors whose texts a person reads."""
 
 TO_AGENTS = {"server/arguments.py", "server/render.py"}
@@ -99,7 +111,9 @@ def every() -> dict[str, str]:
     found = dict(_help(main, "spellbook"))
     found.update((text, "click") for text in CLICK)
     for path in sorted(
-        each for each in ROOT.rglob("*.py") if each.relative_to(ROOT).as_posix() not in TO_AGENTS and each.parent.name != "toolsets"
+        each
+        for each in ROOT.rglob("*.py")
+        if each.relative_to(ROOT).as_posix() not in TO_AGENTS and each.parent.name != "toolsets"
     ):
         tree, name = ast.parse(path.read_text("utf-8")), path.relative_to(ROOT).as_posix()
         for node in ast.walk(tree):
@@ -107,7 +121,11 @@ def every() -> dict[str, str]:
                 isinstance(node, ast.Call)
                 and (at := PLACED.get((name.split("/")[0], _called(node)), PLACED.get(("", _called(node))))) is not None
             ):
-                found.update((text, f"{name}:{node.lineno}") for argument in node.args[at : at + 1] for text in _texts(argument, {}))
+                found.update(
+                    (text, f"{name}:{node.lineno}")
+                    for argument in node.args[at : at + 1]
+                    for text in _texts(argument, {})
+                )
         constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
         for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
             names = {**constants, **_names(function)}
@@ -125,7 +143,8 @@ def every() -> dict[str, str]:
                 elif isinstance(node, ast.Call) and called == "counted" and isinstance(node.args[1], ast.Constant):
                     [one, *several] = [str(each.value) for each in node.args[1:] if isinstance(each, ast.Constant)]
                     found.update(
-                        (text, f"{name}:{node.lineno}") for text in (f"{{0}} {one}", f"{{0}} {several[0] if several else one + 's'}")
+                        (text, f"{name}:{node.lineno}")
+                        for text in (f"{{0}} {one}", f"{{0}} {several[0] if several else one + 's'}")
                     )
             if function.name in SENTENCES.get(name, ()):
                 found.update((text, f"{name}:{function.lineno}") for text in _literals(function))
@@ -133,7 +152,9 @@ def every() -> dict[str, str]:
 
 
 def _errors() -> set[str]:
-    return {node.name for node in ast.parse((ROOT / "errors.py").read_text("utf-8")).body if isinstance(node, ast.ClassDef)}
+    return {
+        node.name for node in ast.parse((ROOT / "errors.py").read_text("utf-8")).body if isinstance(node, ast.ClassDef)
+    }
 
 
 def _is_message(text: str) -> bool:
@@ -142,7 +163,13 @@ def _is_message(text: str) -> bool:
 
 
 def _called(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+    return (
+        node.func.attr
+        if isinstance(node.func, ast.Attribute)
+        else node.func.id
+        if isinstance(node.func, ast.Name)
+        else ""
+    )
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[ast.Name, ast.Assign | ast.AnnAssign]]:
@@ -202,7 +229,11 @@ def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = froze
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join":
         for argument in node.args:
             yield from _texts(argument, names, seen)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"get", "rstrip", "removeprefix"}:
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"get", "rstrip", "removeprefix"}
+    ):
         yield from _texts(node.func.value, names, seen)
         for argument in node.args[1:]:
             yield from _texts(argument, names, seen)
@@ -212,9 +243,9 @@ def _lines(text: str) -> Iterator[str]:
     """Return the lines of a template, each with its slots numbered anew."""
     for line in text.split("\n"):
         numbers = iter(range(99))
-        yield re.sub(r"\{\d+\}", lambda slot, numbers=numbers: f"{{{next(numbers)}}}", line.strip().lstrip(",; ")).removeprefix(
-            "spellbook: "
-        )
+        yield re.sub(
+            r"\{\d+\}", lambda slot, numbers=numbers: f"{{{next(numbers)}}}", line.strip().lstrip(",; ")
+        ).removeprefix("spellbook: ")
 
 
 def _template(node: ast.JoinedStr) -> str:
@@ -241,7 +272,15 @@ def _literals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]
                 if isinstance(value, ast.FormattedValue) and value.format_spec
                 for each in ast.walk(value.format_spec)
             }
-        elif isinstance(node, ast.Call) and _called(node) in {"getattr", "strftime", "get", "counted", "style", "join", "replace"}:
+        elif isinstance(node, ast.Call) and _called(node) in {
+            "getattr",
+            "strftime",
+            "get",
+            "counted",
+            "style",
+            "join",
+            "replace",
+        }:
             skipped |= set(node.args)
         elif isinstance(node, ast.Compare):
             skipped |= {node.left, *node.comparators}

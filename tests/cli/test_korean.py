@@ -28,8 +28,16 @@ def in_korean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(vault: Path, *command: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the program as a person does, with the small embedder."""
-    given = {**os.environ, "SPELLBOOK_EMBEDDER": "hash", "SPELLBOOK_LANG": "ko", "SPELLBOOK_VAULT": str(vault), **environment}
-    return subprocess.run([sys.executable, "-m", "spellbook", *map(str, command)], capture_output=True, text=True, env=given, timeout=60)
+    given = {
+        **os.environ,
+        "SPELLBOOK_EMBEDDER": "hash",
+        "SPELLBOOK_LANG": "ko",
+        "SPELLBOOK_VAULT": str(vault),
+        **environment,
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "spellbook", *map(str, command)], capture_output=True, text=True, env=given, timeout=60
+    )
 
 
 def test_every_message_has_its_korean() -> None:
@@ -45,7 +53,9 @@ def test_the_table_has_nothing_else() -> None:
 
     def is_said(text: str) -> bool:
         word = re.sub(r" ?\{\d+\}", "", text)
-        return text in said or f"{text}." in said or word in said or word in parts or not re.search(r"[A-Za-z]{2}", word)
+        return (
+            text in said or f"{text}." in said or word in said or word in parts or not re.search(r"[A-Za-z]{2}", word)
+        )
 
     assert [text for text in translate.table() if not is_said(text)] == []
 
@@ -69,7 +79,10 @@ def test_the_values_of_a_message_are_all_told() -> None:
             "2 notes: 1 added, 1 changed; 3 texts embedded. 4 chunks, 0.1 s.",
             "노트 2개: 1개 추가, 1개 변경; 글 3개 임베딩. 청크 4개, 0.1초.",
         ),
-        ("searched by words only: The embedder x failed (E: y).", "단어로만 검색했습니다: 임베딩 모델 x가 실패했습니다(E: y)."),
+        (
+            "searched by words only: The embedder x failed (E: y).",
+            "단어로만 검색했습니다: 임베딩 모델 x가 실패했습니다(E: y).",
+        ),
         ("  Correct it; nothing was written.", "  바로잡으세요. 아무것도 쓰지 않았습니다."),
         ("a sentence that nobody wrote", "a sentence that nobody wrote"),
     ],
@@ -104,7 +117,9 @@ def test_the_language_is_that_of_the_person() -> None:
     def of(**environment: str) -> str:
         bare = {name: value for name, value in os.environ.items() if name not in translate.VARIABLES}
         code = "from spellbook.translate import language; print(language())"
-        done = subprocess.run([sys.executable, "-c", code], env={**bare, **environment}, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**bare, **environment}, capture_output=True, text=True, check=True
+        )
         return done.stdout.strip()
 
     assert of(LANG="ko_KR.UTF-8") == "ko"
@@ -132,7 +147,9 @@ def test_help_is_korean_and_fits_a_terminal(path: tuple[str, ...]) -> None:
         context = command.context_class(command, info_name=name, parent=context)
     shown = command.get_help(command.context_class(command, info_name=" ".join(("spellbook", *path))))
     assert shown.startswith("사용법: spellbook")
-    lines = [line for line in shown.splitlines() if not re.match(r"사용법|\s+(spellbook|echo|SPELLBOOK_EMBEDDER=)", line)]
+    lines = [
+        line for line in shown.splitlines() if not re.match(r"사용법|\s+(spellbook|echo|SPELLBOOK_EMBEDDER=)", line)
+    ]
     assert not [line for line in lines if ENGLISH.search(re.sub(r"`[^`]*`|\[.*?\]", "", line))]
     assert max(map(cell_len, lines)) <= 80
     assert "\ue000" not in shown
@@ -162,7 +179,12 @@ def test_programs_read_the_same_in_each_language(vault: Path) -> None:
     """JSON and exit codes do not change with the language, nor does what a note says, even if that is one of our messages."""
     (vault / "a.md").write_text("# Nothing found.\n\nThere is no memory x.\n", "utf-8")
     run(vault, "reindex")
-    for command in (("show", "a", "--json"), ("topics", "--json"), ("show", "nope", "--json"), ("why", "memory", "--json")):
+    for command in (
+        ("show", "a", "--json"),
+        ("topics", "--json"),
+        ("show", "nope", "--json"),
+        ("why", "memory", "--json"),
+    ):
         english, korean = run(vault, *command, SPELLBOOK_LANG="en"), run(vault, *command)
         assert (english.stdout, english.returncode) == (korean.stdout, korean.returncode)
     shown = run(vault, "show", "a").stdout

@@ -37,7 +37,10 @@ def test_a_rename_outside_is_mended(book: Spellbook, vault: Path, write_note: Wr
     assert shown.exit_code == 1
     assert "home.md:1  keys → archive/2026/Key rotation.md (it was moved)\n" in shown.stdout
     assert "home.md:1  never → ?\n" in shown.stdout
-    assert "+[[Key rotation]] [[archive/2026/Key rotation#Rotate|k]] [p](archive/2026/old%20plan.md) `[[keys]]` [[never]]" in shown.stdout
+    assert (
+        "+[[Key rotation]] [[archive/2026/Key rotation#Rotate|k]] [p](archive/2026/old%20plan.md) `[[keys]]` [[never]]"
+        in shown.stdout
+    )
     assert "5 links in 2 notes can be repaired: repeat with --yes. 1 link without a known target.\n" in shown.stderr
     assert held(vault) == before
     assert "wrong  links" in doctor(vault).stdout
@@ -80,7 +83,10 @@ def test_doctor_counts_what_can_be_mended(book: Spellbook, vault: Path, write_no
     write_note("a/keys.md", "# How we rotate keys\n", aliases="[rotation]")
     write_note("two/plan.md")
     write_note("three/plan.md")
-    write_note("home.md", "[[old/keys]] [[rotation]] [[rotation]] [[How We Rotate-Keys]]\n\n[[How we rotate kays]] [[old/plan]]\n")
+    write_note(
+        "home.md",
+        "[[old/keys]] [[rotation]] [[rotation]] [[How We Rotate-Keys]]\n\n[[How we rotate kays]] [[old/plan]]\n",
+    )
     assert "4 links in 1 note can be repaired" in doctor(vault, "--fix", "links").stderr
     said = doctor(vault)
     assert said.exit_code == 1

@@ -50,7 +50,10 @@ def harbour(book, vault):
 def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
     """The file holds what was given under an id and dates of its own, and the next search finds it both ways, embedded."""
     [written] = book.scribe(CHUNK).written
-    assert (written.path, written.pending) == ("project/infra/the-lighthouse-keeper-rotates-the-keys-every-monday.md", False)
+    assert (written.path, written.pending) == (
+        "project/infra/the-lighthouse-keeper-rotates-the-keys-every-monday.md",
+        False,
+    )
     text = (vault / written.path).read_text("utf-8")
     note = parse(written.path, text.encode())
     assert (note.declared_id, note.body.strip(), note.faults) == (written.chunk_id, TEXT, ())
@@ -71,7 +74,9 @@ def test_a_memory_repeated_is_told_and_not_written(book, vault):
     before = list(vault.rglob("*.md"))
     again = book.scribe({**CHUNK, "text": TEXT.upper().replace(",", " –")})
     assert again.written == ()
-    assert [(each.id, each.path, each.score) for each in again.duplicates[0]] == [(f"{first.chunk_id}#", first.path, 1.0)]
+    assert [(each.id, each.path, each.score) for each in again.duplicates[0]] == [
+        (f"{first.chunk_id}#", first.path, 1.0)
+    ]
     assert "+" in again.duplicates[0][0].difference
     assert list(vault.rglob("*.md")) == before
     [second] = book.scribe(CHUNK, force=True).written
@@ -85,7 +90,10 @@ def test_one_duplicate_keeps_the_whole_batch_back(book, vault):
     result = book.scribe_all([other, CHUNK])
     assert (result.written, [bool(each) for each in result.duplicates]) == ((), [False, True])
     assert len(list(vault.rglob("*.md"))) == 1
-    assert len(book.scribe_all([other, {**CHUNK, "text": "A third thought."}], source="web", category="article").written) == 2
+    assert (
+        len(book.scribe_all([other, {**CHUNK, "text": "A third thought."}], source="web", category="article").written)
+        == 2
+    )
 
 
 def test_validate_writes_nothing(book, vault):
@@ -153,7 +161,9 @@ def test_revised_metadata_leaves_every_other_byte(book, harbour):
 def test_both_are_revised_in_one_write(book, harbour):
     """Content and metadata of one call are in the file together."""
     book.revise("harbour#one", "changed", {"topic": "port"})
-    assert harbour.read_bytes().decode() == NOTE.replace("first section", "changed").replace("topic: sea", "topic: port")
+    assert harbour.read_bytes().decode() == NOTE.replace("first section", "changed").replace(
+        "topic: sea", "topic: port"
+    )
 
 
 def test_a_memory_knows_when_it_was_revised(book, vault):
@@ -164,7 +174,11 @@ def test_a_memory_knows_when_it_was_revised(book, vault):
     file.write_text(old)
     book.revise(written.chunk_id, TEXT + " Or sooner.")
     note = parse("x.md", file.read_bytes())
-    assert (note.meta["created"].year, note.meta["updated"].year > 2020, note.declared_id) == (2020, True, written.chunk_id)
+    assert (note.meta["created"].year, note.meta["updated"].year > 2020, note.declared_id) == (
+        2020,
+        True,
+        written.chunk_id,
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,7 +193,9 @@ def test_a_revision_that_makes_no_sense_changes_nothing(book, harbour, asked):
     assert harbour.read_bytes() == NOTE.encode()
 
 
-@pytest.mark.parametrize("seen", [hash_of("## Two\n\nsecond section"), digest(NOTE.encode())[:16], digest(NOTE.encode())])
+@pytest.mark.parametrize(
+    "seen", [hash_of("## Two\n\nsecond section"), digest(NOTE.encode())[:16], digest(NOTE.encode())]
+)
 def test_the_expected_hash_is_of_the_section_or_the_file(book, harbour, seen):
     """Either names what the caller saw, and the revision goes through."""
     section = hash_of(next(found.text for found in book.show("harbour") if found.id == "harbour#two"))
@@ -339,7 +355,11 @@ def test_metadata_is_set_whatever_became_of_the_text(book, harbour):
     harbour.write_bytes(harbour.read_bytes().replace(b"first section", b"edited meanwhile"))
     book.revise("harbour#one", metadata={"importance": "low"})
     note = parse("harbour.md", harbour.read_bytes())
-    assert (note.meta["importance"], note.meta["updated"].tzinfo, b"edited meanwhile" in harbour.read_bytes()) == ("low", None, True)
+    assert (note.meta["importance"], note.meta["updated"].tzinfo, b"edited meanwhile" in harbour.read_bytes()) == (
+        "low",
+        None,
+        True,
+    )
 
 
 def test_erased_hard_is_gone(book, harbour, vault):

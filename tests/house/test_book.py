@@ -165,7 +165,12 @@ def test_status_says_where_things_are_and_how_many(book, write_note):
     book.reindex()
     status = book.status()
     assert (status["vault"], status["state"]) == (str(book.config.vault), str(book.config.state))
-    assert (status["notes"], status["chunks"], status["pending"], status["categories"]) == (2, 2, 0, {"project": 1, "(none)": 1})
+    assert (status["notes"], status["chunks"], status["pending"], status["categories"]) == (
+        2,
+        2,
+        0,
+        {"project": 1, "(none)": 1},
+    )
     assert (status["vectors"], status["vectors_in_use"], status["embedder"], status["watched"]) == (2, 2, "hash", False)
     assert (status["bytes"] > 0, [fault["path"] for fault in status["faults"]]) == (True, ["b.md"])
 
@@ -188,7 +193,11 @@ def test_threads_may_use_one_book(book, write_note):
     def work(i):
         if i % 3 == 0:
             return book.scribe(
-                {"text": f"thought number {i} about lighthouse {i * 7919}", "metadata": {"topic": f"t{i}", "keywords": ["k"]}}, force=True
+                {
+                    "text": f"thought number {i} about lighthouse {i * 7919}",
+                    "metadata": {"topic": f"t{i}", "keywords": ["k"]},
+                },
+                force=True,
             ).written
         return book.search("lighthouse").hits if i % 3 == 1 else book.reindex().scanned
 
@@ -208,4 +217,8 @@ with spellbook.open(sys.argv[1], embedder="hash") as book:
 """
     assert finished(*(python(code, vault) for _ in range(2))) == ["0", "0"]
     with books.open(vault, embedder="hash") as book:
-        assert (book.reindex().unchanged, book.index.catalog.counts().notes, book.index.catalog.verify()) == (150, 150, [])
+        assert (book.reindex().unchanged, book.index.catalog.counts().notes, book.index.catalog.verify()) == (
+            150,
+            150,
+            [],
+        )

@@ -220,7 +220,12 @@ def test_a_vault_may_name_a_service_on_this_machine_and_no_other_by_way_of_the_e
     """Loopback addresses are fine in config.toml; Ollama's is not, once OLLAMA_HOST leads away from here."""
     (vault / ".spellbook").mkdir()
     file = vault / ".spellbook" / "config.toml"
-    for name in ("ollama:m", "openai:m@http://127.0.0.1:1/v1", "openai:m@http://localhost/v1", "llamacpp@http://[::1]:1"):
+    for name in (
+        "ollama:m",
+        "openai:m@http://127.0.0.1:1/v1",
+        "openai:m@http://localhost/v1",
+        "llamacpp@http://[::1]:1",
+    ):
         file.write_text(f'embedder = "{name}"\n')
         monkeypatch.delenv("OLLAMA_HOST", raising=False)
         assert config.load(vault).embedder == name

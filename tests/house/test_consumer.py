@@ -86,8 +86,20 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     lines = PROGRAM.splitlines() + [f"    {wrong}" for wrong in WRONG]
     program.write_text("\n".join(lines) + "\n", "utf-8")
     environment = {name: value for name, value in os.environ.items() if name not in {"MYPYPATH", "PYTHONPATH"}}
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-version=3.11", "--no-pretty", "--cache-dir", ".cache"]
-    done = subprocess.run([*command, program.name], cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        "--python-version=3.11",
+        "--no-pretty",
+        "--cache-dir",
+        ".cache",
+    ]
+    done = subprocess.run(
+        [*command, program.name], cwd=folder, env=environment, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     found = re.findall(r"^(.+?):(\d+): error: (.*)$", done.stdout, re.M)
     assert {file for file, _, _ in found} == {program.name}, done.stdout
@@ -107,7 +119,9 @@ def test_wrong_uses_are_reported(reported: set[str], wrong: str) -> None:
 
 def test_no_verb_takes_any_keyword() -> None:
     """Every verb names its keywords: none takes `**name: Any`, which would hide a misspelt one."""
-    verbs = [(name, verb) for name, verb in vars(Spellbook).items() if not name.startswith("_") and inspect.isfunction(verb)]
+    verbs = [
+        (name, verb) for name, verb in vars(Spellbook).items() if not name.startswith("_") and inspect.isfunction(verb)
+    ]
     assert len(verbs) > 40
     parameters = [(name, each) for name, verb in verbs for each in inspect.signature(verb).parameters.values()]
     assert not [name for name, each in parameters if each.kind is each.VAR_KEYWORD and each.annotation == "Any"]

@@ -56,7 +56,10 @@ def test_imports_go_down_only() -> None:
         f"{path.relative_to(ROOT)}: {name}"
         for path in MODULES
         for name in imports(path)
-        if name.startswith("spellbook.") and (to := name.split(".")[1]) in height and to != room(path) and height[to] >= height[room(path)]
+        if name.startswith("spellbook.")
+        and (to := name.split(".")[1]) in height
+        and to != room(path)
+        and height[to] >= height[room(path)]
     ]
     assert not wrong
 

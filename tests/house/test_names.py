@@ -18,14 +18,22 @@ def private_names(source: str) -> Iterator[tuple[int, str]]:
             names = [] if isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"} else [node.attr]
         elif isinstance(node, ast.ImportFrom):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"setattr", "delattr"}:
-            names = [each.value for each in node.args[1:2] if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in {"setattr", "delattr"}
+        ):
+            names = [
+                each.value for each in node.args[1:2] if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            ]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "import" in node.value:
             yield from _of_a_program(node)
             continue
         else:
             continue
-        yield from ((node.lineno, name) for name in names if name[0] == "_" and name[1:2] != "_" and name not in OF_PYTHON)
+        yield from (
+            (node.lineno, name) for name in names if name[0] == "_" and name[1:2] != "_" and name not in OF_PYTHON
+        )
 
 
 def _of_a_program(node: ast.Constant) -> Iterator[tuple[int, str]]:

@@ -53,7 +53,13 @@ def imported(*arguments: object) -> set[str]:
 @pytest.mark.bare
 def test_help_imports_no_book():
     """`spellbook --help` needs click and the commands."""
-    heavy = MODELS | PARSERS | DOORS | VERBS | {"spellbook.book", "spellbook.config", "sqlite3", "filelock", "platformdirs", "ulid"}
+    heavy = (
+        MODELS
+        | PARSERS
+        | DOORS
+        | VERBS
+        | {"spellbook.book", "spellbook.config", "sqlite3", "filelock", "platformdirs", "ulid"}
+    )
     assert not imported("--help") & heavy
 
 

@@ -80,7 +80,9 @@ def first_schema(file):
     old.executescript(MIGRATIONS[0].sql)
     old.execute("ATTACH ? AS new", (str(file),))
     for table in ("meta", "files", "notes", "fields", "chunks", "words", "vectors"):
-        columns = ", ".join(["rowid"] * (table == "words") + [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")])
+        columns = ", ".join(
+            ["rowid"] * (table == "words") + [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")]
+        )
         old.execute(f"INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
     old.executescript("DETACH new; PRAGMA user_version = 1")
     old.close()
@@ -122,7 +124,10 @@ def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_an
         assert [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits] == hits
         write_note("b.md", "# Doors\n\nno door at all")
         sync.run(index)
-        [counted] = rows(index.catalog, "SELECT path, tokeniser, tokens FROM counted JOIN chunks USING (chunk) JOIN notes USING (note)")
+        [counted] = rows(
+            index.catalog,
+            "SELECT path, tokeniser, tokens FROM counted JOIN chunks USING (chunk) JOIN notes USING (note)",
+        )
         assert counted == ("b.md", "exact", index.embedder.count_tokens("# Doors\n\nno door at all"))
 
 
@@ -204,7 +209,9 @@ def spoil(file):
     file.write_bytes(data)
 
 
-@pytest.mark.parametrize("garbage", [b"this is no database" * 500, b"SQLite format 3\0" + b"\xff" * 5000], ids=["text", "a broken head"])
+@pytest.mark.parametrize(
+    "garbage", [b"this is no database" * 500, b"SQLite format 3\0" + b"\xff" * 5000], ids=["text", "a broken head"]
+)
 def test_garbage_is_set_aside_and_the_catalog_rebuilt(vault, write_note, garbage):
     """What is no database is kept under another name, and the next run builds what one from scratch would."""
     write_note("a.md", "# A\n\nlighthouse")
@@ -364,7 +371,10 @@ def test_sessions(state, catalog, monkeypatch):
     catalog.sessions.count("good", 2)
     assert catalog.sessions.end("ended").id == "ended"
     again = Catalog.open(state)
-    assert (again.sessions.live("good").scribed, again.sessions.live("good").expires > again.sessions.live("good").created) == (2, True)
+    assert (
+        again.sessions.live("good").scribed,
+        again.sessions.live("good").expires > again.sessions.live("good").created,
+    ) == (2, True)
     for verb in (again.sessions.live, again.sessions.end):
         with pytest.raises(RestExpired, match="after one hour"):
             verb("short")
@@ -454,7 +464,9 @@ def test_an_unknown_key_names_those_there_are(filtered, key):
     """A key that no note has is INVALID_INPUT and lists the keys in use, whatever it spells."""
     with pytest.raises(InvalidInput) as caught:
         filtered({key: "x"})
-    assert key == "\ud800" or {"status", "owner.team", "category"} <= set(caught.value.hint.rstrip(".").replace(",", "").split())
+    assert key == "\ud800" or {"status", "owner.team", "category"} <= set(
+        caught.value.hint.rstrip(".").replace(",", "").split()
+    )
     assert len(filtered(None)) == 4
 
 

@@ -149,7 +149,9 @@ def test_a_collection_made_otherwise_is_made_again(tmp_path):
     chroma.catch_up(store, 100)
     chroma.close()
     current = json.loads((tmp_path / "chroma.json").read_text())
-    (tmp_path / "chroma.json").write_text(json.dumps({name: value for name, value in current.items() if name != "form"}))
+    (tmp_path / "chroma.json").write_text(
+        json.dumps({name: value for name, value in current.items() if name != "form"})
+    )
     assert chroma.seq == 0
     assert chroma.catch_up(store, 100) == 20
     assert [path.name for path in tmp_path.glob("chroma-*")] == ["chroma-2"]
@@ -264,7 +266,9 @@ def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp
 def large(vault, write_note):
     """Sixty notes, searched by Chroma because the bound is set low."""
     for i in range(60):
-        write_note(f"{i:02}.md", f"# Note {i}\n\nword{i} common lighthouse", category="rare" if i % 20 == 0 else "usual")
+        write_note(
+            f"{i:02}.md", f"# Note {i}\n\nword{i} common lighthouse", category="rare" if i % 20 == 0 else "usual"
+        )
     with opened(vault, exact_most=1) as index:
         sync.run(index)
         yield index

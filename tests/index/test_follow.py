@@ -52,7 +52,13 @@ def labels(index):
 
 def test_a_small_vault_is_in_chroma_with_what_names_its_chunks(index):
     """After catching up each text has a row with id, path, heading, category and topic; a second time writes nothing."""
-    expected = {"id": "ops/keys#rotation", "path": "ops/keys.md", "heading": "Rotation", "category": "decision", "topic": "security"}
+    expected = {
+        "id": "ops/keys#rotation",
+        "path": "ops/keys.md",
+        "heading": "Rotation",
+        "category": "decision",
+        "topic": "security",
+    }
     found = caught_up(index)
     assert found["ops/keys#rotation"] == expected
     assert found["tea#"] == {"id": "tea#", "path": "tea.md", "heading": "", "category": "", "topic": ""}
@@ -116,12 +122,18 @@ def test_a_collection_of_the_form_before_is_built_anew_without_the_embedder(inde
     index.chroma.close()
     file = index.config.state / "chroma.json"
     file.write_text(
-        json.dumps({name: json.loads(file.read_text())[name] for name in ("folder", "fingerprint", "seq", "epoch", "rows")} | {"form": 1})
+        json.dumps(
+            {name: json.loads(file.read_text())[name] for name in ("folder", "fingerprint", "seq", "epoch", "rows")}
+            | {"form": 1}
+        )
     )
     index.embedder.taken()
     assert index.chroma.rows == 0
     assert caught_up(index)["ops/keys#rotation"]["topic"] == "security"
-    assert (index.embedder.taken(), [path.name for path in index.config.state.glob("chroma-[0-9]*")]) == (0, ["chroma-2"])
+    assert (index.embedder.taken(), [path.name for path in index.config.state.glob("chroma-[0-9]*")]) == (
+        0,
+        ["chroma-2"],
+    )
 
 
 def test_a_watcher_fills_chroma_in_a_child_process(index):
@@ -158,7 +170,10 @@ def test_a_child_ends_with_its_parent(index):
     config = index.config
     with FileLock(config.state / "chroma.lock"):  # so that it waits, as it would be at work
         child = subprocess.Popen(
-            [sys.executable, "-P", "-c", follow.CODE, *sys.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [sys.executable, "-P", "-c", follow.CODE, *sys.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
         import pickle
 
@@ -224,7 +239,11 @@ def test_the_command_says_where_and_how_far(index, tmp_path, monkeypatch):
     assert json.loads(run("chroma", "--json")) == {"place": "", "vectors": 0, "behind": 3}
     assert "3 vectors to come" in run("chroma")
     assert str(tmp_path / "copy") in run("chroma", "--copy", str(tmp_path / "copy"))
-    assert json.loads(run("status", "--json"))["chroma"] == {"place": str(index.config.state / "chroma-1"), "vectors": 3, "behind": 0}
+    assert json.loads(run("status", "--json"))["chroma"] == {
+        "place": str(index.config.state / "chroma-1"),
+        "vectors": 3,
+        "behind": 0,
+    }
     assert "3 vectors in " in run("status")
 
 
@@ -244,7 +263,9 @@ def test_a_server_is_told_no_metadata(tmp_path, monkeypatch, index):
             def opened(*arguments, **settings):
                 collection = get(*arguments, **settings)
                 upsert = collection.upsert
-                monkeypatch.setattr(collection, "upsert", lambda **rows: (sent.append(rows), upsert(**rows)), raising=False)
+                monkeypatch.setattr(
+                    collection, "upsert", lambda **rows: (sent.append(rows), upsert(**rows)), raising=False
+                )
                 return collection
 
             client.get_or_create_collection = opened

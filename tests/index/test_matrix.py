@@ -31,7 +31,9 @@ def test_matrix_among_keys_is_exact_among_them():
     matrix.add(as_rows(block))
     among = [3, 50, 99, 7]
     expected = sorted(among, key=lambda i: -float(block[i] @ query))
-    assert [key for key, _ in matrix.nearest(query, 3, [*(f"k{i}" for i in among), "unknown"])] == [f"k{i}" for i in expected][:3]
+    assert [key for key, _ in matrix.nearest(query, 3, [*(f"k{i}" for i in among), "unknown"])] == [
+        f"k{i}" for i in expected
+    ][:3]
     assert matrix.nearest(query, 3, ["unknown"]) == []
 
 

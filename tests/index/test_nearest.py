@@ -28,7 +28,9 @@ def index(request, vault, write_note, monkeypatch):
         monkeypatch.setattr(sync, "maintain", lambda index, embedded: True)
     for i in range(NOTES):
         rare = i % RARE == 0
-        write_note(f"{i:03}.md", f"{'far away ' * 3 if rare else ''}lighthouse {i}", category="rare" if rare else "usual")
+        write_note(
+            f"{i:03}.md", f"{'far away ' * 3 if rare else ''}lighthouse {i}", category="rare" if rare else "usual"
+        )
     with opened(vault, exact_most=100_000 if request.param == "exact" else 1) as index:
         sync.run(index)
         yield index
@@ -37,7 +39,9 @@ def index(request, vault, write_note, monkeypatch):
 def found(index, filter=None, wanted=30, searcher=None):
     reasons: list[str] = []
     with index.catalog.reading():
-        near = (searcher or Nearest(index)).chunks(index.embedder.embed_query("lighthouse"), conditions(filter), wanted, reasons)
+        near = (searcher or Nearest(index)).chunks(
+            index.embedder.embed_query("lighthouse"), conditions(filter), wanted, reasons
+        )
     assert not reasons
     assert [cosine for _, cosine in near] == sorted((cosine for _, cosine in near), reverse=True)
     return [chunk.path for chunks, _ in near for chunk in chunks]
@@ -130,8 +134,12 @@ def test_chroma_follows_a_portion_at_a_time(vault, write_note, monkeypatch):
         assert not index.catalog.vectors.changes(index.chroma.seq)
 
 
-@pytest.mark.parametrize(("exact_most", "worth", "expected"), [(NOTES - 1, NOTES, NOTES), (NOTES, NOTES, 0), (NOTES - 1, NOTES + 1, 0)])
-def test_after_much_was_embedded_the_first_question_makes_nothing(vault, write_note, monkeypatch, exact_most, worth, expected):
+@pytest.mark.parametrize(
+    ("exact_most", "worth", "expected"), [(NOTES - 1, NOTES, NOTES), (NOTES, NOTES, 0), (NOTES - 1, NOTES + 1, 0)]
+)
+def test_after_much_was_embedded_the_first_question_makes_nothing(
+    vault, write_note, monkeypatch, exact_most, worth, expected
+):
     """What it would make lies there; not where little was embedded, nor in a vault that is small enough to be searched exactly."""
     monkeypatch.setattr(nearest, "WORTH_KEEPING", worth)
     for i in range(NOTES):
@@ -140,7 +148,11 @@ def test_after_much_was_embedded_the_first_question_makes_nothing(vault, write_n
     monkeypatch.setattr(Nearest, "sketched", lambda self, made=made, whole=Nearest.sketched: made.append(whole(self)))
     with opened(vault, exact_most=exact_most) as index:
         sync.run(index)
-        assert sum(map(len, made)) == len(Sketches.load(index.config.state / "sketches.npy", index.embedder.fingerprint)) == expected
+        assert (
+            sum(map(len, made))
+            == len(Sketches.load(index.config.state / "sketches.npy", index.embedder.fingerprint))
+            == expected
+        )
 
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)

@@ -26,7 +26,10 @@ def index(vault, write_note):
     """Notes of many kinds, some of which cannot be read, and one that is gone."""
     for i in range(30):
         write_note(
-            f"{i}.md", f"# Note {i}\n\n도커 #tag{i}\n\n## One\n\nuseState {i}\n\n```sh\nrun\n```\n", topic="t", keywords=f"[a, 'b{i}']"
+            f"{i}.md",
+            f"# Note {i}\n\n도커 #tag{i}\n\n## One\n\nuseState {i}\n\n```sh\nrun\n```\n",
+            topic="t",
+            keywords=f"[a, 'b{i}']",
         )
     write_note("31.md", "---\na: [1\n---\nbroken")
     (vault / "32.md").write_bytes("한글".encode("cp949"))
@@ -39,7 +42,10 @@ def index(vault, write_note):
 
 def timeless(listed):
     """Entries without the moment in which they were read."""
-    return [[(each.path, each.stamp, each.sha256, each.faults, each.note, each.fields, each.chunks) for each in piece] for piece in listed]
+    return [
+        [(each.path, each.stamp, each.sha256, each.faults, each.note, each.fields, each.chunks) for each in piece]
+        for piece in listed
+    ]
 
 
 def here(index):

@@ -42,7 +42,9 @@ def sparse(drawn):
 
 
 def rows(block, keys=KEYS, seq=1):
-    return [(key, vector.tobytes(), seq + number) for number, (key, vector) in enumerate(zip(keys, block, strict=False))]
+    return [
+        (key, vector.tobytes(), seq + number) for number, (key, vector) in enumerate(zip(keys, block, strict=False))
+    ]
 
 
 def made(block, **options):
@@ -57,7 +59,9 @@ def block():
 
 
 @pytest.mark.parametrize(
-    "drawn", [clustered, crowded, sparse, lambda drawn: clustered(drawn, 100)], ids=["model", "crowded", "sparse", "odd width"]
+    "drawn",
+    [clustered, crowded, sparse, lambda drawn: clustered(drawn, 100)],
+    ids=["model", "crowded", "sparse", "odd width"],
 )
 def test_the_nearest_are_among_the_most_alike(drawn):
     """Of the ten nearest of 4,000 vectors, nine in ten are among the 200 with the most alike signs."""

@@ -37,9 +37,13 @@ KNOWN = Known(OLD, NOW, "hash")
         pytest.param({"a.md": Stamp(10, THEN - 1, 1)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="older time"),
         pytest.param({"a.md": Stamp(10, THEN, 2)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="replaced"),
         pytest.param({"b.md": OLD}, {"a.md": KNOWN}, (), False, Plan(("b.md",), ("a.md",)), id="renamed"),
-        pytest.param({"a.md": OLD}, {"a.md": Known(OLD, NOW - 1, "hash")}, (), False, Plan(("a.md",)), id="written mid-run"),
+        pytest.param(
+            {"a.md": OLD}, {"a.md": Known(OLD, NOW - 1, "hash")}, (), False, Plan(("a.md",)), id="written mid-run"
+        ),
         pytest.param({"a.md": OLD}, {"a.md": Known(OLD, 0, "hash")}, (), False, Plan(("a.md",)), id="never trusted"),
-        pytest.param({}, {"a/b.md": KNOWN, "c.md": KNOWN}, ("a/",), False, Plan((), ("c.md",)), id="in a hidden folder"),
+        pytest.param(
+            {}, {"a/b.md": KNOWN, "c.md": KNOWN}, ("a/",), False, Plan((), ("c.md",)), id="in a hidden folder"
+        ),
         pytest.param({"a.md": OLD, "b.md": OLD}, {"a.md": KNOWN}, (), True, Plan(("a.md", "b.md")), id="full"),
     ],
 )
@@ -97,7 +101,12 @@ def test_nothing_to_do_is_nothing_done(index, embedder):
     generation = index.catalog.generation
     report = sync.run(index)
     assert counts(report) == {"scanned": 4, "unchanged": 4}
-    assert (index.catalog.generation, report.generation, report.chunks, report.pending) == (generation, generation, 12, 0)
+    assert (index.catalog.generation, report.generation, report.chunks, report.pending) == (
+        generation,
+        generation,
+        12,
+        0,
+    )
 
 
 def test_a_touched_file_is_unchanged(index, vault):
@@ -157,7 +166,16 @@ def test_real_changes_are_counted(index, vault, write_note, embedder, tmp_path):
     (vault / "f/1.md").unlink()
     (vault / "f/2.md").rename(vault / "moved.md")
     report = sync.run(index)
-    assert counts(report) == {"scanned": 4, "added": 1, "changed": 1, "moved": 1, "removed": 1, "unchanged": 1, "embedded": 2, "reused": 5}
+    assert counts(report) == {
+        "scanned": 4,
+        "added": 1,
+        "changed": 1,
+        "moved": 1,
+        "removed": 1,
+        "unchanged": 1,
+        "embedded": 2,
+        "reused": 5,
+    }
     assert embedder.taken() == 2
     assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
@@ -176,7 +194,9 @@ def test_a_branch_switch_there_and_back_embeds_each_branch_once(index, vault, em
     """With git as with anything that swaps many files: what was embedded on a branch is there when it comes back."""
 
     def git(*words):
-        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=vault, check=True, capture_output=True)
+        subprocess.run(
+            ["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=vault, check=True, capture_output=True
+        )
 
     git("init", "-b", "main")
     git("add", ".")
@@ -226,7 +246,9 @@ def test_a_folder_that_moves_while_one_looks_is_not_gone(vault, write_note, tmp_
             monkeypatch.setattr(index.vault, "walk", walk)
             listing = walk()
             (vault / "later").rename(vault / "earlier")
-            return replace(listing, files={path: stamp for path, stamp in listing.files.items() if not path.startswith("later/")})
+            return replace(
+                listing, files={path: stamp for path, stamp in listing.files.items() if not path.startswith("later/")}
+            )
 
         monkeypatch.setattr(index.vault, "walk", late)
         report = sync.run(index)
@@ -549,7 +571,9 @@ def disturb(vault, chance):
     elif files and action == "rename":
         chance.choice(files).replace(target)
     elif files and action == "copy":
-        shutil.copyfile(chance.choice(files), target) if (source := chance.choice(files)) != target and source.exists() else None
+        shutil.copyfile(chance.choice(files), target) if (
+            source := chance.choice(files)
+        ) != target and source.exists() else None
     elif files and action == "save":  # as editors save: a new file in the old one's place
         temporary = vault / "save.tmp"
         temporary.write_text(chance.choice(BODIES), "utf-8")

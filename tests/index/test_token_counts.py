@@ -51,7 +51,10 @@ def numbers(index):
 def asked(index, text="lighthouse"):
     """All that an answer with room for everything says, and as much as the budget of most has room for."""
     searcher = Searcher(index)
-    return [searcher.ask(Question(text, "keyword", limit=50, max_tokens=most)).as_dict()["hits"] for most in (500_000, 2_000)]
+    return [
+        searcher.ask(Question(text, "keyword", limit=50, max_tokens=most)).as_dict()["hits"]
+        for most in (500_000, 2_000)
+    ]
 
 
 def test_after_embedding_every_chunk_is_counted_as_an_answer_shows_it(vault, write_note):
@@ -63,7 +66,11 @@ def test_after_embedding_every_chunk_is_counted_as_an_answer_shows_it(vault, wri
         sync.run(index)
         assert kept(index).keys() == numbers(index)
         found = {each.id: each for path in ("a.md", "b.md") for each in index.catalog.at(path)}
-        assert {True, False} == {bool(each.lead) for each in found.values()} == {bool(each.tail) for each in found.values()}
+        assert (
+            {True, False}
+            == {bool(each.lead) for each in found.values()}
+            == {bool(each.tail) for each in found.values()}
+        )
         hits = asked(index)[0]
         assert len(hits) > 8
         for hit in hits:
@@ -195,7 +202,12 @@ def test_who_cannot_count_embeds_and_writes_all_the_same(vault, write_note):
     write_note("a.md", "a lighthouse")
     with Spellbook(load(vault), Uncounted()) as book:
         assert book.reindex().embedded == 1
-        metadata = {"topic": "harbours", "category": "knowledge", "keywords": ["keeper"], "questions": ["When does the keeper sleep?"]}
+        metadata = {
+            "topic": "harbours",
+            "category": "knowledge",
+            "keywords": ["keeper"],
+            "questions": ["When does the keeper sleep?"],
+        }
         [written] = book.scribe({"text": "The keeper of the lighthouse sleeps at noon.", "metadata": metadata}).written
         assert not kept(book.index)
         assert (vault / written.path).exists()
@@ -220,7 +232,12 @@ def test_what_a_tool_writes_is_counted_as_it_returns(vault, write_note):
     write_note("a.md", LONG)
     with Spellbook(load(vault), Letters()) as book:
         book.reindex()
-        metadata = {"topic": "harbours", "category": "knowledge", "keywords": ["keeper"], "questions": ["When does the keeper sleep?"]}
+        metadata = {
+            "topic": "harbours",
+            "category": "knowledge",
+            "keywords": ["keeper"],
+            "questions": ["When does the keeper sleep?"],
+        }
         assert book.scribe({"text": "The keeper of the lighthouse sleeps at noon.", "metadata": metadata}).written
         assert kept(book.index).keys() == numbers(book.index)
         book.revise("a#ships", "No ship passed the lighthouse.")

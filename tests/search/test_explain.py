@@ -53,7 +53,12 @@ def test_the_words_asked_for_are_told(filled):
         pytest.param("log/3.md", {"limit": 1}, "beyond the limit of 1", id="limit"),
         pytest.param("log/3.md", {"min_score": 0.999}, "its score is below 0.999", id="least score"),
         pytest.param("cat.md", {}, "its evidence 0.", id="evidence"),
-        pytest.param("log/3.md", {"query": '"spare harbour keys" in the office'}, "it does not contain the quoted text", id="quotes"),
+        pytest.param(
+            "log/3.md",
+            {"query": '"spare harbour keys" in the office'},
+            "it does not contain the quoted text",
+            id="quotes",
+        ),
         pytest.param("cat.md", {"verb": "find"}, "neither its meaning nor its words match", id="no word"),
     ],
 )

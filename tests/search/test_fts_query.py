@@ -25,7 +25,8 @@ class Shelf:
         for step in MIGRATIONS:
             self.db.executescript(step.sql)
         self.db.executemany(
-            "INSERT INTO words (rowid, body, parts) VALUES (?, ?, ?)", [(i, index_form(t), parts(t)) for i, t in enumerate(texts)]
+            "INSERT INTO words (rowid, body, parts) VALUES (?, ?, ?)",
+            [(i, index_form(t), parts(t)) for i, t in enumerate(texts)],
         )
 
     def __del__(self):
@@ -37,7 +38,11 @@ class Shelf:
     def ask(self, question):
         """The numbers of the texts that a question finds, best first."""
         expression = fts_query.parse(question).chosen(self.frequency).expression
-        rows = self.db.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words)", (expression,)) if expression else ()
+        rows = (
+            self.db.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words)", (expression,))
+            if expression
+            else ()
+        )
         return [number for (number,) in rows]
 
 
@@ -49,8 +54,12 @@ FILLER = tuple(f"nothing of note number {i} is said here" for i in range(20))
     [
         pytest.param("useState", "the useState hook", "use of a state", id="camel case"),
         pytest.param("usestate", "the useState hook", "use of a state", id="camel case, small"),
-        pytest.param("use state", "the useState hook is useful", "nobody could state it here", id="camel case in two words"),
-        pytest.param("fetchUser", "how to fetch user data", "another user came by", id="a name that only its parts are known of"),
+        pytest.param(
+            "use state", "the useState hook is useful", "nobody could state it here", id="camel case in two words"
+        ),
+        pytest.param(
+            "fetchUser", "how to fetch user data", "another user came by", id="a name that only its parts are known of"
+        ),
         pytest.param("error_boundary", "an error_boundary", "the boundary of an error", id="snake case"),
         pytest.param("--dry-run", "with --dry-run", "run until it is dry", id="a flag"),
         pytest.param("1.2.3", "since v1.2.3", "chapter 1 of 3, page 2", id="a version"),
@@ -60,7 +69,9 @@ FILLER = tuple(f"nothing of note number {i} is said here" for i in range(20))
         pytest.param("C++의 장점", "C++로 쓴다", "C로 쓴다", id="C++ with a particle"),
         pytest.param("what is .env?", "the `.env` file", "an env of its own", id="a file that begins with a point"),
         pytest.param("React를 쓰는", "React가 쓰인다", "를 이라는 조사", id="a particle after a Latin word"),
-        pytest.param("컴포넌트에서의 오류", "컴포넌트는 오류를 낸다", "에서의 사용", id="a particle after a Korean word"),
+        pytest.param(
+            "컴포넌트에서의 오류", "컴포넌트는 오류를 낸다", "에서의 사용", id="a particle after a Korean word"
+        ),
         pytest.param("설정하셨습니까", "설정을 바꾼다", "확인하셨습니까", id="an ending"),
         pytest.param("훅의 규칙", "훅은 규칙이 있다", "그것의 규범", id="a Korean word of one letter"),
         pytest.param("어떻게 배포하나요", "배포 방법", "어떻게 지내나요", id="a Korean question word"),

@@ -25,7 +25,9 @@ _STOP = frozenset(
         """,
     )
 )
-_PARTICLE = re.compile("(?:으로|에서|에게|하는|하기|하고|되는|되기|이란|인가요|나요|을|를|이|가|은|는|의|에|로|와|과|도|만)$")
+_PARTICLE = re.compile(
+    "(?:으로|에서|에게|하는|하기|하고|되는|되기|이란|인가요|나요|을|를|이|가|은|는|의|에|로|와|과|도|만)$"
+)
 
 
 def stems(text: str) -> set[str]:
@@ -45,7 +47,8 @@ def quoted(question: str, heading: str) -> set[str]:
     return {
         stem
         for stem in stems(heading)
-        if stem in asked or (not stem.isascii() and any(stem.startswith(each) or each.startswith(stem) for each in asked))
+        if stem in asked
+        or (not stem.isascii() and any(stem.startswith(each) or each.startswith(stem) for each in asked))
     }
 
 

@@ -103,7 +103,11 @@ def test_the_first_hit_is_shown_before_others_are_named(most):
 
 def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
     """A question in another language shares no word with the text: it is shown from its first sentence on, without holes."""
-    text = "The first sentence stands here. " + "A second one is much longer than all the others that stand around it here. " * 3 + "Short."
+    text = (
+        "The first sentence stands here. "
+        + "A second one is much longer than all the others that stand around it here. " * 3
+        + "Short."
+    )
     shown = excerpt(text, 1, 20, estimate_tokens, words("없는"))
     assert shown.splitlines() == ["1: The first sentence stands here.", "…"]
 
@@ -111,7 +115,17 @@ def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
 def test_an_excerpt_is_the_sentences_that_answer():
     """Of a long text the sentences with the words are shown in order, with the numbers of their lines, and gaps are marked."""
     nothing = [f"line {i} of nothing" for i in range(200)]
-    text = "\n".join(["", "", *nothing, "The xylophone is here. It is not for sale.", *nothing, "Who plays the xylophone? Ann.", *nothing])
+    text = "\n".join(
+        [
+            "",
+            "",
+            *nothing,
+            "The xylophone is here. It is not for sale.",
+            *nothing,
+            "Who plays the xylophone? Ann.",
+            *nothing,
+        ]
+    )
     shown = excerpt(text, 13, 60, estimate_tokens, words("xylophone"))
     rows = shown.splitlines()
     assert "213: The xylophone is here. It is not for sale." in rows

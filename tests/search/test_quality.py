@@ -57,9 +57,13 @@ def test_questions_find_their_notes(asked: Spellbook, name: str) -> None:
     ask: Callable[..., books.Answer] = getattr(asked, verb)
     tally = Tally()
     for note, question in ASKED[kind].items():
-        tally.add([hit.path for hit in ask(question.split() if verb == "find" else question, limit=10, **how).hits], {note})
+        tally.add(
+            [hit.path for hit in ask(question.split() if verb == "find" else question, limit=10, **how).hits], {note}
+        )
     now = {"R@1": tally.recall(1), "R@5": tally.recall(5), "MRR": tally.mrr}
-    fallen = {figure: (round(now[figure], 3), least) for figure, least in measured.items() if now[figure] < least - TOLERANCE}
+    fallen = {
+        figure: (round(now[figure], 3), least) for figure, least in measured.items() if now[figure] < least - TOLERANCE
+    }
     assert not fallen, f"{name}: now and before: {fallen}"
 
 

@@ -14,9 +14,13 @@ from spellbook.search.ranking import Candidate, Leg, adjust, choose, fuse, least
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
 
-def candidate(path="a.md", semantic=None, keyword=None, *, id="", key="", importance=0.5, category="", updated=None, **meta):
+def candidate(
+    path="a.md", semantic=None, keyword=None, *, id="", key="", importance=0.5, category="", updated=None, **meta
+):
     id = id or path.removesuffix(".md")
-    found = StoredChunk(0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta)
+    found = StoredChunk(
+        0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta
+    )
     legs = [None if score is None else Leg(1, score) for score in (semantic, keyword)]
     return Candidate(found, *legs)
 
@@ -35,7 +39,13 @@ def reasons(each):
 
 @pytest.mark.parametrize(
     ("mode", "semantic", "keyword", "expected"),
-    [("both", 0.8, 0.5, 0.71), ("semantic", 0.8, 0.5, 0.8), ("keyword", 0.8, 0.5, 0.5), ("both", None, 1.0, 0.3), ("both", 1.0, None, 0.7)],
+    [
+        ("both", 0.8, 0.5, 0.71),
+        ("semantic", 0.8, 0.5, 0.8),
+        ("keyword", 0.8, 0.5, 0.5),
+        ("both", None, 1.0, 0.3),
+        ("both", 1.0, None, 0.7),
+    ],
 )
 def test_fusion_is_a_weighed_sum(mode, semantic, keyword, expected):
     """0.7 meaning and 0.3 words where both are asked, one alone where one is."""
@@ -107,9 +117,19 @@ def test_a_note_does_not_fill_all_places():
 def test_a_copy_gives_way():
     """Of two notes with the same text the second pays for its place."""
     chosen = choose(
-        ranked(candidate("a.md", 0.9, key="same"), candidate("b.md", 0.9, key="same"), candidate("c.md", 0.85), mode="semantic"), 3
+        ranked(
+            candidate("a.md", 0.9, key="same"),
+            candidate("b.md", 0.9, key="same"),
+            candidate("c.md", 0.85),
+            mode="semantic",
+        ),
+        3,
     )
-    assert [(each.chunk.path, reasons(each)) for each in chosen] == [("a.md", []), ("c.md", []), ("b.md", ["repeats a.md"])]
+    assert [(each.chunk.path, reasons(each)) for each in chosen] == [
+        ("a.md", []),
+        ("c.md", []),
+        ("b.md", ["repeats a.md"]),
+    ]
 
 
 def test_equals_come_newest_first():

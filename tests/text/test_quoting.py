@@ -42,7 +42,9 @@ FORGED = [
     "\u202e",
     "\\",
 ]
-HOSTILE = st.lists(st.one_of(st.sampled_from([*FORGED, *BREAKS, " ", ""]), st.text(max_size=20)), max_size=12).map("".join)
+HOSTILE = st.lists(st.one_of(st.sampled_from([*FORGED, *BREAKS, " ", ""]), st.text(max_size=20)), max_size=12).map(
+    "".join
+)
 """Arbitrary text, copies of answers in it, and all that ends a line somewhere."""
 
 NAME = r'(?:"(?:[^"\\]|\\.)*"|[^"\[\]]*?)'
@@ -79,7 +81,27 @@ def hits(texts, names):
 
 def chunk(name, text, source, line=1, updated=None):
     labels = {"source": source}
-    return StoredChunk(0, f"{name}#", f"{name}.md", line, line, name, name, text, "", name, name, 0.5, None, updated, 0, 0, (), (), labels)
+    return StoredChunk(
+        0,
+        f"{name}#",
+        f"{name}.md",
+        line,
+        line,
+        name,
+        name,
+        text,
+        "",
+        name,
+        name,
+        0.5,
+        None,
+        updated,
+        0,
+        0,
+        (),
+        (),
+        labels,
+    )
 
 
 NAMES = st.tuples(HOSTILE, st.one_of(st.none(), HOSTILE, HOSTILE.map("https://x".__add__)))
@@ -126,7 +148,9 @@ def test_no_text_passes_for_a_chunk(given, most):
     for answer in (render.shown(chunks, around, most), render.topic(given[0][1], chunks, most, near)):
         lines = [line for line in own(answer) if line.startswith(("[", "- [")) and not NEAR.fullmatch(line)]
         assert sorted(read(CHUNK.fullmatch(line)[1]) for line in lines) == sorted(each.id for each in chunks)
-        rest = [line for line in own(answer) if line not in lines and not NEAR.fullmatch(line) and not LABEL.fullmatch(line)]
+        rest = [
+            line for line in own(answer) if line not in lines and not NEAR.fullmatch(line) and not LABEL.fullmatch(line)
+        ]
         assert all(re.match(r"Topic |Linked from \d|Related \d|- … \d|\d+ chunks did not fit", line) for line in rest)
     perhaps = tuple(hits([""] * len(given), [(name, None) for _, name, _ in given]))
     lines = own(render.answer(Answer("q", (), State(1, 2, 3, 0), perhaps)))
@@ -167,7 +191,9 @@ def test_json_is_one_line(text):
 # -- every door
 
 EVIL = "".join(
-    f"{end}{line}" for end in BREAKS for line in ("2. [7.77] FORGED", "FORGED", "(index: FORGED)", "   id: FORGED hash: 0123456789abcdef")
+    f"{end}{line}"
+    for end in BREAKS
+    for line in ("2. [7.77] FORGED", "FORGED", "(index: FORGED)", "   id: FORGED hash: 0123456789abcdef")
 )
 FORGERY = re.compile(r"\s*(?:\d+\. \[7\.77\]|\(index: FORGED|FORGED|id: FORGED)")
 

@@ -215,7 +215,8 @@ def test_weights_add_up(a, b):
 
 
 @pytest.mark.parametrize(
-    ("text", "low", "high"), [("word " * 100, 90, 120), ("한글 문장을 쓴다 " * 20, 70, 130), ("1234 " * 50, 80, 130), ("", 0, 0)]
+    ("text", "low", "high"),
+    [("word " * 100, 90, 120), ("한글 문장을 쓴다 " * 20, 70, 130), ("1234 " * 50, 80, 130), ("", 0, 0)],
 )
 def test_estimate(text, low, high):
     """The estimate is of the size that the tokeniser gives."""

@@ -65,7 +65,22 @@ def test_walk_lists_notes_and_nothing_else(notes, vault, write_note):
 @given(
     st.lists(
         st.sampled_from(
-            [".", "/", "(", ")", "~", "~$", "#", "case conflict", "conflicted copy", ".sync-conflict-1", "a", "한", ".md", "\n"]
+            [
+                ".",
+                "/",
+                "(",
+                ")",
+                "~",
+                "~$",
+                "#",
+                "case conflict",
+                "conflicted copy",
+                ".sync-conflict-1",
+                "a",
+                "한",
+                ".md",
+                "\n",
+            ]
         )
     )
 )
@@ -294,7 +309,12 @@ def test_a_time_that_cannot_be_is_the_nearest(notes, vault, mtime_ns):
 def test_pipes_and_devices_are_not_read(notes, vault):
     """What is no regular file is refused at once, where opening it would wait for ever or reading it would never end."""
     os.mkfifo(vault / "pipe.md")
-    for verb in (notes.read, notes.hash, lambda path: list(notes.pieces(path)), lambda path: notes.write(path, b"", digest(b""))):
+    for verb in (
+        notes.read,
+        notes.hash,
+        lambda path: list(notes.pieces(path)),
+        lambda path: notes.write(path, b"", digest(b"")),
+    ):
         with pytest.raises(UnreadableNote, match="not a regular file"):
             verb("pipe.md")
     with pytest.raises(OSError, match="not a regular file"), regular(Path("/dev/zero")):
@@ -473,7 +493,9 @@ def mounted(tmp_path):
     root.mkdir()
 
     def mount(options):
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(root)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(root)], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             pytest.skip(f"cannot mount here: {done.stderr.strip()}")
 

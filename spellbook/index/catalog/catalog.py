@@ -130,9 +130,14 @@ class Catalog:
     def keys(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the distinct vector keys of the chunks that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
-        return [key for (key,) in self._rows(f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE {where}", values)]
+        return [
+            key
+            for (key,) in self._rows(f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE {where}", values)
+        ]
 
-    def match(self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()) -> list[tuple[int, float]]:
+    def match(
+        self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()
+    ) -> list[tuple[int, float]]:
         """
         Return chunk numbers and bm25 (larger is better) of an FTS5 expression, its columns weighted as `WEIGHTS` says.
 
@@ -183,7 +188,11 @@ class Catalog:
 
     def by_number(self, numbers: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by their numbers, in no order."""
-        return self._found("chunk IN (SELECT value FROM json_each(:numbers))", {"numbers": json.dumps(list(numbers))}) if numbers else []
+        return (
+            self._found("chunk IN (SELECT value FROM json_each(:numbers))", {"numbers": json.dumps(list(numbers))})
+            if numbers
+            else []
+        )
 
     def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks whose folded text has one of these hashes, of notes that meet `conditions`."""
@@ -223,7 +232,9 @@ class Catalog:
         where, values = in_sql(self._database, conditions)
         return [path for (path,) in self._rows(f"SELECT path FROM notes WHERE {where} ORDER BY path", values)]
 
-    def unmatched(self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True) -> tuple[Unmatched, ...]:
+    def unmatched(
+        self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
+    ) -> tuple[Unmatched, ...]:
         """Return the values of the filter `asked` that no visible note has; see `conditions.unmatched`."""
         return unmatched(self._database, asked, visible, paths=paths)
 
@@ -301,12 +312,16 @@ class Catalog:
             try:
                 connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
             except sqlite3.DatabaseError as error:
-                problems.append(f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault")
+                problems.append(
+                    f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault"
+                )
         return problems
 
     def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
         """Return chunks. CROSS in `tables` makes SQLite start with the chunks, not with the notes of a condition."""
-        labels = ", ".join(f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in ("keywords", "tags", "meta"))
+        labels = ", ".join(
+            f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in ("keywords", "tags", "meta")
+        )
         rows = self._rows(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category,

@@ -41,7 +41,11 @@ class Waiting:
     def ask_for(self, keys: Iterable[str]) -> None:
         """Have those of `keys` that are pending embedded next. If another process is writing, nothing is done."""
         now = time.time()
-        with contextlib.suppress(StorageError), self._database.hurried(), self._database.transaction("IMMEDIATE") as connection:
+        with (
+            contextlib.suppress(StorageError),
+            self._database.hurried(),
+            self._database.transaction("IMMEDIATE") as connection,
+        ):
             connection.executemany("UPDATE pending SET asked = ? WHERE key = ?", [(now, key) for key in keys])
 
     def asked_for(self) -> list[str]:
@@ -63,7 +67,8 @@ class Waiting:
             order = {key: i for i, key in enumerate(keys)}
             rows.sort(key=lambda row: order[row[0]])
             connection.executemany(
-                "UPDATE pending SET owner = ?, until = ? WHERE key = ?", [(owner, now + seconds, key) for key, _ in rows]
+                "UPDATE pending SET owner = ?, until = ? WHERE key = ?",
+                [(owner, now + seconds, key) for key, _ in rows],
             )
             return rows
 

@@ -71,15 +71,24 @@ class Links:
         if not left:
             return
         asked = json.dumps([each.sha256 for each in left])
-        same = dict(connection.execute("SELECT sha256, path FROM files WHERE sha256 IN (SELECT value FROM json_each(?))", (asked,)))
+        same = dict(
+            connection.execute(
+                "SELECT sha256, path FROM files WHERE sha256 IN (SELECT value FROM json_each(?))", (asked,)
+            )
+        )
         for each in left:
-            row = connection.execute("SELECT path FROM notes WHERE declared = ? ORDER BY id = declared DESC", (each.declared,)).fetchone()
+            row = connection.execute(
+                "SELECT path FROM notes WHERE declared = ? ORDER BY id = declared DESC", (each.declared,)
+            ).fetchone()
             new = row[0] if row else same.get(each.sha256)
             if new is None:
                 continue
             connection.execute("INSERT OR REPLACE INTO moves VALUES (?, ?, ?)", (each.path, new, time.time()))
             if not each.declared:
-                connection.execute("UPDATE OR IGNORE uses SET note = (SELECT id FROM notes WHERE path = ?) WHERE note = ?", (new, each.id))
+                connection.execute(
+                    "UPDATE OR IGNORE uses SET note = (SELECT id FROM notes WHERE path = ?) WHERE note = ?",
+                    (new, each.id),
+                )
 
     # -- queries
 
@@ -115,12 +124,15 @@ class Links:
             {"value": value},
         )
         return [
-            Linked(path, LinkRow(name, target, fragment, bool(markdown), line)) for path, name, target, fragment, markdown, line in rows
+            Linked(path, LinkRow(name, target, fragment, bool(markdown), line))
+            for path, name, target, fragment, markdown, line in rows
         ]
 
     def named(self, names: Iterable[str]) -> list[str]:
         """Return the paths of the notes that have one of these names."""
-        rows = self._database.rows("SELECT path FROM notes WHERE name IN (SELECT value FROM json_each(?))", (json.dumps(list(names)),))
+        rows = self._database.rows(
+            "SELECT path FROM notes WHERE name IN (SELECT value FROM json_each(?))", (json.dumps(list(names)),)
+        )
         return [path for (path,) in rows]
 
     def aliases(self, names: Iterable[str] | None = None) -> dict[str, str]:

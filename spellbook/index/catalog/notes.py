@@ -46,7 +46,11 @@ class Notes:
         if paths is None:
             rows = self._rows(sql)
         else:
-            rows = [row for batch in batches(paths) for row in self._rows(f"{sql} WHERE path IN ({','.join('?' * len(batch))})", batch)]
+            rows = [
+                row
+                for batch in batches(paths)
+                for row in self._rows(f"{sql} WHERE path IN ({','.join('?' * len(batch))})", batch)
+            ]
         return {path: Known(Stamp(size, mtime, inode), read, sha) for path, size, mtime, inode, read, sha in rows}
 
     def faults(self) -> tuple[Fault, ...]:
@@ -63,7 +67,10 @@ class Notes:
             GROUP BY notes.path ORDER BY notes.path
             """
         )
-        return tuple(Fault(path, 1, f"its id {id} belongs to {holder}, so its path serves as its id") for path, id, holder in rows)
+        return tuple(
+            Fault(path, 1, f"its id {id} belongs to {holder}, so its path serves as its id")
+            for path, id, holder in rows
+        )
 
     def apply(
         self,
@@ -192,7 +199,10 @@ class Notes:
             row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (entry.path,)).fetchone()
             if row is None:
                 marks = ", ".join(f":{name}" for name in columns)
-                note = connection.execute(f"INSERT INTO notes ({', '.join(columns)}) VALUES ({marks})", columns).lastrowid or 0
+                note = (
+                    connection.execute(f"INSERT INTO notes ({', '.join(columns)}) VALUES ({marks})", columns).lastrowid
+                    or 0
+                )
             else:
                 note = row[0]
                 affected |= {row[1]} if row[1] else set()
@@ -210,7 +220,9 @@ class Notes:
 
     @staticmethod
     def _add_chunks(connection: sqlite3.Connection, rows: Sequence[tuple[int, ChunkRow]]) -> None:
-        last = connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'chunks'").fetchone()[0]
+        last = connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'chunks'").fetchone()[
+            0
+        ]
         numbered = list(enumerate(rows, last + 1))
         connection.executemany(
             """
@@ -270,7 +282,9 @@ class Notes:
                 elif id is None:
                     settled.setdefault(note, _path_id(path))
         connection.executemany("UPDATE notes SET id = NULL WHERE note = ?", [(note,) for note in settled])
-        connection.executemany("UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()])
+        connection.executemany(
+            "UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()]
+        )
 
 
 def _stamp(stamp: Stamp) -> tuple[int, int, int]:

@@ -37,7 +37,9 @@ class Sessions:
         """Return a live session. Raises RestInvalid for an unknown id, RestExpired for one past its time or ended."""
         rows = self._database.rows("SELECT id, created, expires, scribed, ended FROM sessions WHERE id = ?", (id,))
         if not rows:
-            raise RestInvalid(f"{id[:80]!r} is not a REST session of this vault.", "Call rest() and use the session_id it returns.")
+            raise RestInvalid(
+                f"{id[:80]!r} is not a REST session of this vault.", "Call rest() and use the session_id it returns."
+            )
         *fields, ended = rows[0]
         session = Session(*fields)
         if ended is not None:

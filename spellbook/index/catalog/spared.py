@@ -27,7 +27,9 @@ class Spared:
         now = int(time.time())
         with self._database.transaction("IMMEDIATE") as connection:
             connection.execute("DELETE FROM spared WHERE until < ?", (now,))
-            connection.executemany("INSERT OR REPLACE INTO spared VALUES (?, ?)", [(key, now + days * _DAY) for key in keys])
+            connection.executemany(
+                "INSERT OR REPLACE INTO spared VALUES (?, ?)", [(key, now + days * _DAY) for key in keys]
+            )
 
     def set_left(self, embedder: str) -> None:
         """Store the name of the previous embedder."""

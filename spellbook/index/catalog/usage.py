@@ -75,6 +75,8 @@ class Usage:
     def counts(self) -> dict[str, Counter[int]]:
         """Return the counts of the last KEPT_DAYS, by name, then by bucket."""
         found: dict[str, Counter[int]] = {}
-        for name, bucket, count in self._database.rows("SELECT name, bucket, sum(count) FROM measures GROUP BY name, bucket"):
+        for name, bucket, count in self._database.rows(
+            "SELECT name, bucket, sum(count) FROM measures GROUP BY name, bucket"
+        ):
             found.setdefault(name, Counter())[bucket] = count
         return found

@@ -37,7 +37,9 @@ class Vectors:
             # A seq for each, so that a reader of a few at a time knows how far it is.
             seq = self._meta.bump(connection, "seq")
             connection.execute("UPDATE vectors SET seq = ? + rowid WHERE key IN (SELECT key FROM chunks)", (seq,))
-            self._meta.bump(connection, "seq", connection.execute("SELECT coalesce(max(rowid), 0) FROM vectors").fetchone()[0])
+            self._meta.bump(
+                connection, "seq", connection.execute("SELECT coalesce(max(rowid), 0) FROM vectors").fetchone()[0]
+            )
             self._meta.bump(connection, "generation")
 
     def embedded(self, keys: Sequence[str]) -> list[str]:
@@ -63,12 +65,17 @@ class Vectors:
         """Return those of `keys` that have a vector."""
         found: set[str] = set()
         for batch in batches(list(keys)):
-            found.update(key for (key,) in self._rows(f"SELECT key FROM vectors WHERE key IN ({','.join('?' * len(batch))})", batch))
+            found.update(
+                key
+                for (key,) in self._rows(f"SELECT key FROM vectors WHERE key IN ({','.join('?' * len(batch))})", batch)
+            )
         return found
 
     def since(self, seq: int) -> Iterator[tuple[str, bytes, int]]:
         """Yield key, vector and seq of the vectors in use after `seq`, oldest first."""
-        return self._database.each(f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq", (seq,))
+        return self._database.each(
+            f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq", (seq,)
+        )
 
     def changes(self, seq: int, most: int = -1) -> list[tuple[str, int]]:
         """Return key and seq of the vectors in use after `seq`, oldest first; at most `most` if given."""
@@ -80,9 +87,9 @@ class Vectors:
 
     def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
         """
-        Return what names the chunk of each of `keys` that is in use: id, path, heading, category, topic; "" for what it has not.
+        Return what names the chunk of each of `keys` that is in use: id, path, heading, category, topic.
 
-        Of several chunks with one key it is the first, by path.
+        A missing value is "". If several chunks have one key, the first by path counts.
         """
         names = ("id", "path", "heading", "category", "topic")
         found: dict[str, dict[str, str]] = {}

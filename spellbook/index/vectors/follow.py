@@ -26,7 +26,7 @@ MOST_BEHIND = 500
 """Vectors that Chroma may be behind: an exact search over so many takes a moment, to load Chroma a second."""
 
 MOST_AGE = 600.0
-"""Seconds that it may be behind while a process lives that keeps it up: people who look into it expect today's notes."""
+"""Seconds that Chroma may be behind while a process keeps it up to date: people who open it expect today's notes."""
 
 AT_ONCE = 20.0
 """Seconds for which a command catches up: for a large vault it takes minutes, and nobody should wait for that."""
@@ -49,13 +49,21 @@ def behind(index: Index) -> int:
 
 
 def is_missed(index: Index) -> bool:
-    """Say whether Chroma answers questions in a vault of this size, or soon will, and is so far behind that answers take longer."""
+    """
+    Say whether Chroma is so far behind that answers take longer.
+
+    That can only be in a vault where Chroma answers questions, or soon will.
+    """
     chunks = index.catalog.counts().chunks
     return chunks > _SOON * index.config.exact_most and _is_behind(index, min(MOST_BEHIND, chunks // 20))
 
 
 def is_due(index: Index, most: int = MOST_BEHIND, seconds: float = MOST_AGE) -> bool:
-    """Say whether a process that lives long should let Chroma catch up: it is `most` vectors or `seconds` behind, or missed."""
+    """
+    Say whether a process that lives long should let Chroma catch up.
+
+    It should if Chroma is `most` vectors or `seconds` behind, or missed.
+    """
     if index.catalog.fingerprint != index.embedder.fingerprint:
         return False  # the vault went over to another embedder, and this index follows with the next look
     if not index.catalog.counts().chunks and not index.chroma.rows:
@@ -71,7 +79,8 @@ def catch_up(catalog: Catalog, chroma: Chroma, seconds: float = math.inf, *, pat
     """
     Add to Chroma what it has not seen, for so many seconds or little longer, then bring its metadata up to the catalog.
 
-    Returns whether that is all. Does nothing if another process is at it for longer than `patience` seconds. Raises Unavailable.
+    Returns whether that is all. Does nothing if another process holds the lock for longer than `patience` seconds.
+    Raises Unavailable.
     """
     with held(chroma.state / _LOCK, patience) as is_ours:
         if not is_ours:
@@ -88,28 +97,38 @@ def copy(index: Index, to: Path) -> int:
     """
     Bring Chroma up to date, copy its folder to `to` and return how many vectors it holds.
 
-    Raises InvalidInput if `to` is not new or empty or Chroma is a server, StorageError if Chroma fails or `to` cannot be written.
+    Raises InvalidInput if `to` is not new or empty or Chroma is a server, StorageError if Chroma fails or `to` cannot
+    be written.
     """
     if index.config.chroma_url:
         raise InvalidInput(
-            f"Chroma is a server here: {index.config.chroma_url}.", "Open it with any client, or unset SPELLBOOK_CHROMA_URL."
+            f"Chroma is a server here: {index.config.chroma_url}.",
+            "Open it with any client, or unset SPELLBOOK_CHROMA_URL.",
         )
     to = to.absolute()
     try:
         if to.exists() and (not to.is_dir() or any(to.iterdir())):
-            raise InvalidInput(f"{to} is there already and not an empty folder.", "Name a new folder; nothing was copied.")
+            raise InvalidInput(
+                f"{to} is there already and not an empty folder.", "Name a new folder; nothing was copied."
+            )
         to.parent.mkdir(parents=True, exist_ok=True)
         if not catch_up(index.catalog, index.chroma, patience=COPY_PATIENCE):
             raise Unavailable("another process has been at it for a minute")
         return index.chroma.copy(to)
     except Unavailable as error:
-        raise StorageError(f"Chroma could not be copied: {error}.", "Try again in a moment; search does not need it.") from error
+        raise StorageError(
+            f"Chroma could not be copied: {error}.", "Try again in a moment; search does not need it."
+        ) from error
     except OSError as error:
         raise storage_error(str(to), error) from error
 
 
 def in_child(index: Index, stopping: threading.Event) -> str:
-    """Catch up in a child process, wait for it, and return why it failed, "" if it did not; kills it once `stopping` is set."""
+    """
+    Catch up in a child process, wait for it, and return why it failed, "" if it did not.
+
+    Kills the child once `stopping` is set.
+    """
     import pickle  # these take a while to import, and a command without anything to do needs neither
     import subprocess
 
@@ -137,7 +156,11 @@ def in_child(index: Index, stopping: threading.Event) -> str:
             child.kill()
             return ""
         said = child.stdout.read().decode("utf-8", "replace").strip()
-    return f"Chroma was not brought up to date: {said or f'the process ended with {child.returncode}'}" if child.returncode else ""
+    return (
+        f"Chroma was not brought up to date: {said or f'the process ended with {child.returncode}'}"
+        if child.returncode
+        else ""
+    )
 
 
 def serve() -> None:

@@ -63,7 +63,9 @@ class Matrix:
                 self._keys.append(key)
         self.seq = max([self.seq, *(seq for _, _, seq in rows)])
 
-    def nearest(self, query: npt.NDArray[np.float32], limit: int, keys: Sequence[str] | None = None) -> list[tuple[str, float]]:
+    def nearest(
+        self, query: npt.NDArray[np.float32], limit: int, keys: Sequence[str] | None = None
+    ) -> list[tuple[str, float]]:
         """Return the `limit` keys nearest to the unit vector `query` with their cosines, among `keys` if given."""
         import numpy as np
 

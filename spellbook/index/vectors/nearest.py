@@ -35,10 +35,18 @@ BLOCK = 10_000
 """Stored vectors that are searched at a time, and the most that are read for one question."""
 
 BEHIND = 1_000
-"""Vectors that Chroma may not have seen to be asked at all: these are searched exactly, and it is kept nearer than that."""
+"""
+Most vectors that Chroma may be behind; if it is further behind, it is not asked.
+
+These vectors are searched exactly. Chroma is usually kept nearer than that.
+"""
 
 COMPARED = 2_000
-"""Vectors with the most alike sketches that are compared exactly: 98 % of the five nearest of 780,000 are among them, 94 % of fifty."""
+"""
+Vectors with the most alike sketches that are compared exactly.
+
+Of 780,000 vectors they contain 98 % of the five nearest, and 94 % of the fifty nearest.
+"""
 
 WORTH_KEEPING = 20_000
 """Sketches that take longer to make than to keep for the next process."""
@@ -59,14 +67,15 @@ class Nearest:
         self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]
     ) -> list[tuple[tuple[StoredChunk, ...], float]]:
         """
-        Return the `wanted` texts nearest to a unit vector, each as the chunks that say it and meet `limits`, with its cosine.
+        Return the `wanted` texts nearest to a unit vector, each as its chunks that meet `limits`, with its cosine.
 
-        What kept Chroma from answering is added to `reasons`: then it took longer.
+        The reason why Chroma did not answer is added to `reasons`; the search then took longer.
         """
         met: list[tuple[tuple[StoredChunk, ...], float]] = []
         matrix = self._refresh()
         for times in _OVERFETCH:
-            # Most filters leave much, and most keys are in use: it is cheaper to look at what is near than to list all that may be.
+            # Most filters leave much, and most keys are in use. So it is cheaper to look at what is near than to list
+            # all that may match.
             asked = wanted * times
             near = matrix.nearest(vector, asked) if matrix is not None else self._approximately(vector, asked, reasons)
             met = self._met(near, limits, wanted)
@@ -77,7 +86,11 @@ class Nearest:
         return self._met(near, limits, wanted)
 
     def prepare(self, embedded: int) -> None:
-        """After so many texts were embedded, make and keep what the first question of every process to come would make of many."""
+        """
+        Make and keep the sketches if many texts were embedded.
+
+        The first question of every later process then need not make them.
+        """
         catalog = self._index.catalog
         if embedded < WORTH_KEEPING or catalog.counts().chunks <= self._index.config.exact_most:
             return
@@ -109,8 +122,12 @@ class Nearest:
             return matrix
 
     def sketched(self) -> Sketches:
-        """Return the sketches of all that is in the catalog; the first ones are those that a process before this one made."""
-        catalog, fingerprint, file = self._index.catalog, self._index.embedder.fingerprint, self._index.config.state / _FILE
+        """Return the sketches of all vectors in the catalog; a process before this one may have made the first ones."""
+        catalog, fingerprint, file = (
+            self._index.catalog,
+            self._index.embedder.fingerprint,
+            self._index.config.state / _FILE,
+        )
         with self._guard:
             sketches = self.sketches or Sketches.load(file, fingerprint)
             # A catalog that was begun anew counts on, and would have all of them once more.
@@ -137,18 +154,29 @@ class Nearest:
         return met[:wanted]
 
     def _approximately(self, vector: Vectors, wanted: int, reasons: list[str]) -> Near:
-        """Ask Chroma, and search exactly what it has not seen yet; sketches if that is much, or if it does not answer."""
+        """
+        Ask Chroma, and search exactly what it has not seen yet.
+
+        Uses sketches if that is much, or if Chroma does not answer.
+        """
         chroma, unseen = self._index.chroma, self._index.catalog.vectors.changes(self._index.chroma.seq, BEHIND + 1)
         if len(unseen) <= BEHIND:
             try:
-                near = {**dict(chroma.nearest(vector, wanted)), **dict(self._streamed(vector, [key for key, _ in unseen], wanted))}
+                near = {
+                    **dict(chroma.nearest(vector, wanted)),
+                    **dict(self._streamed(vector, [key for key, _ in unseen], wanted)),
+                }
                 return sorted(near.items(), key=lambda pair: -pair[1])[:wanted]
             except Unavailable as error:
                 reasons.append(f"searched without Chroma: {error}")
         return self._among(vector, None, wanted)
 
     def _among(self, vector: Vectors, keys: Sequence[str] | None, wanted: int) -> Near:
-        """Search the stored vectors of `keys`, or all: exactly if they are few, else those with the most alike sketches."""
+        """
+        Search the stored vectors of `keys`, or all.
+
+        Few vectors are all searched exactly; of many, only those with the most alike sketches.
+        """
         if keys is None or len(keys) > BLOCK:
             keys = self.sketched().alike(vector, max(COMPARED, 2 * wanted), keys)
         return self._streamed(vector, keys, wanted)
@@ -158,7 +186,9 @@ class Nearest:
         best: Near = []
         for start in range(0, len(keys), BLOCK):
             block = Matrix()
-            rows: list[Row] = [(key, blob, 0) for key, blob in self._index.catalog.vectors.of(keys[start : start + BLOCK]).items()]
+            rows: list[Row] = [
+                (key, blob, 0) for key, blob in self._index.catalog.vectors.of(keys[start : start + BLOCK]).items()
+            ]
             block.add(rows)
             best = sorted([*best, *block.nearest(vector, wanted)], key=lambda pair: -pair[1])[:wanted]
         return best

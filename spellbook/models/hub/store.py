@@ -37,10 +37,16 @@ class Good:
 
 GOOD: Mapping[str, Good] = {
     "multilingual-e5-small": Good(
-        "intfloat/multilingual-e5-small", "onnx/model.onnx", "490 MB, 384 dimensions: the bundled one, its weights not rounded to 4 bits"
+        "intfloat/multilingual-e5-small",
+        "onnx/model.onnx",
+        "490 MB, 384 dimensions: the bundled one, its weights not rounded to 4 bits",
     ),
-    "multilingual-e5-base": Good("intfloat/multilingual-e5-base", "onnx/model.onnx", "1.1 GB, 768 dimensions: four times the work"),
-    "multilingual-e5-large": Good("intfloat/multilingual-e5-large", "onnx/model.onnx", "2.3 GB, 1024 dimensions: fourteen times the work"),
+    "multilingual-e5-base": Good(
+        "intfloat/multilingual-e5-base", "onnx/model.onnx", "1.1 GB, 768 dimensions: four times the work"
+    ),
+    "multilingual-e5-large": Good(
+        "intfloat/multilingual-e5-large", "onnx/model.onnx", "2.3 GB, 1024 dimensions: fourteen times the work"
+    ),
     "bge-m3": Good("BAAI/bge-m3", "onnx/model.onnx", "2.3 GB, 1024 dimensions: fourteen times the work"),
     "paraphrase-multilingual-MiniLM-L12-v2": Good(
         "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
@@ -104,7 +110,8 @@ def resolve(name: str) -> Path:
     found = find(said)
     if found is None:
         raise Unusable(
-            f"The model {said} is not on this machine.", f"Run `spellbook model pull {said}` once; notes are found by words until then."
+            f"The model {said} is not on this machine.",
+            f"Run `spellbook model pull {said}` once; notes are found by words until then.",
         )
     return found.folder
 
@@ -144,7 +151,9 @@ def remove(said: str) -> Pulled:
             shutil.rmtree(gone)
         shutil.rmtree(rest, ignore_errors=True)
     except OSError as error:
-        raise StorageError(f"{folder} cannot be deleted ({error.strerror}).", "Close what uses it, and try again.") from error
+        raise StorageError(
+            f"{folder} cannot be deleted ({error.strerror}).", "Close what uses it, and try again."
+        ) from error
     return found or Pulled(folder, "", short, {})
 
 

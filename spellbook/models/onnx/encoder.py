@@ -106,7 +106,9 @@ class Encoder:
         skipped = 0 if self._recipe.with_prompt else self._length(before)
         # Each part counts by its length without what begins and ends it, before anything is made a unit vector.
         for part in (encoding, *encoding.overflowing):
-            total = total + max(1, len(part) - sum(part.special_tokens_mask)) * self._vector(part.ids, part.type_ids, skipped)
+            total = total + max(1, len(part) - sum(part.special_tokens_mask)) * self._vector(
+                part.ids, part.type_ids, skipped
+            )
             skipped = 0
         length = float(np.linalg.norm(total))
         if not 0 < length < math.inf:
@@ -177,7 +179,11 @@ def _layer(dense: Dense) -> Callable[[Any], Any]:
     def array(name: str) -> Any:
         entry = entries[f"linear.{name}"]
         begin, end = (8 + size + offset for offset in entry["data_offsets"])
-        return np.frombuffer(data[begin:end], {"F32": "<f4", "F16": "<f2"}[entry["dtype"]]).astype(np.float32).reshape(entry["shape"])
+        return (
+            np.frombuffer(data[begin:end], {"F32": "<f4", "F16": "<f2"}[entry["dtype"]])
+            .astype(np.float32)
+            .reshape(entry["shape"])
+        )
 
     weight = array("weight")
     bias = array("bias") if "linear.bias" in entries else np.zeros(len(weight), np.float32)

@@ -90,7 +90,10 @@ def read(place: Path) -> Recipe:
     roots = [graph.parent.parent, graph.parent] if graph.parent.name == "onnx" else [graph.parent]
     tokenizer = _first(roots, "tokenizer.json")
     if tokenizer is None:
-        raise Unusable(f"{roots[0]} has no tokenizer.json.", "Save the tokeniser in its fast form, with transformers' save_pretrained.")
+        raise Unusable(
+            f"{roots[0]} has no tokenizer.json.",
+            "Save the tokeniser in its fast form, with transformers' save_pretrained.",
+        )
     config = _config(roots, "config.json")
     pulled = str(_config(roots, "manifest.json").get("model", ""))
     names = (str(config.get("_name_or_path", "")), pulled, *(each.name for each in roots))
@@ -121,11 +124,17 @@ def graphs(names: Sequence[str]) -> list[str]:
 
 def belongs(name: str, graph: str) -> bool:
     """Say whether a file of this name holds weights of `graph`, which lies beside it."""
-    return name != graph and not name.endswith((".onnx", ".json")) and name.startswith((graph, f"{graph.removesuffix('.onnx')}.data"))
+    return (
+        name != graph
+        and not name.endswith((".onnx", ".json"))
+        and name.startswith((graph, f"{graph.removesuffix('.onnx')}.data"))
+    )
 
 
 def _graph(folder: Path) -> Path:
-    found = graphs([file.relative_to(folder).as_posix() for file in (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))])
+    found = graphs(
+        [file.relative_to(folder).as_posix() for file in (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))]
+    )
     if not found:
         raise Unusable(f"{folder} has no ONNX graph.", f"Make one: `optimum-cli export onnx --model {folder} FOLDER`.")
     if len(found) > 1 and found[0].rpartition("/")[2] != "model.onnx":
@@ -135,12 +144,20 @@ def _graph(folder: Path) -> Path:
 
 def _modules(roots: Sequence[Path], kin: Family) -> tuple[tuple[str, ...], bool, tuple[Dense, ...]]:
     said = _first(roots, "modules.json") or _first(roots, "1_Pooling/config.json")
-    listed = _json(said) if said and said.name == "modules.json" else [{"type": "Pooling", "path": "1_Pooling"}] if said else []
+    listed = (
+        _json(said)
+        if said and said.name == "modules.json"
+        else [{"type": "Pooling", "path": "1_Pooling"}]
+        if said
+        else []
+    )
     root = roots[0] if said is None else said.parent if said.name == "modules.json" else said.parent.parent
     pooling: tuple[str, ...] = (kin.pooling,)
     with_prompt = True
     dense = []
-    if not isinstance(listed, list) or not all(isinstance(each, dict) and {"type", "path"} <= each.keys() for each in listed):
+    if not isinstance(listed, list) or not all(
+        isinstance(each, dict) and {"type", "path"} <= each.keys() for each in listed
+    ):
         raise Unusable(f"{said} is no list of modules.", "Copy or pull the folder again.")
     for module in listed:
         kind, folder = str(module["type"]).rpartition(".")[2], root / str(module["path"])
@@ -159,7 +176,10 @@ def _pooling(folder: Path) -> tuple[tuple[str, ...], bool]:
     asked = tuple(said) if isinstance(said, list) else (said,) if said else ()
     asked = asked or tuple(name for name, key in POOLINGS.items() if settings.get(key))
     if not asked or not set(asked) <= POOLINGS.keys():
-        raise Unusable(f"{folder} pools by {', '.join(map(str, asked)) or 'nothing'}, which is not known here.", "Choose another model.")
+        raise Unusable(
+            f"{folder} pools by {', '.join(map(str, asked)) or 'nothing'}, which is not known here.",
+            "Choose another model.",
+        )
     return tuple(name for name in POOLINGS if name in asked), bool(settings.get("include_prompt", True))
 
 
@@ -169,7 +189,9 @@ def _dense(folder: Path) -> Dense:
     file = folder / "model.safetensors"
     if activation not in ACTIVATIONS or not file.is_file():
         wants = f"{activation} after it" if activation not in ACTIVATIONS else "no model.safetensors"
-        raise Unusable(f"The dense layer in {folder} has {wants}.", "Save the model again with a current sentence-transformers.")
+        raise Unusable(
+            f"The dense layer in {folder} has {wants}.", "Save the model again with a current sentence-transformers."
+        )
     return Dense(file, activation)
 
 
@@ -179,7 +201,8 @@ def _prompts(settings: Mapping[str, Any], kin: Family) -> tuple[str, str]:
     prompts = {name: text for name, text in given.items() if isinstance(text, str)} if isinstance(given, dict) else {}
     usual = prompts.get(str(settings.get("default_prompt_name")), "")
     query, passage = (
-        next((prompts[name] for name in names if prompts.get(name)), usual) for names in (("query",), ("document", "passage", "corpus"))
+        next((prompts[name] for name in names if prompts.get(name)), usual)
+        for names in (("query",), ("document", "passage", "corpus"))
     )
     # A folder that says nothing of either was written by a program that did not know.
     return (query, passage) if query or passage else (kin.query, kin.passage)

@@ -121,7 +121,10 @@ class ServiceEmbedder:
             self._fields["dimensions"] = self._dimensions
         self._type = service.options.get("input_type", "")
         if self._type not in {"", "passage", "document"}:
-            raise InvalidInput(f"input_type={self._type!r:.80} makes no sense.", "It is passage or document, as the service calls a text.")
+            raise InvalidInput(
+                f"input_type={self._type!r:.80} makes no sense.",
+                "It is passage or document, as the service calls a text.",
+            )
         self._before = ("", "") if self._type else _prefixes(service)
         self.name = service.kind + (f":{service.model}" if service.model else f"@{service.url}")
         model = service.model.removesuffix(":latest") or service.url
@@ -171,20 +174,29 @@ class ServiceEmbedder:
         """Ask for the vectors of `texts`; what is too much at once is split, what is too long by itself is cut."""
         fields = {**self._fields, "input_type": input_type} if self._type else self._fields
         try:
-            answer = self._client.post(self._protocol.path, self._protocol.body(self._service.model, texts, fields), patience)
+            answer = self._client.post(
+                self._protocol.path, self._protocol.body(self._service.model, texts, fields), patience
+            )
         except TooLong:
             if len(texts) > 1:
                 middle = len(texts) // 2
-                return [*self._rows(texts[:middle], input_type, patience), *self._rows(texts[middle:], input_type, patience)]
+                return [
+                    *self._rows(texts[:middle], input_type, patience),
+                    *self._rows(texts[middle:], input_type, patience),
+                ]
             if len(texts[0]) < _SHORTEST:
                 raise
             return self._rows([texts[0][: len(texts[0]) * 2 // 3]], input_type, patience)
         try:
             rows = self._protocol.rows(answer)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-            self._client.refuse("answered something else than embeddings", f"Does {self._service.url}{self._protocol.path} embed?")
+            self._client.refuse(
+                "answered something else than embeddings", f"Does {self._service.url}{self._protocol.path} embed?"
+            )
         if len(rows) != len(texts):
-            hint = "Start it with `--pooling mean`, or as the model wants it." if self._service.kind == "llamacpp" else ""
+            hint = (
+                "Start it with `--pooling mean`, or as the model wants it." if self._service.kind == "llamacpp" else ""
+            )
             self._client.refuse(f"gave {len(rows)} vectors for {len(texts)} texts", hint)
         return rows
 
@@ -200,7 +212,8 @@ class ServiceEmbedder:
         width = block.shape[1]
         if self._dimensions and width != self._dimensions:
             self._client.refuse(
-                f"gave vectors of {width} numbers, not {self._dimensions}", "It cannot shorten them: leave out dimensions=."
+                f"gave vectors of {width} numbers, not {self._dimensions}",
+                "It cannot shorten them: leave out dimensions=.",
             )
         if self._width and width != self._width:
             self._client.refuse(f"gave vectors of {width} numbers, and {self._width} before: its model changed")

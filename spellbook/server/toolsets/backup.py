@@ -31,12 +31,17 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         Take one before you change many notes. A person restores it with `spellbook snapshot restore NAME`.
         """
         taken = book.snapshots.create()
-        return as_json(status="kept", **{**taken.as_dict(), "faults": [fault.path for fault in taken.faults[:_MOST_SHOWN]]})
+        return as_json(
+            status="kept", **{**taken.as_dict(), "faults": [fault.path for fault in taken.faults[:_MOST_SHOWN]]}
+        )
 
     def snapshots() -> str:
         """List the snapshots of the vault, newest first, with names, times and their folder."""
         kept = book.snapshots.all()
-        shown = [{"name": each.name, "taken": each.taken.isoformat(), "files": each.files, "bytes": each.bytes} for each in kept]
+        shown = [
+            {"name": each.name, "taken": each.taken.isoformat(), "files": each.files, "bytes": each.bytes}
+            for each in kept
+        ]
         return as_json(folder=str(book.snapshots.folder), snapshots=shown)
 
     def export(format: a.ExportForm = "json") -> str:
@@ -66,14 +71,20 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         into that folder.
         """
         done = book.import_(_within(folder, file_path), on_conflict=on_conflict, dry_run=dry_run)
-        shown = {name: list(value)[:_MOST_SHOWN] for name, value in done.as_dict().items() if isinstance(value, list | dict)}
+        shown = {
+            name: list(value)[:_MOST_SHOWN] for name, value in done.as_dict().items() if isinstance(value, list | dict)
+        }
         counts = {
             "added": len(done.added),
             "overwritten": len(done.overwritten),
             "renamed": len(done.renamed),
             "skipped": len(done.skipped),
         }
-        return as_json(status="would be imported" if dry_run else "imported", counts={**counts, "unchanged": done.unchanged}, **shown)
+        return as_json(
+            status="would be imported" if dry_run else "imported",
+            counts={**counts, "unchanged": done.unchanged},
+            **shown,
+        )
 
     import_.__name__ = "import"
 
@@ -88,7 +99,9 @@ def _within(folder: Path, named: str) -> Path:
     """Return a file of the folder by its name or path. Raises InvalidInput for any other."""
     name = os.path.basename(named)
     place = folder / name
-    if named not in {name, str(place)} or not os.path.isfile(place) or os.path.islink(place):  # a link could lead anywhere
+    if (
+        named not in {name, str(place)} or not os.path.isfile(place) or os.path.islink(place)
+    ):  # a link could lead anywhere
         raise InvalidInput(
             f"{named[:200]!r} is not one of the files in {folder}.",
             "Name one that export wrote. A person can import other files with `spellbook import FILE`.",

@@ -65,7 +65,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return _scribed(book, [chunk], session_id, source, category, force)[0]
 
     def scribe_chunk(
-        chunk: a.Chunks, session_id: a.SessionId = "", source: a.Source = "", category: a.Category = "", force: a.Force = False
+        chunk: a.Chunks,
+        session_id: a.SessionId = "",
+        source: a.Source = "",
+        category: a.Category = "",
+        force: a.Force = False,
     ) -> str:
         """
         Save one or more finished chunks in one call. If one of them is invalid or a duplicate, none is saved.
@@ -74,7 +78,9 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         session_id = book.require_session(session_id).id
         if isinstance(chunk, list) and len(chunk) > a.MOST_CHUNKS:
-            raise InvalidInput(f"{len(chunk)} chunks are too many for one call.", f"Give at most {a.MOST_CHUNKS}; nothing was written.")
+            raise InvalidInput(
+                f"{len(chunk)} chunks are too many for one call.", f"Give at most {a.MOST_CHUNKS}; nothing was written."
+            )
         if not isinstance(chunk, list):
             return _scribed(book, [chunk], session_id, source, category, force)[0]
         return "[" + ",\n".join(_scribed(book, chunk, session_id, source, category, force)) + "]"
@@ -82,7 +88,12 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     def scribe_validate(chunk: a.ChunkArgument, source: a.Source = "", category: a.Category = "") -> str:
         """Check a chunk without saving it: errors, warnings (length, keywords, questions, entities) and duplicates."""
         found, repeats = book.validate(chunk, source=source or None, category=category or None)
-        return as_json(valid=not found.errors, errors=found.errors, warnings=found.warnings, duplicates=[_repeat(each) for each in repeats])
+        return as_json(
+            valid=not found.errors,
+            errors=found.errors,
+            warnings=found.warnings,
+            duplicates=[_repeat(each) for each in repeats],
+        )
 
     def memorize(
         query: a.Query,
@@ -214,7 +225,9 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             anyio.from_thread.run(ctx.report_progress, done, total, stage)
 
         report = book.reindex(full=True, progress=progress)
-        return as_json(status="rebuilt", **{**report.as_dict(), "failed": [asdict(fault) for fault in report.failed[:20]]})
+        return as_json(
+            status="rebuilt", **{**report.as_dict(), "failed": [asdict(fault) for fault in report.failed[:20]]}
+        )
 
     add = adder(mcp)
     add(rest, "Begin writing memories", ADD)
@@ -231,7 +244,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(revise, "Change a memory", CHANGE)
     add(erase, "Erase a memory", CHANGE)
     add(stats, "State of the index", READ)
-    add(rebuild_index, "Rebuild the index", ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True))
+    add(
+        rebuild_index,
+        "Rebuild the index",
+        ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True),
+    )
 
 
 _STATUS_OPEN = {
@@ -279,7 +296,11 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
 
 
 def _written(is_pending: bool, is_like_another: bool) -> str:
-    said = "Written; search finds it by words now, and by meaning once it is embedded." if is_pending else "Written; search finds it now."
+    said = (
+        "Written; search finds it by words now, and by meaning once it is embedded."
+        if is_pending
+        else "Written; search finds it now."
+    )
     return said + (" It may be a duplicate: look at duplicates, and merge the two if so." if is_like_another else "")
 
 

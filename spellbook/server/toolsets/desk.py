@@ -30,7 +30,10 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         gone, path = exact(done.gone), exact(done.path)
         said = f"Merged {gone} into {path}, id: {exact(done.id)}." if apply else f"Would merge {gone} into {path}."
         contrary = [f"They contradict each other; set keep to a, b or both:\n{_sides(each)}" for each in done.changed]
-        stays = [f"{flat(key)}: keeps {flat(str(value))}, not {flat(str(other))}" for key, (value, other) in done.differs.items()]
+        stays = [
+            f"{flat(key)}: keeps {flat(str(value))}, not {flat(str(other))}"
+            for key, (value, other) in done.differs.items()
+        ]
         return "\n".join([said, *contrary, *stays, quoted(done.difference)])
 
     def restore(name: given.Erased) -> str:
