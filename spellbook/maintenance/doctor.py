@@ -160,7 +160,8 @@ def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:
     if restoring:
         name, before = restoring
         half.append(
-            f"restoring {name} was cut short: `spellbook snapshot restore {name}` goes on, `… restore {before}` goes back"
+            f"restoring {name} was cut short: `spellbook snapshot restore {name}` goes on, "
+            f"`… restore {before}` goes back"
         )
     return half
 

@@ -77,8 +77,10 @@ class Calibrated:
         given, width = vectors.shape[-1], len(learnt.query.shift)
         if given != width:
             raise EmbeddingError(
-                f"{self.name} now gives vectors of {given} numbers; those of this index have {width}: its model changed.",
-                f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: the notes stay as they are.",
+                f"{self.name} now gives vectors of {given} numbers; those of this index have {width}: "
+                f"its model changed.",
+                f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: "
+                f"the notes stay as they are.",
             )
         return learnt
 

@@ -38,17 +38,20 @@ from spellbook.notes.splitter import (
 )
 from spellbook.text.terms import token_weight
 
-# What stands before the text in `embedded` is bounded, so that text of 256 tokens is never pushed out of the model's 512.
+# The length of what precedes the text in `embedded` is limited, so that text of 256 tokens always fits into the
+# model's 512.
 _MOST_PATH = 64
 _MOST_KEYWORDS = 48
 _MOST_BEFORE = 64
-# Sections of their own: a chunk takes some kilobyte in the catalog, so that more short ones would be many times the note.
+# The most sections of their own. A chunk takes about a kilobyte in the catalog, so more short ones would take many
+# times the size of the note.
 _SECTIONS, _LETTERS_EACH = 1_000, 400
 _OVERLAP = 48
 _MOST_SUFFIX = 200
 """Letters of a heading that an id takes: an id stands in every answer that names its chunk."""
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
-# All but a blank, a line end and an empty line; a set first, which is looked for several times as fast as alternatives are.
+# All whitespace but a single blank, a line end and an empty line. The set comes first, because a search for a set is
+# several times as fast as a search for alternatives.
 _WIDE = re.compile(r"\s(?:(?<= )\s+|(?<=[^ \n])\s*|(?<=\n)(?:\n?[^\S\n]|\n\n)\s*)")
 _PLAIN = re.compile(r"[\w\-\s]*")
 _FENCE = re.compile(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
@@ -112,7 +115,8 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
             tall = height(text.rstrip()) or 1
             name = suffix if number == 1 else f"{suffix}~{number}"
             path = _path(tuple(dict.fromkeys(filter(None, (title, *heading, label)))))
-            # Overlap helps a text that nothing else introduces, and blurs one that has a heading or keywords (tests/benchmarks/chunks.py).
+            # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
+            # (tests/benchmarks/chunks.py).
             follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
             shown = _squeezed(f"{part.lead}{text}{part.tail}")
             embedded = without_folders(
@@ -248,7 +252,11 @@ def _narrow(run: re.Match[str]) -> str:
 
 
 class _Part(NamedTuple):
-    """Characters `start` to `end` of the text, what must stand around them, and whether running text was cut before them."""
+    """
+    A part of the text, from character `start` to `end`.
+
+    `lead` and `tail` must stand around it. `is_torn`: running text was cut before it.
+    """
 
     start: int
     end: int
@@ -321,7 +329,11 @@ class _Page:
             yield label
 
     def _divided(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
-        """Yield lines `first` to `last` whole if they fit, else by their highest headings or turns, else by their blocks."""
+        """
+        Yield lines `first` to `last` whole if they fit.
+
+        Otherwise divide them at their highest headings or turns, or else at their blocks.
+        """
         start, end = self.offsets[first], self.offsets[last]
         weight = token_weight(self.text[start:end])
         if weight <= self.most:
@@ -383,7 +395,11 @@ class _Page:
                 cost = ITEM
 
     def _priced(self, block: Block, a: int, b: int) -> tuple[list[int], list[Frame | None]]:
-        """What a cut before each of the lines `a` to `b` of a block costs, and the table or code that it would go through."""
+        """
+        Return the costs of a cut before each of the lines `a` to `b` of a block.
+
+        Also return the table or the code that each cut would divide.
+        """
         source = self.source[a:b]
         prices = line_costs(source, code=block.kind in {"fence", "code_block", "html_block"})
         title = source[0] if block.kind == "blockquote" and re.match(r"[ \t]*>[ \t]*\[!", source[0]) else ""
@@ -434,7 +450,11 @@ def _glued(pieces: Iterable[Piece], most: int) -> list[Piece]:
 
 
 def _cuts(pieces: Sequence[Piece], most: int) -> Iterator[int]:
-    """Yield the pieces that begin a new part: of the places that leave a part at least half full, the last that costs least."""
+    """
+    Yield the indexes of the pieces that begin a new part.
+
+    A cut must leave a part at least half full. Of such cuts, take the cheapest one, and the last of equals.
+    """
     begin, filled, at = 0, 0.0, 0
     room = float(most)
     while at < len(pieces):

@@ -23,17 +23,25 @@ from spellbook.notes.frontmatter import FRONTMATTER
 from spellbook.notes.note import Note, code_spans, lines
 
 Style = Literal["wiki", "single", "double", "plain", "angle"]
-"""How a target is spelled: in a wikilink, in one in a quoted YAML text, in a Markdown link, or in one between < and >."""
+"""
+How a target is spelled.
+
+In a wikilink, in a wikilink in a quoted YAML text (two styles), in a Markdown link, or in one between < and >.
+"""
 
 _WIKI = re.compile(
     r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*+)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*+)?(?:\\?\|[^\r\n]*?)?\]\]"
 )
 _CLOSING = re.compile(r"\]\]|[\r\n]")
 _TITLE = r"""(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?"""
-_PLAIN = r"(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))*"
+_PLAIN = (
+    r"(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))"
+    r"(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))*"
+)
 _INLINE = re.compile(rf"\(\s*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>{_PLAIN})){_TITLE}\s*\)", re.S)
 _DEFINITION = re.compile(
-    r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*+[ \t>]*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>[^\s<]\S*))"
+    r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*+[ \t>]*"
+    r"(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>[^\s<]\S*))"
 )
 _FOOTNOTE = re.compile(r"[ \t>]*\[\^[^\]\s]+\]:")
 _TAG = r"""</?[A-Za-z][\w-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?)*\s*/?>"""
@@ -46,7 +54,8 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f%<>()\\#?:|`]|&(?=#?\w+;)")
 _UNSAFE_BETWEEN = re.compile(r"[\x00-\x1f\x7f%<>\\#?|]|&(?=#?\w+;)")
 _FOLDERS = re.compile(
-    r"(\[\[|\]\(<?)(?![A-Za-z][A-Za-z0-9+.-]+:|//)(?:[^\[\]()<>|#\s]|(?<=[^\s/])[ ](?=[^\s/]))*/(?=[^\[\]()<>|#/\r\n]+(?:[\])>|#]))"
+    r"(\[\[|\]\(<?)(?![A-Za-z][A-Za-z0-9+.-]+:|//)(?:[^\[\]()<>|#\s]|(?<=[^\s/])[ ](?=[^\s/]))*/"
+    r"(?=[^\[\]()<>|#/\r\n]+(?:[\])>|#]))"
 )
 
 

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 MOST_LINES = 300_000
 _MOST_TOKENS = 200_000
-"""Lines and tokens in which blocks are looked for. A token takes half a kilobyte: so many are ten times the largest note."""
+"""
+The most lines and the most tokens in which blocks are looked for.
+
+A token takes half a kilobyte. These limits are ten times the largest note.
+"""
 
 MOST_MARKED = 200_000
 """Letters of headings with marks in them, each of which takes up to ten microseconds."""
@@ -26,7 +30,11 @@ REST = "rest"
 """The kind of the block that is all that follows where a note has more blocks than are looked for."""
 
 _LONG = 100_000
-"""Letters from which on a text is kept with its blocks until the next one is parsed: an edit asks for them several times."""
+"""
+A text of at least so many letters is kept with its blocks until the next one is parsed.
+
+An edit asks for them several times.
+"""
 
 _MOST_HEADING = 200
 _MOST_REFERENCE = 50  # lines

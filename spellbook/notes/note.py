@@ -248,7 +248,10 @@ def parse(path: str, data: bytes) -> Note:
     body_line = line_at(text, body_at)
     found = tuple(blocks(text[body_at:].replace("\0", " ")))
     if found and found[-1].kind == REST:
-        reason = "more headings, lists or lines than are looked for; from here on it is found as plain text, not by its sections"
+        reason = (
+            "more headings, lists or lines than are looked for; "
+            "from here on it is found as plain text, not by its sections"
+        )
         faults.append(Fault(path, body_line + found[-1].start, reason))
     return Note(path, text, meta, body_at, body_line, found, (*faults, *problems), encoding, editable=not problems)
 

@@ -42,23 +42,39 @@ QUIET, MOST_WAIT = 0.3, 2.0
 FULL_LOOK = 30.0
 """Seconds between looks at everything, whatever the events said."""
 AGAIN = 2.0
-"""Seconds between such looks while some folder tells of no events, or where the last look failed; more if one takes long."""
+"""
+Seconds between such looks while some folder reports no events, or after a look that failed.
+
+The time is longer if a look takes long.
+"""
 
 SETTLE_AFTER = 2.0
-"""Seconds without new vectors before the cache and Chroma are looked after; see `vectors.follow` for when Chroma catches up."""
+"""
+Seconds without new vectors before the cache is trimmed and Chroma may be updated.
+
+See `vectors.follow` for when Chroma is updated.
+"""
 
 SNAPSHOT_AFTER, SNAPSHOT_LOOK = 120.0, 1800.0
 """Seconds until a process that watches first looks whether the day's snapshot is there, and between such looks."""
 
 RELEASE_AFTER, RELEASE_LOOK = 600.0, 60.0
-"""Seconds without a question or a new vector until memory that only they need is given back, and between looks at that."""
+"""
+Seconds without a question or a new vector before memory that only they need is freed.
+
+The second number is the seconds between checks of this.
+"""
 
 _MOST_NAMED = 3
 """Folders that a complaint names; it is one line."""
 
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
-"""Seconds between looks whether the watcher of this vault has ended: a judgement; the others look for themselves meanwhile."""
+"""
+Seconds between checks whether the watcher of this vault has ended.
+
+The number is a judgement. Meanwhile the other processes look for changes themselves.
+"""
 
 _USEFUL: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
@@ -119,7 +135,7 @@ class Watcher:
         return self
 
     def stop(self, within: float = 10.0) -> None:
-        """End the watch and wait for its threads, at most `within` seconds; an embedding under way finishes its batch."""
+        """End the watch and wait at most `within` seconds for its threads. A running embedding finishes its batch."""
         deadline = time.monotonic() + within
         self._stopping.set()
         self._to_embed.set()
@@ -240,7 +256,7 @@ class Watcher:
         started = time.monotonic()
         try:
             self._book.follow()
-            # What is embedded after a look at everything is announced before it, since the thread for it is only woken then.
+            # A full look announces the embedding before it starts, because the embedding thread is only woken after it.
             with processes.present(self._book.config.state, processes.EMBEDDING) if full else contextlib.nullcontext():
                 report = (
                     sync.scan(self._book.index, progress=self._beat)
@@ -285,7 +301,11 @@ class Watcher:
                 self._say("embed", error)
 
     def _settle(self) -> None:
-        """Let the cache and Chroma follow, once nothing more comes; in a thread of its own, for the next save must not wait for it."""
+        """
+        Update the cache and Chroma once no more vectors come.
+
+        This has its own thread, because the next save must not wait for it.
+        """
         while not self._stopping.is_set():
             self._to_settle.wait()
             while self._to_settle.is_set() and not self._stopping.is_set():
@@ -305,7 +325,11 @@ class Watcher:
                 self._say("settle", error)
 
     def _keep(self) -> None:
-        """Take the day's snapshot, if this process watches; who is killed at it leaves nothing but what the next one takes up."""
+        """
+        Take the day's snapshot, if this process watches.
+
+        If the process is killed meanwhile, the next snapshot uses what it left.
+        """
         wait = SNAPSHOT_AFTER
         while self._book.config.snapshots and not self._stopping.wait(wait):
             wait = SNAPSHOT_LOOK
@@ -368,7 +392,11 @@ class Watcher:
             self._observer = None
 
     def _mend_observer(self) -> None:
-        """Observe anew where events have ended, or might come now: a root that is deleted or replaced leaves the observer looking alive."""
+        """
+        Start the observer again where events have ended, or might come now.
+
+        If a root is deleted or replaced, the observer still looks alive.
+        """
         root = _identity(self._book.config.vault)
         is_early = root == self._root and time.monotonic() < self._next_try
         if self._observer is not None:

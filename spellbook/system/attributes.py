@@ -52,7 +52,11 @@ def _owners(source: Path, target: Path) -> list[str]:
 
 
 def _attributes(source: Path, target: Path) -> list[str]:
-    """Copy extended attributes, among which Linux keeps access lists, and take away what `target` got from its folder."""
+    """
+    Copy extended attributes, and remove those that `target` got from its folder.
+
+    Linux keeps access lists in them.
+    """
     if sys.platform != "linux":
         return []
     try:

@@ -43,7 +43,11 @@ _REMOTE = frozenset(
     }
 )
 _REMOTE |= {"nfs4", "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
-"""File systems, as Linux names them, on which other machines change files without an event here; `fuse.…` (sshfs, rclone) are more."""
+"""
+File systems, by their Linux names, on which other machines change files without an event here.
+
+Those that begin with `fuse.` (sshfs, rclone) belong to them too.
+"""
 
 TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
 """Names of files on their way; one that stays was left by a process that was killed."""
@@ -205,7 +209,7 @@ def _expect_regular(status: os.stat_result, place: Path) -> None:
 
 
 def read_small(place: Path, most: int = SMALL) -> bytes:
-    """Return the bytes of a regular file of at most `most` bytes. Raises OSError, whose `strerror` says what is wrong."""
+    """Return the bytes of a regular file of at most `most` bytes. Raises OSError; its `strerror` tells the problem."""
     with regular(place) as file:
         data = file.read(most + 1) or b""  # None where a file of the system has nothing to say
     if len(data) > most:
@@ -285,7 +289,7 @@ def sync_all() -> None:
 
 @contextmanager
 def alone(lock: Path, patience: float, busy: SpellbookError) -> Iterator[None]:
-    """Hold `lock`, of which there is one for all processes and threads. Raises `busy` after `patience` seconds, OSError."""
+    """Hold `lock`, one for all processes and threads. Raises OSError, and `busy` if it waited `patience` seconds."""
     with held(lock, patience) as is_ours:
         if not is_ours:
             raise busy

@@ -24,7 +24,9 @@ class Held(Protocol):
 
 def take(file: Path, patience: float = 0, *, poll: float = _POLL) -> Held | None:
     """
-    Take the lock `file` and return it, for the same thread to `release`; None if it is busy for longer than `patience` seconds.
+    Take the lock `file` and return it, or None if it is busy for longer than `patience` seconds.
+
+    The same thread must `release` it.
 
     With a `patience` below 0, wait until it is free. Raises OSError if the file cannot be made.
     """

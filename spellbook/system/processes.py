@@ -20,10 +20,18 @@ ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""
 
 READY = "watching.lock"
-"""Held by that process while the index follows the vault: after its first look at everything, and while it sees every folder."""
+"""
+That process holds this lock while the index follows the vault.
+
+It takes the lock after its first look at everything, and holds it while it sees every folder.
+"""
 
 BEAT, BELIEVED = 2.0, 10.0
-"""Seconds between signs of life of the process that holds `READY`, and how long it is relied upon without one: it may be stopped."""
+"""
+Seconds between signs of life of the process that holds `READY`, and how long it is trusted without one.
+
+The process may be suspended.
+"""
 
 EMBEDDING = "embedding"
 """The kind under which a process is present while it embeds all that waits, or is about to."""
@@ -34,7 +42,11 @@ _NAME = re.compile(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that has the vault open: what it is (mcp, watch …), its number, and since when, in seconds since 1970."""
+    """
+    A process that has the vault open: its kind (mcp, watch …), its number and its start.
+
+    The start is in seconds since 1970.
+    """
 
     kind: str
     pid: int

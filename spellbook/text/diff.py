@@ -189,7 +189,12 @@ def _retraced(steps: Sequence[Mapping[int, int]], within: Span) -> list[Span]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], within: Span) -> list[tuple[int, int]]:
-    """Return places that are aligned: of items that stand once on either side (patience sorting), else of all, in the order of each."""
+    """
+    Return pairs of places that are aligned.
+
+    They are those of items that stand once on each side (patience sorting). If there are none, they are those of all
+    items, in the order of each side.
+    """
     i, j, k, m = within
     ours, theirs = _places(old, i, j), _places(new, k, m)
     once = [(at[0], theirs[item][0]) for item, at in ours.items() if len(at) == 1 == len(theirs.get(item, ()))]

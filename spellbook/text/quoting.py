@@ -15,7 +15,11 @@ from typing import Any
 _MOST_NAME = 300
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Letters that move the cursor, colour the terminal, break a line or turn the reading order, and half letters; not tab and line feed."""
+"""
+Letters that move the cursor, colour the terminal, break a line or turn the reading order, and half letters.
+
+Tab and line feed are not among them.
+"""
 
 _FIELDS = re.compile(r'["\[\]]|\b(?:id|hash|why|index)\s*:|:\d+\)', re.I)
 """What a name must not hold where other fields stand beside it."""
@@ -52,6 +56,6 @@ def exact(text: str) -> str:
 
 
 def json_of(value: Any) -> str:
-    """Return `value` as one line of JSON; what JSON may leave as it is but ends a line or commands a terminal is escaped too."""
+    """Return `value` as one line of JSON. Letters that end a line or command a terminal are escaped too."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return _CONTROL.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text)

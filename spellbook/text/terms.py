@@ -28,7 +28,8 @@ HAN_KANA = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf
 THAI = "\u0e00-\u0e7f"
 
 _EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
-# One set of letters is looked for several times as fast as alternatives are, so those are tried only where there is something.
+# A search for one set of letters is several times as fast as a search for alternatives. So the alternatives are tried
+# only where the set was found.
 _RUN = re.compile(f"([{HANGUL}{HAN_KANA}]+)")
 _OTHER_RUN, _ANY_OTHER = re.compile(f"[{THAI}]+|[{_EMOJI}]"), re.compile(f"[{THAI}{_EMOJI}]")
 _IS_EMOJI = re.compile(f"[{_EMOJI}]")
@@ -48,12 +49,13 @@ _VARIANTS = {
     "ẞ": "SS",
     **dict(zip("أإآٱىةάέήίϊΐόύϋΰώΆΈΉΊΌΎΏёЁ", "ااااي\u0647αεηιιιουυυωΑΕΗΙΟΥΩеЕ", strict=True)),
 }
-# `al-`, alone or after "and", "so", "with", "as"; "for the". A word of which less than three letters would be left keeps it.
+# `al-`, alone or after "and", "so", "with", "as"; "for the". A word keeps it if fewer than three letters would be left.
 _ARTICLE = re.compile("(?<![\u0620-\u064a])(?:[وفبك]?ال|لل)(?=[\u0620-\u064a]{3})")
 _ODD = re.compile(f"[{_OPTIONAL}]+|[{_WIDE}]+|[{''.join(_VARIANTS)}]")
 _ANY_ODD = re.compile(f"[{_OPTIONAL}{_WIDE}{''.join(_VARIANTS)}]")
 
-# Never finer than the index's tokeniser, which cuts each again: a sign that it takes for a part of a word must not part words here.
+# This must split words no finer than the index's tokeniser, which splits each word again. A sign that is part of a
+# word to the tokeniser must not divide words here.
 _WORD = re.compile(
     r"(?:[^\W_]|[^\x00-\u02ff\u0600-\u0604\u06dd\u070f\u180e\u2000-\u2bff\u3000-\u303f\ud800-\udfff\ufe10-\ufe6f\uff00-\uffff"
     r"\U000110bd\U0001d173-\U0001d17a\U000e0000-\U000e00ff])+"
@@ -81,14 +83,22 @@ _OF_WORDS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 _MOST_SCRIPTS = 20_000
 _MOST_PAIRED = 16_384
 _SHORT, _MOST_SHORT = 16, 4_096
-"""Letters of a text whose weight is remembered, and how many: a text of short lines has the same ones again and again."""
+"""
+The most letters of a text whose weight is cached, and how many such texts.
+
+A text of short lines repeats the same lines.
+"""
 
 _MOST_TERMS = 64
 _MOST_LETTERS = 64
 
 
 def index_form(text: str) -> str:
-    """Return `text` as the full-text index stores it: one way of writing, runs of CJK and Thai as pairs, emoji as words."""
+    """
+    Return `text` as the full-text index stores it.
+
+    Each word has one spelling. Runs of CJK and Thai are pairs, and emoji are words.
+    """
     return text if text.isascii() else _in_runs(text, _PAIRED.__getitem__)
 
 
@@ -150,7 +160,11 @@ def phrase(text: str) -> str:
 
 
 def marked_name(text: str) -> str:
-    """Return the word that stands for `text` in `parts` if it is a name like `C++` or `.env`, whose marks no word has, else ""."""
+    """
+    Return the word in `parts` for a name like `C++` or `.env`, else "".
+
+    The marks of such a name are part of no word.
+    """
     match = IDENTIFIER.match(text)
     return part(match) if match and text in {match["language"], f".{match['dotted']}"} else ""
 
@@ -239,7 +253,11 @@ def _worded(text: str) -> list[str]:
 
 
 def _stands(letter: str) -> bool:
-    """Say whether a letter is a word to SQLite where it stands alone; of marks, those are not that it leaves out of words."""
+    """
+    Say whether a single letter is a word to SQLite.
+
+    A mark is one, except the marks that SQLite leaves out of words.
+    """
     return unicodedata.category(letter)[0] in "LNCM" and not "\u0300" <= letter <= "\u0331"
 
 

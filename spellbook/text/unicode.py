@@ -31,7 +31,9 @@ def is_whole(text: str) -> bool:
 
 def check(value: object, name: str = "") -> None:
     """
-    Raise InvalidInput if a text anywhere in `value`, lists and mappings of any depth, is not whole; it names the argument.
+    Raise InvalidInput if a text anywhere in `value` is not whole. The error names the argument.
+
+    `value` may hold lists and mappings of any depth.
 
     `name` is what the value is called; without one, a mapping's keys name its values.
     """

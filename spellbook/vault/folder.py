@@ -24,7 +24,11 @@ _PIECE = 1 << 20
 
 
 class Folder:
-    """Read access to the files below `root`, an existing real path. Only `sweep` deletes anything: old temporary files."""
+    """
+    Read access to the files below `root`, an existing real path.
+
+    Only `sweep` deletes anything: old temporary files.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -35,7 +39,11 @@ class Folder:
         return listing.walk(self.root, self._ignored.patterns())
 
     def files(self, folder: str = "") -> list[str]:
-        """Return the paths of all files, ignored ones too, except dot-files and files in dot-folders or linked folders."""
+        """
+        Return the paths of all files, also of ignored ones.
+
+        Dot-files, and files in dot-folders or linked folders, are left out.
+        """
         found: list[str] = []
         for place, folders, files in os.walk(self.root / folder):
             folders[:] = [name for name in folders if not name.startswith(".")]
@@ -96,7 +104,11 @@ class Folder:
         return stamp_of(status)
 
     def spelled(self, path: str) -> Stamp | None:
-        """Return `stamp(path)` if the path has exactly this spelling. macOS and Windows ignore case, so this checks it."""
+        """
+        Return `stamp(path)` if the path has exactly this spelling.
+
+        macOS and Windows ignore case, so this checks it.
+        """
         stamp = self.stamp(path)
         if stamp and os.path.lexists(self.root / path.swapcase()):  # else case matters here
             place = self.root
@@ -178,7 +190,8 @@ class Folder:
         """
         Return the real path to write for `path`, when the path comes from an import, a restore or an undo.
 
-        Raises PathOutsideVault for a path that leaves the vault, passes a linked folder, or is not part of a vault (`rules`).
+        Raises PathOutsideVault for a path that leaves the vault, passes a linked folder, or is not part of a vault
+        (`rules`).
         """
         place = self.locate(path, known=True)
         real, folder = Path(os.path.realpath(place)), os.path.realpath(place.parent)

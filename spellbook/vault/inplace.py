@@ -94,7 +94,11 @@ def _is_at(file: FileIO, place: Path) -> bool:
 
 
 def _fill(file: FileIO, source: Path) -> None:
-    """Copy `source` into an open file. The part that extends the file comes first, because a full disk refuses only that."""
+    """
+    Copy `source` into an open file.
+
+    The part that extends the file comes first, because a full disk refuses only that part.
+    """
     size, longer = os.fstat(file.fileno()).st_size, source.stat().st_size
     with open(source, "rb") as pieces:
         for start, end in ((size, longer), (0, min(size, longer))):
@@ -121,7 +125,11 @@ def unfinished(state: Path) -> list[Path]:
 
 
 def recover(state: Path, root: Path) -> None:
-    """Restore files of the vault at `root` after writes that were cut short. The caller holds the write lock. Raises OSError."""
+    """
+    Restore files of the vault at `root` after writes that were cut short.
+
+    The caller holds the write lock. Raises OSError.
+    """
     for said in (file for file in unfinished(state) if file.suffix == ".json"):
         record = Record(said)
         try:
@@ -154,7 +162,11 @@ def recover(state: Path, root: Path) -> None:
 
 
 def _called(root: Path, path: str, inode: int) -> Iterator[Path]:
-    """Yield the paths of the file with this inode, `path` first. The device number may change with a restart, so it is ignored."""
+    """
+    Yield the paths of the file with this inode, `path` first.
+
+    The device number may change with a restart, so it is ignored.
+    """
     places = (Path(folder, name) for folder, _, files in os.walk(root) for name in files)
     for place in (Path(os.path.realpath(root / path)), *places):
         with contextlib.suppress(OSError):

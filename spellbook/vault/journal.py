@@ -30,11 +30,13 @@ _MIGRATIONS = (
     Migration(
         """
         CREATE TABLE entries (
-            entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER, whole INTEGER DEFAULT 0
+            entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER,
+            whole INTEGER DEFAULT 0
         );
         CREATE INDEX entries_undoes ON entries (undoes) WHERE undoes IS NOT NULL;
         CREATE TABLE changes (
-            change INTEGER PRIMARY KEY AUTOINCREMENT, entry INTEGER NOT NULL, path TEXT NOT NULL, before TEXT, after TEXT, mode INTEGER
+            change INTEGER PRIMARY KEY AUTOINCREMENT, entry INTEGER NOT NULL, path TEXT NOT NULL, before TEXT,
+            after TEXT, mode INTEGER
         );
         CREATE INDEX changes_entry ON changes (entry);
         CREATE INDEX changes_path ON changes (path);
@@ -54,7 +56,7 @@ _CHANGE_BYTES = 300
 """Estimated bytes of a change beside its texts: two hashes, a path, and their index entries."""
 
 # A path, and the paths it was moved from and to: in one entry one of them loses the text that the other one gains.
-# What replaces a text keeps the old one in the trash, and what takes that back empties the trash: then the path itself stays.
+# What replaces a text keeps the old one in the trash. An undo of that empties the trash: then the path itself stays.
 _LINEAGE = """
     WITH RECURSIVE line (path) AS (
         SELECT :path UNION SELECT other.path FROM line JOIN changes AS mine ON mine.path = line.path
@@ -173,7 +175,11 @@ class EntryOptions(TypedDict, total=False):
 
 
 class Journal:
-    """The journal in the folder `state`, opened on first use. It keeps about `most_bytes` bytes and `most_days` days."""
+    """
+    The journal in the folder `state`, opened on first use.
+
+    It keeps about `most_bytes` bytes and `most_days` days.
+    """
 
     def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
         self._database = Database(state / FILE, _MIGRATIONS, {}, "journal of changes", _LOSS)
@@ -225,7 +231,11 @@ class Journal:
             self._here.draft = None
 
     def note(self, changes: Sequence[Change]) -> list[int]:
-        """Record changes before they are made, in the open entry, and return numbers for `retract`. Raises StorageError."""
+        """
+        Record changes before they are made, in the open entry.
+
+        Return numbers for `retract`. Raises StorageError.
+        """
         if getattr(self._here, "draft", None) is None:
             with self.entry("change"):
                 return self.note(changes)
@@ -455,7 +465,8 @@ class Journal:
         connection.execute(
             """
             DELETE FROM blobs WHERE sha256 NOT IN (
-                SELECT before FROM changes WHERE before IS NOT NULL UNION SELECT after FROM changes WHERE after IS NOT NULL
+                SELECT before FROM changes WHERE before IS NOT NULL
+                UNION SELECT after FROM changes WHERE after IS NOT NULL
             )
             """
         )

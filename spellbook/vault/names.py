@@ -16,7 +16,11 @@ MOST_NUMBER = 10_000
 
 DEVICES = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(?= *(\.|$))")
 _MOST_STORED, _MOST_PATH = 255, 4_000
-"""Bytes that a file's name has at most on Linux and macOS, and a whole path without the folder of the vault (PATH_MAX is 4,096)."""
+"""
+The most bytes of a file's name on Linux and macOS, and of a path without the folder of the vault.
+
+PATH_MAX is 4,096 for a whole path.
+"""
 
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
 _EDGES = " .-~"
@@ -70,7 +74,7 @@ def after_move(path: str, old: str, new: str, separator: str = "/") -> str:
 
 
 def is_note(path: str) -> bool:
-    """Say whether `path` names a note: Markdown, not in a dot-folder, not a conflict copy or an editor's temporary file."""
+    """Say whether `path` names a note: Markdown, no dot-folder, no conflict copy, no temporary file of an editor."""
     if path[-3:].lower() != ".md" or path[0] == "." or "/." in path:
         return False
     stem = path[path.rfind("/") + 1 : -3]

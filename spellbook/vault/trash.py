@@ -44,7 +44,11 @@ class Trash:
             return self.take(path, None)
 
     def put_back(self, trash: str, path: str, expected: str | None) -> None:
-        """Move `trash` back to exactly `path`. With `expected`, its bytes must have this hash. Raises Conflict, OSError."""
+        """
+        Move `trash` back to exactly `path`.
+
+        With `expected`, its bytes must have this hash. Raises Conflict, OSError.
+        """
         data = None if expected is None else self._writer.held(trash, expected)
         (self._vault.root / path).parent.mkdir(parents=True, exist_ok=True)
         with self._writer.exclusive():
@@ -90,7 +94,11 @@ class Trash:
         )
 
     def restore(self, path: str) -> str:
-        """Move a note from the trash back; `path` is what `Vault.remove` returned. Returns its path, numbered if taken."""
+        """
+        Move a note from the trash back and return its path, numbered if it is taken.
+
+        `path` is what `Vault.remove` returned.
+        """
         if not path.startswith(TRASH + "/"):
             raise InvalidInput(f"{path:.200}: not in the trash.", f"Give a path that begins with {TRASH}/.")
         home = path.removeprefix(TRASH + "/")

@@ -76,7 +76,11 @@ class Writer:
         return data
 
     def held(self, path: str, expected: str) -> bytes | None:
-        """Return a note's bytes if they have the hash `expected`, None for a file that the journal does not record. Raises Conflict."""
+        """
+        Return a note's bytes if they have the hash `expected`.
+
+        Return None for a file that the journal does not record. Raises Conflict.
+        """
         if is_logged(path, self.folder.locate(path)):
             return self.expect(path, expected)
         if self.folder.hash(path) != expected:
@@ -151,7 +155,11 @@ class Writer:
                 raise disk.storage_error(str(folder.relative_to(self.folder.root)), error) from error
 
     def created(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
-        """Write a new note `<name>.md` in the folder of these `parts`, numbered if the name is taken, and return its path."""
+        """
+        Write a new note `<name>.md` in the folder of these `parts`, and return its path.
+
+        The name is numbered if it is taken.
+        """
         folder = "/".join(parts)
         self.folder.check_target(f"{folder}/x.md".lstrip("/"))
         tails = ("" if number == 1 else f"-{number}" for number in range(1, names.MOST_NUMBER))
@@ -227,7 +235,11 @@ def mode_of(place: Path) -> int:
 
 
 def is_logged(path: str, place: Path) -> bool:
-    """Say whether the journal records the file at `place`, whose vault path is `path`: notes of readable size, also in the trash."""
+    """
+    Say whether the journal records the file at `place`, whose vault path is `path`.
+
+    It records notes of readable size, also in the trash.
+    """
     return path[-3:].lower() == ".md" and _size(place) <= MOST_BYTES
 
 

@@ -91,7 +91,11 @@ class E5:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """The same weights in another form, which `raw` embeds with: its vectors are those of `E5` and go by the same fingerprint."""
+    """
+    The same weights in another form, which `raw` embeds with.
+
+    Its vectors are those of `E5`, so it has the same fingerprint.
+    """
 
     raw: Embedder
     fingerprint: str = FINGERPRINT

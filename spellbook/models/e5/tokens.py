@@ -96,10 +96,15 @@ class Tokens:
 
     def _cut(self, word: str, total: array[float] | None = None) -> _Cut:
         """
-        Return the ids of `word` where what precedes it adds up to `total`, in single precision if that is given.
+        Return the ids of `word`, a bound for the total, and the most that the word takes from the total.
 
-        Else, in double precision, up to which total, negated, they are the same in single; and in either how much they take from
-        it at most. Viterbi over the ends of pieces. `behind` is how far the second best way to an end is.
+        The total is what the text before the word adds up to. If `total` is given,
+        the ids are those of single precision after that total. Otherwise they are
+        those of double precision. Single precision gives the same ids as long as
+        the negated total is not above the bound.
+
+        This is the Viterbi algorithm over the ends of pieces. `behind` is how far
+        the second best way to an end is behind the best one.
         """
         size = len(word)
         rounded = array("f", [0.0]) if total else None
@@ -136,7 +141,8 @@ class Tokens:
             nearest = min(nearest, behind[end])
             end = begin[end]
         worth = sum(scores[piece] for piece in path)
-        # Two ways of at most `size` pieces each are rounded as often, the worse one from a sum that is larger by as much as it is worse.
+        # Two ways of at most `size` pieces each are rounded equally often. The sum of the worse way is larger, by as
+        # much as that way is worse.
         valid = nearest * (1 / (2 * size * _HALF_STEP) - 1) + worth
         return tuple(path[::-1]), valid, -_SURELY * worth
 

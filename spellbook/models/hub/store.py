@@ -59,7 +59,11 @@ GOOD: Mapping[str, Good] = {
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A model that is here: where, where from, what its makers call it, and the size and SHA-256 of its files by their paths."""
+    """
+    A model that is on this machine: its folder, its source and the name that its makers give it.
+
+    `files` has the size and the SHA-256 of each file, by path.
+    """
 
     folder: Path
     source: str
@@ -91,7 +95,11 @@ class Pulled:
 
 
 def names(said: str) -> tuple[str, str]:
-    """Return the short name and the repository, "" if not told, that `NAME` or `OWNER/NAME` means. Raises InvalidInput."""
+    """
+    Return the short name and the repository that `NAME` or `OWNER/NAME` means.
+
+    The repository is "" if it is not given. Raises InvalidInput.
+    """
     found = _NAME.fullmatch(said)
     if found is None or ".." in said:
         raise InvalidInput(f"{said!r:.120} is no name of a model.", f"For example {', '.join(GOOD)}, or OWNER/NAME.")
@@ -100,7 +108,11 @@ def names(said: str) -> tuple[str, str]:
 
 
 def resolve(name: str) -> Path:
-    """Return the folder, or the graph, that `onnx:NAME` or `onnx:PATH` means. Raises Unusable if no such model is here, InvalidInput."""
+    """
+    Return the folder, or the graph, that `onnx:NAME` or `onnx:PATH` means.
+
+    Raises Unusable if this machine has no such model, and InvalidInput.
+    """
     if path := model_path(name):
         try:
             return Path(path).expanduser().absolute()
@@ -163,7 +175,11 @@ def staging(short: str) -> Path:
 
 
 def files_of(manifest: Any) -> dict[str, tuple[int, str]]:
-    """Return the files that a manifest names, with size and SHA-256. Raises ValueError, KeyError, TypeError or AttributeError."""
+    """
+    Return the files that a manifest names, with size and SHA-256.
+
+    Raises ValueError, KeyError, TypeError or AttributeError.
+    """
     found = {str(path): (int(each["size"]), str(each["sha256"])) for path, each in manifest["files"].items()}
     if not found or not all(is_safe(path) for path in found):
         raise ValueError("it names no files, or one outside its folder")

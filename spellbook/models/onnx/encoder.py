@@ -55,7 +55,11 @@ class Sentences:
         return np.stack(self._local.passages(texts)) if texts else np.empty((0, 0), dtype=np.float32)
 
     def count_tokens(self, text: str) -> int:
-        """Return an estimate, a fifth above that for e5: to load a tokeniser for a search by words takes longer than the search."""
+        """
+        Return an estimate, a fifth above the estimate for e5.
+
+        Loading a tokeniser takes longer than a search by words.
+        """
         return math.ceil(estimate_tokens(text) * 1.2)
 
     def describe(self) -> str:

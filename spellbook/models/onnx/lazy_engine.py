@@ -87,7 +87,11 @@ class Local(Generic[E]):
             return engine
 
     def release(self, before: float) -> bool:
-        """Forget the engine if nobody is at it and nobody was since `before`, of the monotonic clock; say whether that was so."""
+        """
+        Forget the engine if nobody uses it and nobody has used it since `before`; say whether this forgot it.
+
+        `before` is a time of the monotonic clock.
+        """
         with _counting:
             found = self._engines.get(os.getpid())
             if found is None or found.users or found.used > before:

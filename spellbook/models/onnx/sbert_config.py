@@ -24,7 +24,11 @@ POOLINGS: Mapping[str, str] = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
-"""Ways in which the vectors of tokens become one, and the keys by which a folder asks for them; several are joined in this order."""
+"""
+Ways of pooling the vectors of tokens into one, and the keys by which a folder asks for them.
+
+The vectors of several ways are joined in this order.
+"""
 
 ACTIVATIONS = {"identity", "tanh"}
 """What may follow a dense layer."""
@@ -54,7 +58,9 @@ class Dense:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """
-    What becomes of a text: `query` or `passage` in front, at most `longest` tokens at once through `graph`, `pooling`, `dense`.
+    How a text is embedded: `query` or `passage` in front, then `graph`, `pooling` and `dense`.
+
+    `longest`: the most tokens that go through the graph at once.
 
     `with_prompt`: what stands in front counts in the pooling. `lower`: in lower case.
     """

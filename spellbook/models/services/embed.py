@@ -152,7 +152,11 @@ class ServiceEmbedder:
         return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
 
     def count_tokens(self, text: str) -> int:
-        """Return an estimate, a fifth above that for e5: few services tell, none for nothing, and to count too many is harmless."""
+        """
+        Return an estimate, a fifth above the estimate for e5.
+
+        Few services count tokens, and none does so for free. A count that is too high does no harm.
+        """
         return math.ceil(estimate_tokens(text) * 1.2)
 
     def describe(self) -> str:

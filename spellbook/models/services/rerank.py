@@ -16,7 +16,11 @@ from spellbook.models.base import clean
 from spellbook.models.services.client import QUERY, Client, Patience
 
 KEY = "SPELLBOOK_RERANKER_API_KEY"
-"""Environment variable of the reranker's key: another service than the embedder's, which has no business with that one's."""
+"""
+Environment variable of the reranker's key.
+
+The reranker is another service than the embedder, and must not see the embedder's key.
+"""
 
 
 class ServiceReranker:
