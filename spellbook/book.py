@@ -1,8 +1,7 @@
 """
 Spellbook: a vault opened with its index, and the verbs on it.
 
-The command line, the MCP tools, the watcher and Python programs all use it.
-Verbs may be called from any thread.
+The command line, the MCP tools, the watcher and Python programs all use it. Verbs may be called from any thread.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ if TYPE_CHECKING:
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
     export, importer = lazy("spellbook.archive", "export", "importer")
-    names = ("merge", "moves", "repair_links", "revise", "sessions", "undo", "write")
-    merge, moves, repair_links, revise, sessions, undo, write = lazy("spellbook.editing", *names)
+    merge, moves, repair_links, revise = lazy("spellbook.editing", "merge", "moves", "repair_links", "revise")
+    sessions, undo, write = lazy("spellbook.editing", "sessions", "undo", "write")
     evaluate, migrate = lazy("spellbook.maintenance", "evaluate", "migrate")
     names = ("explain", "question", "related", "searcher", "toc")
     explain, question, related, searcher, toc = lazy("spellbook.search", *names)
@@ -98,8 +97,8 @@ class Spellbook:
 
     @property
     def _searcher(self) -> Searcher:
-        loaded = self._loaded = self._loaded or searcher.Searcher(self.index)
-        return loaded
+        self._loaded = self._loaded or searcher.Searcher(self.index)
+        return self._loaded
 
     @property
     def is_loaded(self) -> bool:
@@ -301,11 +300,7 @@ class Spellbook:
         return self._known(lambda: revise.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False) -> Erased:
-        """
-        Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it.
-
-        See `editing.revise.erase`.
-        """
+        """Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it."""
         return self._known(lambda: revise.erase(self.index, id, hard=hard))
 
     def _known(self, change: Callable[[], T]) -> T:
@@ -401,9 +396,8 @@ class Spellbook:
         self, name: str, into: str | Path | None = None, *, skip_damaged: bool = False, progress: Progress | None = None
     ) -> RestoredSnapshot:
         """Restore a snapshot, over the vault or into the empty folder `into`; see `Snapshots.restore`."""
-        done = self.snapshots.restore(
-            name, Path(into).expanduser() if into else None, progress, skip_damaged=skip_damaged
-        )
+        folder = Path(into).expanduser() if into else None
+        done = self.snapshots.restore(name, folder, progress, skip_damaged=skip_damaged)
         if into is None:
             sync.scan(self.index, full=True)  # many notes may be gone, as the caller asked
         return done

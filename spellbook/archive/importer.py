@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -217,38 +217,6 @@ def _check_place(vault: Vault, place: Path) -> None:
 # -- reading and checking
 
 
-class Paths:
-    """The paths of an import. If the disk ignores case (`folds`), `A` and `a` are one path."""
-
-    def __init__(self, folds: bool) -> None:
-        self._key: Callable[[str], str] = rules.folded if folds else str
-        self._files: dict[str, str] = {}
-        self._below: dict[str, str] = {}
-
-    def add(self, path: str) -> None:
-        """Add a file, and the folders that it needs."""
-        self._files[self._key(path)] = path
-        for folder in _folders(path):
-            self._below.setdefault(self._key(folder), path)
-
-    def __contains__(self, path: object) -> bool:
-        return self._key(str(path)) in self._files
-
-    def clash(self, path: str) -> str:
-        """Return why `path` conflicts with the other paths, "" if it does not."""
-        if same := self._files.get(self._key(path)):
-            return f"{same} and {path} are one name on this disk"
-        file, below = next(
-            ((each, path) for each in _folders(path) if each in self), (path, self._below.get(self._key(path), ""))
-        )
-        return f"{file} is a file in it, and {below} needs a folder of that name" if below else ""
-
-
-def _folders(path: str) -> list[str]:
-    """The folders that a file lies in, the innermost first."""
-    return [str(folder) for folder in PurePosixPath(path).parents][:-1]
-
-
 def _stage(
     index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported
 ) -> tuple[list[_Staged], list[str]]:
@@ -259,7 +227,7 @@ def _stage(
     """
     staged: list[_Staged] = []
     seen: dict[str, str] = {}
-    taken = Paths(disk.folds(index.vault.root))
+    taken = rules.Paths(disk.folds(index.vault.root))
     with sources.opened(place) as source:
         for incoming in source.files:
             start, pieces = stage.tell(), disk.Hashed(incoming.pieces)
@@ -304,7 +272,7 @@ def _check_room(folder: Path, staged: int) -> None:
         )
 
 
-def _check_path(vault: Vault, path: str, taken: Paths) -> None:
+def _check_path(vault: Vault, path: str, taken: rules.Paths) -> None:
     """
     Raise InvalidInput or PathOutsideVault if `path` is taken by the import or the vault, or is not allowed by
     `rules`.
@@ -315,7 +283,7 @@ def _check_path(vault: Vault, path: str, taken: Paths) -> None:
     blocked = next(
         (
             folder
-            for folder in _folders(path)
+            for folder in rules.folders_of(path)
             if os.path.lexists(vault.root / folder) and not (vault.root / folder).is_dir()
         ),
         "",

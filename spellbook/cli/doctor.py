@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.cli import output, progress_bar
+from spellbook.cli import checks, output, progress_bar
 from spellbook.cli.app import command, filter_option, filtered, json_option, main
 from spellbook.text.quoting import one_line
 from spellbook.translate import translated
@@ -74,7 +74,7 @@ def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **
     if as_json:
         output.as_json(done.as_dict())
     else:
-        output.checked(done, limit)
+        checks.checked(done, limit)
         for failure in done.failures:
             output.say(f"spellbook: {one_line(failure)}", err=True)
     if done.failures:

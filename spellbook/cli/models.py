@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spellbook.cli import output, progress_bar
+from spellbook.cli import checks, output, progress_bar
 from spellbook.cli.app import Group, command, json_option, main
 from spellbook.text.quoting import one_line
 from spellbook.translate import translated
@@ -47,7 +47,7 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
         if as_json and dry_run:
             output.as_json(ahead.as_dict())
         else:
-            output.say(output.ahead(ahead), err=not dry_run)
+            output.say(checks.ahead(ahead), err=not dry_run)
         if dry_run:
             return
         if ahead.missing and not yes and sys.stdin.isatty() and sys.stderr.isatty():
@@ -57,7 +57,7 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
     if as_json:
         output.as_json(done.as_dict())
     else:
-        output.migrated(done)
+        checks.migrated(done)
 
 
 @main.group(cls=Group)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
+from pathlib import PurePosixPath
 
 from spellbook.paths import MARKER
 from spellbook.vault.ignored import IGNORE_FILE
@@ -58,3 +60,35 @@ def folded(path: str) -> str:
 
 def _is_hidden(path: str) -> bool:
     return any(part.startswith(".") or part.casefold() in _OF_SYSTEMS for part in path.split("/"))
+
+
+class Paths:
+    """The paths of an import. If the disk ignores case (`folds`), `A` and `a` are one path."""
+
+    def __init__(self, folds: bool) -> None:
+        self._key: Callable[[str], str] = folded if folds else str
+        self._files: dict[str, str] = {}
+        self._below: dict[str, str] = {}
+
+    def add(self, path: str) -> None:
+        """Add a file, and the folders that it needs."""
+        self._files[self._key(path)] = path
+        for folder in folders_of(path):
+            self._below.setdefault(self._key(folder), path)
+
+    def __contains__(self, path: object) -> bool:
+        return self._key(str(path)) in self._files
+
+    def clash(self, path: str) -> str:
+        """Return why `path` conflicts with the other paths, "" if it does not."""
+        if same := self._files.get(self._key(path)):
+            return f"{same} and {path} are one name on this disk"
+        file, below = next(
+            ((each, path) for each in folders_of(path) if each in self), (path, self._below.get(self._key(path), ""))
+        )
+        return f"{file} is a file in it, and {below} needs a folder of that name" if below else ""
+
+
+def folders_of(path: str) -> list[str]:
+    """The folders that a file lies in, the innermost first."""
+    return [str(folder) for folder in PurePosixPath(path).parents][:-1]

@@ -22,6 +22,7 @@ from spellbook.archive import importer
 from spellbook.archive.streams import members
 from spellbook.errors import InvalidInput, PathOutsideVault, StorageError
 from spellbook.system.disk import folds
+from spellbook.vault import rules
 from tests.trees import TREES, contents, grow, is_killed, kept, run, state_of
 
 FORMS = pytest.mark.parametrize("form", ["json", "markdown"])
@@ -403,7 +404,7 @@ def test_names_that_only_some_disks_tell_apart(book, vault, tmp_path):
     (tmp_path / "in").write_bytes(exported(record(one, "1"), record(two, "2")))
     if not folds(vault):
         assert book.import_(tmp_path / "in").added == [one, two]
-    paths = importer.Paths(folds=True)
+    paths = rules.Paths(folds=True)
     paths.add(one)
     paths.add("A/b.md")
     assert two in paths
