@@ -56,7 +56,12 @@ FORM = {
     "tools?": [{"name": str, "description?": str}],
     "compatibility?": {"claude_desktop?": str, "platforms?": [{"darwin", "win32", "linux"}]},
     "user_config?": {
-        ANY: {"type": {"string", "number", "boolean", "directory", "file"}, "title": str, "description": str, "required?": bool},
+        ANY: {
+            "type": {"string", "number", "boolean", "directory", "file"},
+            "title": str,
+            "description": str,
+            "required?": bool,
+        },
     },
 }
 """The manifest's form, as far as it is used here; a name that ends in ? may be missing, and * is any name."""
@@ -73,9 +78,9 @@ def manifest() -> dict[str, Any]:
         "display_name": "Spellbook",
         "version": __version__,
         "description": project["description"],
-        "long_description": "Your notes, in a folder of Markdown files, as the memory of Claude: searched by meaning and by words, in any "
-        "language, on this machine alone. The first start fetches the libraries, half a gigabyte on disk; if Claude gives up waiting, "
-        "switch the extension off and on again.",
+        "long_description": "Your notes, in a folder of Markdown files, as the memory of Claude: searched by meaning "
+        "and by words, in any language, on this machine alone. The first start fetches the libraries, half a gigabyte "
+        "on disk; if Claude gives up waiting, switch the extension off and on again.",
         "author": project["authors"][0],
         "license": project["license"],
         "keywords": project["keywords"],
@@ -84,7 +89,17 @@ def manifest() -> dict[str, Any]:
             "entry_point": "spellbook/__main__.py",
             "mcp_config": {
                 "command": "uv",
-                "args": ["run", "--directory", "${__dirname}", "--python", PYTHON, "spellbook", "--vault", "${user_config.vault}", "mcp"],
+                "args": [
+                    "run",
+                    "--directory",
+                    "${__dirname}",
+                    "--python",
+                    PYTHON,
+                    "spellbook",
+                    "--vault",
+                    "${user_config.vault}",
+                    "mcp",
+                ],
             },
         },
         "tools": list(_tools()),
@@ -116,13 +131,16 @@ def files() -> Iterator[Path]:
 
 
 def make(target: Path) -> None:
-    """Write the bundle; the same source gives the same bytes. Raises ValueError if the manifest is not as it should be."""
+    """Write the bundle; the same source gives the same bytes. Raises ValueError if the manifest is wrong."""
     about = manifest()
     content = {file.relative_to(ROOT).as_posix(): file.read_bytes() for file in files()}
     if wrong := list(faults(about, content)):
         raise ValueError("; ".join(wrong))
     with zipfile.ZipFile(target, "w") as bundle:
-        for name, data in {"manifest.json": json.dumps(about, ensure_ascii=False, indent=2).encode() + b"\n", **content}.items():
+        for name, data in {
+            "manifest.json": json.dumps(about, ensure_ascii=False, indent=2).encode() + b"\n",
+            **content,
+        }.items():
             entry = zipfile.ZipInfo(name, _BEFORE_ZIP_KNEW_TIME)
             entry.external_attr = 0o644 << 16
             bundle.writestr(entry, data, zipfile.ZIP_DEFLATED)
@@ -142,7 +160,7 @@ def faults(about: dict[str, Any], names: Collection[str]) -> Iterator[str]:
 
 
 def _unlike(data: Any, form: Any, where: str) -> Iterator[str]:
-    """Yield where `data` differs from `form`: a type, a set of allowed texts, a list of one form, or names with forms."""
+    """Yield where `data` differs from `form`: a type, a set of allowed texts, a list of one form, a dict of forms."""
     if isinstance(form, set):
         if data not in form:
             yield f"{where}: {data!r} is none of {', '.join(sorted(form))}"
@@ -157,7 +175,11 @@ def _unlike(data: Any, form: Any, where: str) -> Iterator[str]:
     else:
         any_name = form.get(ANY)
         known = {name.rstrip("?"): part for name, part in form.items()}
-        yield from (f"{where}: {name} is missing" for name in form if name != ANY and not name.endswith("?") and name not in data)
+        yield from (
+            f"{where}: {name} is missing"
+            for name in form
+            if name != ANY and not name.endswith("?") and name not in data
+        )
         for name, item in data.items():
             if name in known or any_name:
                 yield from _unlike(item, known.get(name, any_name), f"{where}.{name}")
@@ -166,13 +188,19 @@ def _unlike(data: Any, form: Any, where: str) -> Iterator[str]:
 
 
 def main() -> None:
-    """Make the bundle, and ask the validator of its form too where that is installed (`npm install -g @anthropic-ai/mcpb`)."""
+    """
+    Make the bundle.
+
+    If its validator is installed (`npm install -g @anthropic-ai/mcpb`), run it too.
+    """
     target = ROOT / "dist" / f"spellbook-{__version__}.mcpb"
     target.parent.mkdir(exist_ok=True)
     make(target)
     if validator := shutil.which("mcpb"):
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(target) as bundle:
-            subprocess.run([validator, "validate", bundle.extract("manifest.json", folder)], check=True, stdout=sys.stderr)
+            subprocess.run(
+                [validator, "validate", bundle.extract("manifest.json", folder)], check=True, stdout=sys.stderr
+            )
     print(f"{target.relative_to(ROOT)}  {target.stat().st_size / 1e6:.1f} MB")
 
 

@@ -1,12 +1,13 @@
 """
 Have clients that nobody here wrote judge the MCP server: `python scripts/conformance.py [--tools DIR]`.
 
-The inspector's strict check of the tools, calls and a load run over stdio, in both eras of the protocol; then the protocol's own
-conformance suite. That suite speaks HTTP alone, so the same server object is served on a loopback port while it runs. Its scenarios
-that ask for fixtures of its own (tools called `test_…`), or for what the server does not offer, do not apply and are not judged.
+The inspector's strict check of the tools, calls and a load run over stdio, in both eras of the protocol. Then the
+protocol's own conformance suite runs. That suite speaks HTTP alone, so the same server object is served on a loopback
+port while it runs. Some of its scenarios need fixtures of the suite (tools called `test_…`), or features that the
+server does not offer. They do not apply and are not judged.
 
-The tools come from npm, into DIR or a cache folder, never into the repository. Without npm there is nothing to do. Exit code 1 if
-anything that applies fails.
+The tools come from npm, into DIR or a cache folder, never into the repository. Without npm there is nothing to do. The
+exit code is 1 if anything that applies fails.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ APPLY = {
     "2025-11-25": COMMON | {"server-initialize", "ping", "server-session-lifecycle"},
     "2026-07-28": COMMON | {"server-stateless", "sep-2164-resource-not-found", "caching"},
 }
-"""The suite's scenarios that apply, by the revision of the protocol; the others call fixtures, logging, completion or subscriptions."""
+"""
+The suite's scenarios that apply, by the revision of the protocol.
+
+The others call fixtures, logging, completion or subscriptions.
+"""
 
 FIXTURES = {"sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400"}
 """Checks of these scenarios that call a fixture after all."""
@@ -49,7 +54,12 @@ FIXTURES = {"sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-c
 def main() -> None:
     """Run everything and print a line each."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--tools", type=Path, default=platformdirs.user_cache_path("spellbook") / "conformance", help="where npm installs")
+    parser.add_argument(
+        "--tools",
+        type=Path,
+        default=platformdirs.user_cache_path("spellbook") / "conformance",
+        help="where npm installs",
+    )
     tools = parser.parse_args().tools
     if why_not := _install(tools):
         print(f"skipped: {why_not}")
@@ -58,7 +68,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder) / "vault"
         shutil.copytree(Path(__file__).parents[1] / "vault", vault)
-        os.environ |= {"SPELLBOOK_EMBEDDER": "hash", "SPELLBOOK_STATE": f"{folder}/state", "SPELLBOOK_DATA": f"{folder}/data"}
+        os.environ |= {
+            "SPELLBOOK_EMBEDDER": "hash",
+            "SPELLBOOK_STATE": f"{folder}/state",
+            "SPELLBOOK_DATA": f"{folder}/data",
+        }
         with spellbook.open(vault) as book:
             book.reindex()
         results = [*_inspect(tools, vault), *_conform(tools, vault, Path(folder))]
@@ -83,7 +97,9 @@ def _install(tools: Path) -> str:
         return ""
     tools.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
-        [npm, "install", "--prefix", str(tools), "--force", "--no-fund", "--no-audit", *packages], capture_output=True, text=True
+        [npm, "install", "--prefix", str(tools), "--force", "--no-fund", "--no-audit", *packages],
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         return f"npm could not install {', '.join(packages)} ({done.stderr.strip().splitlines()[-1:]})"
@@ -98,13 +114,26 @@ def _inspect(tools: Path, vault: Path) -> Iterator[tuple[str, str]]:
     asked = {
         "tools/list --strict": ["--method", "tools/list", "--strict"],
         "tools/call search": search,
-        "200 calls, 8 at once": [*search, "--load", "--load-requests", "200", "--load-concurrency", "8", "--format", "json"],
+        "200 calls, 8 at once": [
+            *search,
+            "--load",
+            "--load-requests",
+            "200",
+            "--load-concurrency",
+            "8",
+            "--format",
+            "json",
+        ],
     }
     for era in ("legacy", "modern"):
         for name, arguments in asked.items():
             # The inspector takes what follows the server's command for that command's, but for its own options.
             done = _run(tools, "mcp-inspector", "--cli", "--protocol-era", era, *arguments, "--", *server)
-            wrong = "" if done.returncode == 0 else f"exit code {done.returncode}: {' '.join((done.stderr or done.stdout).split())[-500:]}"
+            wrong = (
+                ""
+                if done.returncode == 0
+                else f"exit code {done.returncode}: {' '.join((done.stderr or done.stdout).split())[-500:]}"
+            )
             yield f"inspector, {era} era, {name}", wrong
 
 
@@ -114,12 +143,29 @@ def _conform(tools: Path, vault: Path, folder: Path) -> Iterator[tuple[str, str]
         for revision, applying in APPLY.items():
             for scenario in sorted(applying):
                 out = folder / revision / scenario
-                _run(tools, "conformance", "server", "--url", url, "--scenario", scenario, "--spec-version", revision, "-o", str(out))
+                _run(
+                    tools,
+                    "conformance",
+                    "server",
+                    "--url",
+                    url,
+                    "--scenario",
+                    scenario,
+                    "--spec-version",
+                    revision,
+                    "-o",
+                    str(out),
+                )
                 checks = [check for file in out.rglob("checks.json") for check in json.loads(file.read_text("utf-8"))]
-                failed = [f"{each['id']} ({each.get('errorMessage')})" for each in checks if each["status"] == "FAILURE"]
+                failed = [
+                    f"{each['id']} ({each.get('errorMessage')})" for each in checks if each["status"] == "FAILURE"
+                ]
                 failed = [each for each in failed if each.split(" ")[0] not in FIXTURES]
                 passed = sum(each["status"] == "SUCCESS" for each in checks)
-                yield f"conformance {revision}, {scenario}: {passed} checks", "; ".join(failed) or ("" if passed else "it did not run")
+                yield (
+                    f"conformance {revision}, {scenario}: {passed} checks",
+                    "; ".join(failed) or ("" if passed else "it did not run"),
+                )
 
 
 @contextmanager

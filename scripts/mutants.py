@@ -35,7 +35,12 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
     **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
 }
-OPERATORS: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,11 @@ def mutants(path: str, source: str) -> Iterator[Mutant]:
                 yield Mutant(path, getattr(node, "lineno", 0), before, after, changed)
     for body in _bodies(tree):
         for number, statement in enumerate(body):
-            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and not _is_log(statement.value):
+            if (
+                isinstance(statement, ast.Expr)
+                and isinstance(statement.value, ast.Call)
+                and not _is_log(statement.value)
+            ):
                 body[number] = ast.copy_location(ast.Pass(), statement)
                 yield Mutant(path, statement.lineno, ast.unparse(statement), "pass", ast.unparse(tree))
                 body[number] = statement
@@ -106,7 +115,9 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
         if name in {"annotation", "returns", "decorator_list", "type_params"}:
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
+            if isinstance(child, ast.AST) and not (
+                isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+            ):
                 yield from _code(child)
 
 
@@ -141,7 +152,11 @@ def _imported(file: Path) -> set[str]:
 
 
 def run(copied: Path, tests: Sequence[str], seconds: float) -> str:
-    """Run tests in a copy of the project; return "passed", "failed" or "timed out". Raises RuntimeError if there is no test."""
+    """
+    Run tests in a copy of the project; return "passed", "failed" or "timed out".
+
+    Raises RuntimeError if there is no test.
+    """
     command = [sys.executable, "-B", "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests]
     process = subprocess.Popen(
         command,
@@ -185,7 +200,9 @@ def copy_project(target: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make mutants, run the tests on each, and print a table of the survivors."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
-    parser.add_argument("files", nargs="+", help="modules under spellbook/; test files too, where others than those that import them")
+    parser.add_argument(
+        "files", nargs="+", help="modules under spellbook/; test files too, where others than those that import them"
+    )
     parser.add_argument("-n", "--number", type=int, default=20, help="how many mutants at most (default 20)")
     parser.add_argument("--seed", type=int, default=0, help="chooses the mutants; the same seed, the same mutants")
     given = parser.parse_args(arguments)
@@ -198,7 +215,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tests = tests or list(dict.fromkeys(test for module in modules for test in tests_of(module)))
     if not modules or not tests:
         parser.error("name a module under spellbook/, and the tests to run if no test imports it.")
-    made = [each for module in modules for each in mutants(module.relative_to(ROOT).as_posix(), module.read_text("utf-8"))]
+    made = [
+        each for module in modules for each in mutants(module.relative_to(ROOT).as_posix(), module.read_text("utf-8"))
+    ]
     chosen = random.Random(given.seed).sample(made, min(given.number, len(made)))
     names = [test.relative_to(ROOT).as_posix() for test in tests]
     with tempfile.TemporaryDirectory() as folder:

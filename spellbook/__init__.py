@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from spellbook._version import __version__
 
-TYPE_CHECKING = False  # as typing has it, which takes a while to import
+TYPE_CHECKING = False  # `from typing import TYPE_CHECKING` would make `spellbook --help` slower
 if TYPE_CHECKING:
     from typing import Any
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Spellbook", "SpellbookError", "__version__", "open"]
 
-if not TYPE_CHECKING:  # which would take every misspelt name for one of ours
+if not TYPE_CHECKING:  # a type checker would otherwise accept any misspelt name
 
     def __getattr__(name: str) -> Any:
-        # Imported when first used, so that `spellbook --help` costs nothing.
+        # Imported on first use, so that `spellbook --help` starts fast.
         if name in {"Spellbook", "open"}:
             from spellbook import book
 

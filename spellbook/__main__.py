@@ -1,11 +1,11 @@
 """
-Starts the command line: `spellbook`, or `python -m spellbook`.
+The entry point of the command line: `spellbook`, or `python -m spellbook`.
 
-Where the seal says that a `reindex` has nothing to do, that is all that is
-imported: git hooks run it after every checkout.
+If a `reindex` has nothing to do, `uptodate` says so and nothing else is imported, because git hooks run it after every
+checkout.
 
-Whatever the streams and the memory of the machine do, it ends with one line
-on stderr and exit code 1, and with 0 if whoever read its output has gone.
+If a stream fails or memory runs out, the command prints one line on stderr and exits with 1. If the reader of its
+output has closed the pipe, it exits with 0.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 import sys
 
-# Typing takes as long to import as all of the seal.
+# Importing typing takes as long as the whole check of a vault.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
 
 _SHORT_OF_MEMORY = ("memory", "failed to map", "start new thread", "without exception set")
-"""How a library that finds no room, a thread that cannot be started and Python itself say it."""
+"""What the message of an error contains when memory ran out: in libraries, in threads, in Python itself."""
 
 
 def main() -> NoReturn:
@@ -34,23 +34,23 @@ def main() -> NoReturn:
             code = ended.code
         sys.stdout.flush()
     except KeyboardInterrupt:
-        code = _told("Aborted!")
+        code = _fail("Aborted!")
     except MemoryError:
-        code = _told("there is too little memory. Close other programs, or allow more (ulimit -v).")
+        code = _fail("there is too little memory. Close other programs, or allow more (ulimit -v).")
     except OSError as error:
-        code = 0 if _is_reader_gone(error) else _told(_said(error))
+        code = 0 if _is_reader_gone(error) else _fail(_sentence(error))
     except (ImportError, RuntimeError, SystemError) as error:
         if not any(sign in str(error) for sign in _SHORT_OF_MEMORY):
             raise
         why = str(error).strip().splitlines()[-1]
-        code = _told(f"there is too little memory ({why}). Close other programs, or allow more (ulimit -v).")
+        code = _fail(f"there is too little memory ({why}). Close other programs, or allow more (ulimit -v).")
     _drop_output()
     sys.exit(code if isinstance(code, int) or code is None else 1)
 
 
 def _run(arguments: list[str]) -> int:
-    if _nothing_to_do(arguments):
-        os._exit(0)  # nothing was begun that must be ended; to take the interpreter down takes as long as a look at 500 notes
+    if nothing_to_do(arguments):
+        os._exit(0)  # nothing is open; a normal exit would take as long as checking 500 notes
     from spellbook.cli import main as run
 
     run()
@@ -58,33 +58,39 @@ def _run(arguments: list[str]) -> int:
 
 
 def _fill_streams() -> None:
-    """Put something in the place of closed streams: else the next file that is opened takes their number, and what is printed."""
+    """Replace closed streams: otherwise the next file that is opened gets their number, and our output."""
     for number, (name, flags) in enumerate((("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))):
         try:
             os.fstat(number)
         except OSError:
-            # The wrong way round: to read from stdin or to write to stdout fails, as it should; complaints go nowhere.
+            # Opened the wrong way round, so that reading stdin and writing stdout fail as they should.
             os.set_inheritable(os.open(os.devnull, flags), True)
             setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
 
 
-def _told(what: str) -> int:
-    """Say in one line why this ends, if anybody can be told; return the exit code."""
+def _fail(what: str) -> int:
+    """Print in one line why the program ends, and return the exit code."""
     try:
-        print("spellbook:", " ".join(what.split()), file=sys.stderr, flush=True)
+        from spellbook.translate import translated
+
+        print("spellbook:", translated(" ".join(what.split())), file=sys.stderr, flush=True)
     except OSError:
         return 1
     return 1
 
 
-def _said(error: OSError) -> str:
+def _sentence(error: OSError) -> str:
     if error.filename is not None:
         return f"{os.fsencode(error.filename).decode('utf-8', 'backslashreplace')}: {error.strerror}."
-    return f"what is read or written cannot be ({error.strerror}). Is a stream closed, or a disk full?"
+    return f"a stream cannot be read or written ({error.strerror}). Is it closed, or is the disk full?"
 
 
 def _is_reader_gone(error: OSError) -> bool:
-    """Say whether an output is a pipe that nobody reads any more, which `| head` makes of it; another broken pipe is a fault."""
+    """
+    Return whether the reader of our output has closed the pipe, as `head` does.
+
+    Any other broken pipe is an error.
+    """
     if not isinstance(error, BrokenPipeError):
         return False
     try:
@@ -98,7 +104,7 @@ def _is_reader_gone(error: OSError) -> bool:
 
 
 def _drop_output() -> None:
-    """Have what could not be written go nowhere, or Python complains of it when it ends."""
+    """Discard output that could not be written; otherwise Python prints an error when it exits."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -108,8 +114,8 @@ def _drop_output() -> None:
             os.close(nowhere)
 
 
-def _nothing_to_do(arguments: list[str]) -> bool:
-    """Answer a plain `reindex` that the seal can answer; whatever else is asked is click's to read."""
+def nothing_to_do(arguments: list[str]) -> bool:
+    """Answer a plain `reindex` if nothing has changed, and return whether that was so; click handles the rest."""
     asked, vault = list(arguments), ""
     if "--vault" in asked[:-1]:
         at = asked.index("--vault")
@@ -121,8 +127,18 @@ def _nothing_to_do(arguments: list[str]) -> bool:
 
     said = uptodate.said(vault, as_json="--json" in asked)
     if said and "--quiet" not in asked:
+        if "--json" not in asked and _may_be_korean():
+            from spellbook.translate import translated
+
+            said = translated(said)
         print(said, flush=True)
     return bool(said)
+
+
+def _may_be_korean() -> bool:
+    """Say whether it is worth importing `translate`, which knows."""
+    names = ("SPELLBOOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
+    return sys.platform != "linux" or any(os.environ.get(name, "").lower().startswith("ko") for name in names)
 
 
 if __name__ == "__main__":

@@ -1,71 +1,81 @@
 """
 Spellbook: a vault opened with its index, and the verbs on it.
 
-Every door (tools, command line, watcher) and every Python program goes through
-here. Verbs may be called from any thread.
+The command line, the MCP tools, the watcher and Python programs all use it. Verbs may be called from any thread.
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
 from spellbook import config
 from spellbook.config import Config
-from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound, SpellbookError, StorageError, VaultNotFound
-from spellbook.index import sync
-from spellbook.index.catalog.schema import Found, Topic
+from spellbook.errors import MemoryNotFound, SpellbookError
+from spellbook.index import lookup, sync
+from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.catalog.sessions import Session
+from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress, Report
-from spellbook.maintenance import doctor
+from spellbook.index.sync import Report
+from spellbook.maintenance import doctor, upkeep
 from spellbook.models.base import Embedder
 from spellbook.system import processes
+from spellbook.system.lazy import lazy
 from spellbook.system.sqlite import Damaged
 from spellbook.text.unicode import door
-from spellbook.vault.vault import UNDER_WAY
 
 if TYPE_CHECKING:
+    from spellbook.archive import export, importer
     from spellbook.archive.export import Exported
     from spellbook.archive.importer import Imported
     from spellbook.archive.restore import Restored as RestoredSnapshot
     from spellbook.archive.snapshots import Snapshots
-    from spellbook.editing import memory, write
+    from spellbook.editing import memory, merge, moves, repair_links, revise, sessions, undo, write
     from spellbook.editing.merge import Keep, Merged
     from spellbook.editing.moves import Moved
     from spellbook.editing.repair_links import Offer
-    from spellbook.editing.scribe import Scribed
+    from spellbook.editing.revise import Erased, Revised
     from spellbook.editing.undo import Undone
+    from spellbook.editing.write import Scribed
+    from spellbook.maintenance import evaluate, migrate
     from spellbook.maintenance.evaluate import Checked
     from spellbook.maintenance.migrate import Estimate, Migrated
+    from spellbook.search import explain, question, related, searcher, toc
     from spellbook.search.explain import Explanation
+    from spellbook.search.question import Answer, State
     from spellbook.search.related import Around, Backlink
-    from spellbook.search.searcher import Answer, Searcher, State
+    from spellbook.search.searcher import Searcher
     from spellbook.search.toc import About, Category
     from spellbook.vault.journal import Entry
+else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
+    export, importer = lazy("spellbook.archive", "export", "importer")
+    merge, moves, repair_links, revise = lazy("spellbook.editing", "merge", "moves", "repair_links", "revise")
+    sessions, undo, write = lazy("spellbook.editing", "sessions", "undo", "write")
+    evaluate, migrate = lazy("spellbook.maintenance", "evaluate", "migrate")
+    names = ("explain", "question", "related", "searcher", "toc")
+    explain, question, related, searcher, toc = lazy("spellbook.search", *names)
 
 T = TypeVar("T")
 
-_AT_ONCE = 64
-"""Texts that a search embeds by itself before it answers; more wait for a reindex or a watcher."""
-
-_PATIENCE = 2.0
-"""Seconds after which it begins no further batch of them: clients give up on a server that is slow to answer."""
-
 
 def open(
-    vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None, scope: str | None = None
+    vault: str | Path | None = None,
+    *,
+    embedder: str | None = None,
+    state: str | Path | None = None,
+    scope: str | None = None,
 ) -> Spellbook:
     """
-    Open a vault: the folder given, else the one that `config.find_vault` finds; with `scope`, see `scopes`, as that one sees it.
+    Open a vault: the given folder, or else the one that `config.find_vault` finds.
 
+    With `scope`, searches and lists see that scope only; see `index.scopes`.
     Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
     """
     return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope))
@@ -73,22 +83,27 @@ def open(
 
 @door(import_="source", export="file", restore_snapshot="into")
 class Spellbook:
-    """A vault and its index; use it as a context manager, or call `close`. Text that is no valid Unicode raises InvalidInput."""
+    """A vault and its index; use it as a context manager, or call `close`. Invalid Unicode raises InvalidInput."""
 
     def __init__(self, settings: Config, embedder: Embedder | None = None) -> None:
         self.config = settings
         self.index = Index.open(settings, embedder)
         self._meter = Meter(self.index.catalog.usage)
-        self.watching = False
-        """Set by a watcher in this process that sees every folder: the index then follows the vault without being asked."""
+        self.watched = processes.Watched()
+        """What a watcher in this process last reported."""
         self.complaint = ""
-        """Why the last look at the vault could not be finished, "" if it could."""
+        """Why the last scan of the vault failed, "" if it did not."""
+        self._loaded: Searcher | None = None
 
-    @cached_property
+    @property
     def _searcher(self) -> Searcher:
-        from spellbook.search.searcher import Searcher
+        self._loaded = self._loaded or searcher.Searcher(self.index)
+        return self._loaded
 
-        return Searcher(self.index)
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a search has loaded the vectors, and they are still in memory."""
+        return self._loaded is not None
 
     def __enter__(self) -> Spellbook:
         return self
@@ -97,119 +112,108 @@ class Spellbook:
         self.close()
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         self._meter.flush()
         self.index.close()
 
     # -- finding
 
-    def search(self, query: str, **asked: Any) -> Answer:
-        """Search by meaning and by words; `asked` are the fields of `search.searcher.Question`: limit, filter, min_score, max_tokens."""
-        return self._ask("search", query, **asked)
+    def search(self, query: str, **options: Unpack[question.Options]) -> Answer:
+        """
+        Search by meaning and by words.
 
-    def memorize(self, query: str, **asked: Any) -> Answer:
-        """Search by meaning alone."""
-        return self._ask("memorize", query, **asked)
+        `options` are `limit` (1 to 100 hits, 5), `filter` (see docs/reference.md), `min_score` (0..1) and
+        `max_tokens` (of the answer's texts, 2,000). Raises InvalidInput for a query or an option that makes no sense.
+        """
+        return self._ask("search", query, **options)
 
-    def find(self, keywords: str | Sequence[str], match: str = "any", **asked: Any) -> Answer:
-        """Search by words: each keyword is a phrase; `match` is `any` or `all` of them."""
-        words = (keywords,) if isinstance(keywords, str) else tuple(keywords)
-        if match not in {"any", "all"}:
-            raise InvalidInput(f"match={match!r:.80} makes no sense.", "It is any or all.")
-        return self._ask("find", " ".join(words), keywords=words, match_all=match == "all", **asked)
+    def memorize(self, query: str, **options: Unpack[question.Options]) -> Answer:
+        """Search by meaning alone; `options` as for `search`."""
+        return self._ask("memorize", query, **options)
 
-    def why(self, query: str, id: str | None = None, verb: str = "search", **asked: Any) -> Explanation:
+    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]) -> Answer:
+        """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
+        return self._ask("find", keywords, match, **options)
+
+    def why(
+        self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[question.Options]
+    ) -> Explanation:
         """
         Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
 
-        Raises MemoryNotFound for an unknown id.
+        `options` as for `search`. Raises MemoryNotFound for an unknown id.
         """
-        from spellbook.search import explain
-        from spellbook.search.searcher import VERBS, Question
+        asked = question.question(verb, query, **options)
+        self.refresh(embed=asked.mode != "keyword")
+        return explain.why(self.index, self._searcher, asked, id)
 
-        if verb not in VERBS:
-            raise InvalidInput(f"There is no search {verb!r:.80}.", f"It is {', '.join(VERBS)}.")
-        keywords = (query,) if verb == "find" else ()
-        question = Question(query, VERBS[verb], keywords=keywords, **asked)
-        self.refresh(embed=verb != "find")
-        return explain.why(self.index, self._searcher, question, id)
-
-    def _ask(self, verb: str, query: str, **asked: Any) -> Answer:
-        from spellbook.search.searcher import VERBS, Question
-
-        question = Question(query, VERBS[verb], **asked)
+    def _ask(
+        self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]
+    ) -> Answer:
+        asked = question.question(verb, query, match, **options)
         with self._meter.timed(verb):
-            self.refresh(embed=verb != "find")
-            answer = self._searcher.ask(question)
-        told = "; ".join(filter(None, (answer.index.reason, self.complaint, doctor.unseen(self.index))))
-        return replace(answer, index=replace(answer.index, degraded=answer.index.degraded or bool(told), reason=told))
+            self.refresh(embed=asked.mode != "keyword")
+            answer = self._searcher.ask(asked)
+        reason = self._degraded(answer.index.reason)
+        return replace(
+            answer, index=replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason)
+        )
 
-    def show(self, id: str) -> list[Found]:
+    def _degraded(self, *reasons: str) -> str:
+        """Return what keeps answers from being complete, "" if nothing does."""
+        return "; ".join(filter(None, (*reasons, self.complaint, doctor.unseen(self.index))))
+
+    def show(self, id: str) -> list[StoredChunk]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
-        from spellbook.index import lookup
-
         self.refresh()
         found = lookup.chunks_of(self.index, id)
         self._opened(found)
         return found
 
     def around(self, id: str) -> Around:
-        """Return what is around the note with this id or path, or of this chunk: links, backlinks, related. Raises MemoryNotFound."""
-        from spellbook.index import lookup
-        from spellbook.search import related
-
+        """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
         self.refresh()
         return related.around(self.index, lookup.resolve(self.index, id).path)
 
     def backlinks(self, paths: Collection[str]) -> tuple[Backlink, ...]:
-        """Return the notes, other than those at `paths`, that link to one of these."""
-        from spellbook.search import related
-
+        """Return the other notes that link to one of the notes at `paths`."""
         return related.backlinks(self.index, paths)
 
-    def _opened(self, found: Sequence[Found]) -> None:
+    def _opened(self, found: Sequence[StoredChunk]) -> None:
         if self.config.count_use:
-            with contextlib.suppress(SpellbookError):  # to count is no reason not to read
+            with contextlib.suppress(SpellbookError):  # reading works even if counting fails
                 self.index.catalog.usage.opened(each.note for each in found)
 
     def topics(self, filter: Filter | None = None) -> list[Topic]:
-        """Return every topic with its counts, by category."""
+        """Return every topic with its counts, sorted by category."""
         self.refresh()
         return self.index.catalog.topics((*conditions(filter), *self.index.visible))
 
     def contents(self, scope: str = "", filter: Filter | None = None) -> tuple[Category, ...]:
-        """Return the table of contents: categories with their topics, of all or of a scope as `topics_of` takes it."""
-        from spellbook.search import toc
-
+        """Return the table of contents: categories with their topics, of all notes or of a scope as in `topics_of`."""
         topics = self.topics_of(scope) if scope else self.topics(filter)
         return toc.categories(self.index, topics, self.config.categories)
 
     def about(self, topic: Topic) -> About:
-        """Return what a topic is called by the note that stands for it, and one line of what it is about."""
-        from spellbook.search import toc
-
+        """Return a topic's title and a one-line summary, from its main note."""
         return toc.about(self.index, topic)
 
     def topics_of(self, scope: str) -> list[Topic]:
         """Return the topics of one scope: a frontmatter `scope`, a category, or a folder. Raises MemoryNotFound."""
-        from spellbook.search import toc
-
         self.refresh()
         return toc.topics_of(self.index, scope)
 
-    def topic(self, topic: str) -> list[Found]:
-        """Return all chunks of a topic, named as `topic` or `category/topic`, in reading order. Raises MemoryNotFound."""
-        from spellbook.search import toc
-
+    def topic(self, topic: str) -> list[StoredChunk]:
+        """Return all chunks of a topic (`topic` or `category/topic`) in reading order. Raises MemoryNotFound."""
         self.refresh()
         return toc.chunks_of(self.index, topic)
 
     # -- keeping up
 
     def reindex(self, *, full: bool = False, words_only: bool = False, progress: Progress | None = None) -> Report:
-        """Bring the index up to the vault, everything anew with `full`, without vectors with `words_only`."""
+        """Update the index: `full` reads every note again, `words_only` embeds nothing."""
         self.follow()
-        self._finish_move()
+        upkeep.finish_move(self.index)
         report = sync.run(self.index, full=full, words_only=words_only, progress=progress)
         self._meter.count("embedded", report.embedded)
         self._meter.count("reused", report.reused)
@@ -217,61 +221,32 @@ class Spellbook:
         return report
 
     def refresh(self, *, embed: bool = False) -> None:
-        """Look at the vault before answering, unless a watcher does so all the time; with `embed`, new texts get their vectors."""
+        """Scan the vault for changes, unless a watcher does so already; `embed` also embeds some new texts."""
         self.follow()
-        try:
-            self._finish_move()
-            # An index that was begun anew is filled at once, whoever watches.
-            looked = self._looked()
-            if looked is not None and (self.watching or self.is_watched()):
-                self.complaint = looked
-                return
-            self._look()
-            self.complaint = ""
-        except (StorageError, VaultNotFound, InvalidInput) as error:
-            self.complaint = str(error)  # what is known already can still be found
-            return
-        if embed:
-            until = time.monotonic() + _PATIENCE
-            with contextlib.suppress(EmbeddingError):
-                sync.embed(self.index, most=_AT_ONCE, stop=lambda: time.monotonic() > until)
+        self.complaint = upkeep.refresh(self.index, watching=self.watched.is_current, embed=embed)
 
     def follow(self) -> None:
-        """Go over to the embedder that another process has migrated the vault to, if one has."""
+        """Switch to the embedding model that another process has migrated the vault to, if it has."""
         with contextlib.suppress(Damaged):
             if (followed := self.index.followed()) is not None:
-                self._go_over(followed)
+                self._use(followed)
 
-    def _go_over(self, index: Index) -> None:
-        before, self.index, self.config = self.index, index, index.config
-        self.__dict__.pop("_searcher", None)
+    def _use(self, index: Index) -> None:
+        before, self.index, self.config, self._loaded = self.index, index, index.config, None
         before.chroma.close()
 
-    def _finish_move(self) -> None:
-        if (self.config.state / UNDER_WAY).exists():
-            from spellbook.editing import moves
-
-            moves.finish(self.index)
-
-    def _looked(self) -> str | None:
-        with contextlib.suppress(Damaged):
-            return self.index.catalog.looked
-        return None
-
-    def _look(self) -> None:
-        try:
-            sync.words(self.index)
-        except Damaged:  # its next use begins a new catalog
-            sync.words(self.index)
+    def hand_over(self, watched: processes.Watched) -> None:
+        """Take over what a watcher in this process knows of the vault."""
+        self.watched, self.complaint = watched, watched.complaint
 
     def is_watched(self) -> bool:
-        """Say whether some process watches this vault and sees every folder of it."""
+        """Return whether a process watches every folder of this vault."""
         return processes.is_watched(self.config.state)
 
     # -- writing
 
-    def scribe(self, chunk: object, **options: Any) -> Scribed:
-        """Keep one finished chunk `{"text", "metadata"}`; `options` as for `scribe_all`."""
+    def scribe(self, chunk: object, **options: Unpack[write.Options]) -> Scribed:
+        """Save one finished chunk `{"text", "metadata"}` as a note; the options are those of `scribe_all`."""
         return self.scribe_all([chunk], **options)
 
     def scribe_all(
@@ -284,16 +259,15 @@ class Spellbook:
         session: str | None = None,
     ) -> Scribed:
         """
-        Keep finished chunks, each as one note; findable when this returns.
+        Save finished chunks, each as one note. Search finds them when this returns.
 
-        All are checked first. Raises InvalidInput if one of them is no chunk;
-        if one repeats what is there already, nothing is written unless `force`.
+        `source` and `category` are for chunks whose metadata has none; `session` is the REST session to count them in.
+        All chunks are checked first. Raises InvalidInput if one is not valid. If one repeats an existing chunk,
+        nothing is written unless `force` is set.
         """
-        from spellbook.editing import scribe
-
         self.follow()
         with self._meter.timed("scribe"):
-            done = scribe.scribe(self.index, self._searcher, given, source, category, force=force)
+            done = write.scribe(self.index, self._searcher, given, source, category, force=force)
         if session and done.written:
             self.index.catalog.sessions.count(session, len(done.written))
         return done
@@ -301,10 +275,8 @@ class Spellbook:
     def validate(
         self, chunk: object, *, source: str | None = None, category: str | None = None
     ) -> tuple[memory.Findings, list[write.Duplicate]]:
-        """Check a chunk without writing it; return what was found and what it would repeat."""
-        from spellbook.editing import scribe
-
-        return scribe.validate(self.index, self._searcher, chunk, source, category)
+        """Check a chunk without writing it; return errors, warnings, and the chunks it would repeat."""
+        return write.validate(self.index, self._searcher, chunk, source, category)
 
     def revise(
         self,
@@ -312,22 +284,27 @@ class Spellbook:
         content: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         expected_hash: str | None = None,
-        **asked: Any,
-    ) -> write.Revised:
-        """Change a section's text, frontmatter keys, or both; `asked` are the other fields of `write.Revision`: append, replace …"""
-        from spellbook.editing import write
+        *,
+        append: str | None = None,
+        replace: tuple[str, str] | None = None,
+        every: bool = False,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> Revised:
+        """
+        Change a section's text, frontmatter keys, or both. The options are the fields of `editing.revise.Revision`.
 
-        revision = write.Revision(content, metadata=metadata, expected_hash=expected_hash, **asked)
-        return self._known(lambda: write.revise(self.index, chunk_id, revision))
+        Raises MemoryNotFound, InvalidInput, and Conflict if the note changed since `expected_hash`.
+        """
+        revision = revise.Revision(content, append, replace, every, metadata, expected_hash, dry_run, force)
+        return self._known(lambda: revise.revise(self.index, chunk_id, revision))
 
-    def erase(self, id: str, *, hard: bool = False) -> write.Erased:
-        """Erase a note, by its id or path, or one section, by its own id, into the trash; see `editing.write.erase`."""
-        from spellbook.editing import write
-
-        return self._known(lambda: write.erase(self.index, id, hard=hard))
+    def erase(self, id: str, *, hard: bool = False) -> Erased:
+        """Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it."""
+        return self._known(lambda: revise.erase(self.index, id, hard=hard))
 
     def _known(self, change: Callable[[], T]) -> T:
-        """Change a note; only if it is not where the index has it, look at the vault first."""
+        """Run `change`; if the note is not where the index has it, scan the vault and try again."""
         self.follow()
         try:
             return change()
@@ -335,85 +312,82 @@ class Spellbook:
             self.refresh()
             return change()
 
-    def erase_topic(self, topic: str, *, hard: bool = False) -> write.Erased:
-        """Erase every note of a topic into the trash."""
-        from spellbook.editing import write
-        from spellbook.search import toc
-
-        self.topic(topic)  # raises, and names topics that are spelled alike
+    def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
+        """Move every note of a topic to the trash."""
+        self.topic(topic)  # raises MemoryNotFound, with similar names
         category, name = toc.category_and_topic(self.index, topic)
-        return write.erase_topic(self.index, name, category, hard=hard)
+        return revise.erase_topic(self.index, name, category, hard=hard)
 
     def merge(self, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
-        """Make one note of two that say much the same; only shown unless `apply`. See `editing.merge.merge`."""
-        from spellbook.editing.merge import merge
-
-        return self._known(lambda: merge(self.index, a, b, keep=keep, apply=apply))
+        """Merge two similar notes into one; writes nothing unless `apply` is set. See `editing.merge.merge`."""
+        return self._known(lambda: merge.merge(self.index, a, b, keep=keep, apply=apply))
 
     def restore(self, name: str) -> tuple[str, ...]:
-        """Bring back what was erased, named by its path in the trash or by what it was erased by; see `editing.undo.restore`."""
-        from spellbook.editing import undo
-
+        """Restore what was erased: name its path in the trash, or the id, path or topic. See `editing.undo.restore`."""
         return undo.restore(self.index, name)
 
     def log(self, most: int | None = 20) -> list[Entry]:
-        """Return what tools and commands changed in the vault, the newest first."""
+        """Return the changes that tools and commands made in the vault, newest first."""
         return self.index.vault.journal.entries(most)
 
     def undo(self, entry: int | None = None, *, dry_run: bool = False) -> Undone:
         """Undo the latest change, or the one with this number in the log; see `editing.undo.undo`."""
-        from spellbook.editing import undo
-
         self.refresh()
         return undo.undo(self.index, entry, dry_run=dry_run)
 
     def move(self, old: str, new: str, *, dry_run: bool = False) -> Moved:
-        """Give the note or folder `old` the path `new`, and mend the links to it and in it; see `editing.moves.move`."""
-        from spellbook.editing import moves
-
+        """Move the note or folder `old` to `new`, and update the links to it and in it. See `editing.moves.move`."""
         return moves.move(self.index, old, new, dry_run=dry_run)
 
     # -- backups
 
     def export(
-        self, file: str | Path | BinaryIO, format: str | None = None, *, filter: Filter | None = None, attachments: bool = True
+        self,
+        file: str | Path | BinaryIO,
+        format: str | None = None,
+        *,
+        filter: Filter | None = None,
+        attachments: bool = True,
     ) -> Exported:
         """
-        Write the vault, or the notes that `filter` leaves, into a file or an open stream; see `archive.export.into_file`.
+        Write the vault, or the notes that meet `filter`, into a file or an open stream; see `archive.export.into_file`.
 
-        `format` is json or markdown (a zip); unless it is given, the file's ending says it, and JSON is it without one.
+        `format` is json or markdown (a zip). Without it, the file's name decides, and JSON is the default.
         """
-        from spellbook.archive import export
-
-        only = None
         if filter:
             self.refresh()
-            only = set(self.index.catalog.paths(conditions(filter)))
-        vault, form = self.index.vault, export.form_of(str(file), format)
-        if isinstance(file, str | Path):
-            return export.into_file(vault, Path(file), form, only=only, attachments=attachments)
-        return export.write(vault, file, form, only=only, attachments=attachments)
+        only = set(self.index.catalog.paths(conditions(filter))) if filter else None
+        return export.run(self.index.vault, file, format, only=only, attachments=attachments)
 
-    def import_(self, source: str | Path | None = None, *, progress: Progress | None = None, **asked: Any) -> Imported:
+    def import_(
+        self,
+        source: str | Path | None = None,
+        *,
+        on_conflict: str = "skip",
+        dry_run: bool = False,
+        into: str = "",
+        attachments: bool = True,
+        progress: Progress | None = None,
+    ) -> Imported:
         """
-        Take what an export, a folder, a zip or a note holds into the vault, all of it or nothing; `asked`: see `archive.importer.Asked`.
+        Import an export, a folder, a zip or a note into the vault: all of it, or nothing if anything fails.
 
-        What was imported is findable by words when this returns. Without a source, an import that was cut short is finished.
+        The options are those of `archive.importer.Asked`. Search by words finds the notes when this returns.
+        Without a source, an interrupted import is finished.
         """
-        from spellbook.archive import importer
-
-        self.refresh()  # where notes are that were imported before
+        self.refresh()  # the catalog knows where earlier imports put their notes
         if source is None:
             done = importer.finish(self.index)
         else:
-            done = importer.run(self.index, Path(source).expanduser(), importer.Asked(**asked), progress)
+            asked = importer.Asked(on_conflict, dry_run, into, attachments)
+            done = importer.run(self.index, Path(source).expanduser(), asked, progress)
         if not done.dry_run:
-            sync.words(self.index)
+            sync.scan(self.index)
         return done
 
     @cached_property
     def snapshots(self) -> Snapshots:
-        """The vault as it was on earlier days; see `archive.snapshots`."""
+        """The snapshots of the vault; see `archive.snapshots`."""
         from spellbook.archive.snapshots import Snapshots
 
         return Snapshots(self.index.vault, self.config.snapshot_folder)
@@ -421,130 +395,105 @@ class Spellbook:
     def restore_snapshot(
         self, name: str, into: str | Path | None = None, *, skip_damaged: bool = False, progress: Progress | None = None
     ) -> RestoredSnapshot:
-        """Bring back the vault of a snapshot, over the one that is there or into an empty folder; see `Snapshots.restore`."""
-        done = self.snapshots.restore(name, Path(into).expanduser() if into else None, progress, skip_damaged=skip_damaged)
+        """Restore a snapshot, over the vault or into the empty folder `into`; see `Snapshots.restore`."""
+        folder = Path(into).expanduser() if into else None
+        done = self.snapshots.restore(name, folder, progress, skip_damaged=skip_damaged)
         if into is None:
-            sync.words(self.index, full=True)  # many may be gone, as was asked for
+            sync.scan(self.index, full=True)  # many notes may be gone, as the caller asked
         return done
 
     # -- REST sessions
 
     def rest(self, language: str = "en") -> tuple[Session, dict[str, Any], dict[str, Any]]:
-        """Open a session for writing; return it with the chunking guide and the metadata rules in `language` (en, ko)."""
-        from spellbook.editing import sessions
-
+        """Start a REST session for writing; return it with the chunking guide and the metadata rules (en, ko)."""
         sessions.check_language(language)
-        self.refresh()  # for the guides that the vault may hold
+        self.refresh()  # the vault may have guides of its own
         return sessions.begin(self.index, language)
 
     def rest_end(self, session_id: str | None) -> Session:
         """End a session. Raises RestRequired, RestInvalid, RestExpired."""
-        from spellbook.editing import sessions
-
         return sessions.end(self.index, session_id)
 
     def require_session(self, session_id: str | None) -> Session:
-        """Return a live session. Raises RestRequired, RestInvalid, RestExpired, each saying what to do."""
-        from spellbook.editing import sessions
-
+        """Return a session that is still open. Raises RestRequired, RestInvalid, RestExpired."""
         return sessions.live(self.index, session_id)
 
     # -- state
 
     def state(self) -> State:
         """Return the state of the index, as answers carry it."""
-        from spellbook.search import searcher
-
-        told = "; ".join(filter(None, (self.complaint, doctor.unseen(self.index))))
-        return searcher.state(self.index, self.index.catalog.counts(), told)
+        return question.state(self.index, self.index.catalog.counts(), self._degraded())
 
     def warm_up(self) -> None:
-        """Load what the first search would load."""
-        from spellbook.search.searcher import Question
+        """Load the model and the vectors before the first search needs them."""
+        self._searcher.ask(question.Question("spellbook", limit=1))
 
-        self._searcher.ask(Question("spellbook", "both", limit=1))
-
-    def let_go(self, before: float) -> None:
-        """Let go of the model, of Chroma and of the vectors in memory, each if unused since `before` by the monotonic clock."""
-        from spellbook.models.onnx.lazy_engine import let_go
+    def release(self, before: float) -> None:
+        """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
+        from spellbook.models.onnx.lazy_engine import release
         from spellbook.notes import markdown
         from spellbook.system import heap
 
-        idle = "_searcher" in self.__dict__ and self._searcher.used <= before
+        idle = self._loaded is not None and self._loaded.used <= before
         if idle:
-            self.__dict__.pop("_searcher", None)  # a search under way keeps the one it has
-        if any((let_go(before), self.index.chroma.let_go(before), markdown.forget(), idle)):
+            self._loaded = None  # a running search keeps its own reference
+        if any((release(before), self.index.chroma.release(before), markdown.forget(), idle)):
             heap.trim()
 
     def stats(self) -> dict[str, Any]:
-        """Return counts and sizes, the chunks of each category, how long verbs took, and what was opened most."""
+        """Return counts and sizes, chunks by category, response times, and the notes opened most."""
         return doctor.figures(self.index, self._meter)
 
     def status(self) -> dict[str, Any]:
-        """Return where things are, what state they are in, and what a person should mend."""
-        return {
-            **doctor.places(self.index),
-            "snapshots": self.snapshots.state(),
-            **self.stats(),
-            "faults": [asdict(fault) for fault in doctor.faults(self.index)],
-            **({"warning": self.complaint} if self.complaint else {}),
-        }
+        """Return paths, counts, sizes, processes, and the faults that a person should fix."""
+        return doctor.status(self.index, self._meter, self.snapshots, self.complaint)
 
-    def check(self, *, progress: Progress | None = None, **held_to: Any) -> Checked:
+    def check(
+        self,
+        *,
+        filter: Filter | None = None,
+        min_recall5: float = 0.0,
+        min_mrr: float = 0.0,
+        all_notes: bool = False,
+        progress: Progress | None = None,
+    ) -> Checked:
         """
-        Ask every note its own questions and compare all texts; `held_to` are the fields of `maintenance.evaluate.Standard`.
+        Ask every note its own questions, and compare all texts.
 
+        The options are those of `maintenance.evaluate.Standard`.
         Raises InvalidInput for a filter, a share or golden queries that make no sense.
         """
-        from spellbook.maintenance import evaluate
-
-        standard = evaluate.Standard(**held_to)
+        standard = evaluate.Standard(filter, min_recall5, min_mrr, all_notes)
         self.refresh(embed=True)
         checked = evaluate.run(self.index, self._searcher, standard, progress)
         return replace(checked, failures=(*checked.failures, self.complaint)) if self.complaint else checked
 
     def estimate(self, to: str) -> Estimate:
-        """Return what `migrate` to the embedder `to` will take, measured on a few texts. Raises as `migrate` does."""
-        from spellbook.maintenance import migrate
-
+        """Estimate the time and space that `migrate` to the embedder `to` will take. Raises as `migrate` does."""
         return migrate.estimate(migrate.beside(self.index, to))
 
     def migrate(self, to: str, *, progress: Progress | None = None, checked: bool = True) -> Migrated:
         """
-        Go over to the embedder `to`: build its vectors beside those in use, then switch; with `checked`, `check` before and after.
+        Switch to the embedder `to` without search downtime; with `checked`, run `check` before and after.
 
-        Searching goes on meanwhile; what was ended goes on with the next call.
-        Raises InvalidInput for an embedder that cannot be the vault's, Conflict
-        if another process is at a migration, EmbeddingError if the embedder fails.
+        The new vectors are built beside those in use. An interrupted migration goes on with the next call.
+        Raises InvalidInput for an embedder that the vault cannot use, Conflict
+        if another process is migrating, EmbeddingError if the embedder fails.
         """
-        from spellbook.maintenance import migrate
-
-        with migrate.alone(self.index):
-            aside = migrate.beside(self.index, to)
-            old = self.index.catalog.fingerprint
-            if old == self.index.embedder.fingerprint:
-                self.refresh()
-            before = self.check(progress=progress) if checked and old == self.index.embedder.fingerprint else None
-            embedded = migrate.build(aside, progress)
-            migrate.switch(self.index, aside)
-            self._go_over(aside)
-            sync.settle(aside)
-            after = self.check(progress=progress) if checked else None
-        return migrate.Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded, before, after)
+        if self.index.catalog.fingerprint == self.index.embedder.fingerprint:  # else it would switch at once
+            self.refresh()
+        check = partial(self.check, progress=progress) if checked else None
+        return migrate.run(self.index, to, self._use, check, progress)
 
     def migrate_back(self, *, progress: Progress | None = None) -> Migrated:
-        """Go back to the embedder before the last migration. Raises InvalidInput if there was none."""
-        from spellbook.maintenance import migrate
-
+        """Switch back to the embedder before the last migration. Raises InvalidInput if there was none."""
         return self.migrate(migrate.left(self.index), progress=progress, checked=False)
 
     def doctor(self) -> Iterator[tuple[str, list[str]]]:
-        """Check one thing after another; yield its name and what is wrong with it, nothing if it is well."""
+        """Run the health checks one by one; yield each one's name and the problems it found, if any."""
         self.refresh(embed=True)
         yield from doctor.checks(self.index, self.snapshots, self.complaint)
 
     def mend_links(self, *, dry_run: bool = False) -> Offer:
-        """Mend the links that lead nowhere and whose meaning is known; see `editing.repair_links.mend`."""
-        from spellbook.editing import repair_links
-
+        """Repair broken links whose target is known; see `editing.repair_links.mend`."""
         return repair_links.mend(self.index, dry_run=dry_run)

@@ -1,8 +1,7 @@
 """
-Settings, read once: defaults, the vault's config.toml, SPELLBOOK_*, flags.
+Settings: the defaults, the vault's config.toml, the environment, and arguments, in that order.
 
-The vault is the only thing that must be known; everything derived from it
-lives outside, in the state folder.
+Only the vault must be known. All that is derived from it is outside of it, in the state folder.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ _KINDS: dict[str, type] = {
 
 _MOST = {"threads": 256}
 _MOST_NUMBER = 1_000_000_000
-"""Numbers beyond are no settings: they overflow where they are counted with, and a machine runs so many of nothing."""
+"""The largest number of a setting. Larger ones overflow when they are calculated with."""
 
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
-"""A key of so many parts takes the reader of TOML memory by their square: gigabytes for 100 kB."""
+"""A key with 20 or more dots. tomllib's memory grows with the square of the parts: gigabytes for a file of 100 kB."""
 
 _MOST_SCOPES = 200
 _MOST_GLOB = 1_000
@@ -58,31 +57,35 @@ _OPENAI = "https://api.openai.com/v1"
 _KIND = re.compile(rf"({'|'.join(_FORMS)})(?![\w-])")
 # A model may begin with @ (`@cf/baai/bge-m3`); an address always names its scheme, and options belong to the model.
 _PARTS = re.compile(r"(?::(?P<model>(?:@(?!\w+://))?[^\s@?]+)?)?(?:\?(?P<options>[^\s@]*))?(?:@(?P<url>\S+))?")
-# Stricter than a URL may be, so that nobody can read another host out of it than we do.
+# Stricter than the standard for URLs, so that no library reads another host out of it than we do.
 _ADDRESS = re.compile(
-    r"https?://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[\w.~%/-]*)?", re.I | re.A
+    r"https?://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[\w.~%/-]*)?",
+    re.I | re.A,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """
-    What one run of Spellbook works with.
+    The settings of one run.
 
-    `chunk_tokens`: most tokens of a chunk, estimated. `cache_mb`: vectors kept
-    on disk, those in use included. `exact_most`: up to so many chunks, search by
-    meaning is exact and in memory; above, it is approximate. `threads`: of the embedder.
-    `journal_mb`, `journal_days`: how much is kept of what can be undone, and how long.
-    `half_lives`: days by category in which a note loses half of what age can take, inf for never.
-    `categories`: what a category is for, by its name. `count_use`: how often a note is opened counts, and is kept.
-    `scopes`: the scope of notes by globs of their paths; `scope`: the one that is looked at and
-    written into, "" for all. It is of a run and not of a vault, so it comes from the environment or an argument.
-    `snapshots`: a process that watches takes one a day, into `snapshot_folder`.
-    `embedder_given`: an argument or the environment named the embedder, and no file decides it.
-    `chroma_url`: a Chroma server instead of the embedded one; from the environment
-    alone, so that no vault that somebody hands you sends its vectors anywhere.
-    For the same reason an `embedder` or `reranker` that is a service beyond this
-    machine, or a model by its path, comes from the environment or an argument, never from the vault.
+    `chunk_tokens`: the most tokens of a chunk, estimated.
+    `cache_mb`: the most megabytes of vectors on disk, including those in use.
+    `exact_most`: up to this many chunks, search by meaning is exact and in memory; above, it is approximate.
+    `threads`: how many threads the embedder uses.
+    `journal_mb`, `journal_days`: how much of the undo history is kept, and for how long.
+    `half_lives`: for each category, the days after which a note has lost half of what age can take from its score; inf
+    for never.
+    `categories`: for each category, what it is for.
+    `count_use`: whether opening a note is counted and raises its score.
+    `scopes`: for each glob of paths, the scope of these notes. `scope`: the scope that this run sees and writes to, ""
+    for all; it belongs to a run, so it comes from the environment or an argument and never from the vault.
+    `snapshots`: whether a process that watches the vault takes one a day, into `snapshot_folder`.
+    `embedder_given`: whether an argument or the environment named the embedder; then config.toml does not.
+    `chroma_url`: a Chroma server to use instead of the embedded Chroma.
+
+    `chroma_url`, a model by its path, and a service on another machine come from the environment or an argument, never
+    from the vault: a vault that somebody hands you must not send your notes anywhere.
     """
 
     vault: Path
@@ -94,7 +97,7 @@ class Config:
     cache_mb: int = 512
     journal_mb: int = 100
     journal_days: int = 90
-    # An exact search over so many takes half a millisecond, as Chroma does, is always fresh, and misses nothing.
+    # Exact search over 100,000 vectors takes about as long as Chroma, and misses nothing (tests/benchmarks/README.md).
     exact_most: int = 100_000
     threads: int = 2
     half_lives: Mapping[str, float] = field(default_factory=dict)
@@ -110,7 +113,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A model that a service runs; `url` is where, and `options` what the name says beyond the model."""
+    """A model that runs in a service at `url`. `options` are what follows `?` in its name."""
 
     kind: str
     model: str
@@ -119,12 +122,12 @@ class Service:
 
     @property
     def is_local(self) -> bool:
-        """Say whether what is sent there stays on this machine."""
+        """Return whether the service runs on this machine."""
         return is_local(self.url)
 
 
 def is_local(url: str) -> bool:
-    """Say whether an address is on this machine."""
+    """Return whether an address is on this machine."""
     import ipaddress
 
     host = urlsplit(url).hostname or ""
@@ -135,7 +138,11 @@ def is_local(url: str) -> bool:
 
 
 def load(
-    vault: str | Path | None = None, *, embedder: str | None = None, state: str | Path | None = None, scope: str | None = None
+    vault: str | Path | None = None,
+    *,
+    embedder: str | None = None,
+    state: str | Path | None = None,
+    scope: str | None = None,
 ) -> Config:
     """
     Return the settings for `vault`, or for the vault that `find_vault` finds.
@@ -152,22 +159,33 @@ def load(
     reranker = _model(file, "reranker", None, settings.pop("reranker", ""))
     url, token = os.environ.get("SPELLBOOK_CHROMA_URL", ""), os.environ.get("SPELLBOOK_CHROMA_TOKEN", "")
     if url and not re.match(r"https?://[^/?#]", url):
-        raise InvalidInput(f"SPELLBOOK_CHROMA_URL={url!r:.80} is no http address.", "For example http://localhost:8000, or unset it.")
+        raise InvalidInput(
+            f"SPELLBOOK_CHROMA_URL={url!r:.80} is not an http address.",
+            "For example http://localhost:8000, or unset it.",
+        )
     state_folder = Path(paths.state(str(root), str(state or "")))
     seen = (scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip()
     kept = Path(paths.snapshots(str(root)))
     return Config(
-        root, state_folder, embedder, given, reranker, scope=seen, snapshot_folder=kept, chroma_url=url, chroma_token=token, **settings
+        root,
+        state_folder,
+        embedder,
+        given,
+        reranker,
+        scope=seen,
+        snapshot_folder=kept,
+        chroma_url=url,
+        chroma_token=token,
+        **settings,
     )
 
 
 def service(name: str) -> Service | None:
     """
-    Return the service that `name` means: `KIND:MODEL[?OPTION=VALUE&…][@URL]`; None if it is none of ours.
+    Parse `KIND:MODEL[?OPTION=VALUE&…][@URL]`; return None if `name` is not a service.
 
-    `ollama` without an address is where OLLAMA_HOST says, `openai` without
-    one is api.openai.com. Raises InvalidInput for a name or an address that
-    makes no sense; an address with a password in it is not repeated.
+    Without an address, `ollama` is at OLLAMA_HOST and `openai` at api.openai.com. Raises InvalidInput for a name or an
+    address that is not valid. The message does not repeat an address that holds a password.
     """
     kind = _KIND.match(name)
     if kind is None:
@@ -175,16 +193,22 @@ def service(name: str) -> Service | None:
     form = _FORMS[kind[1]]
     parts = _PARTS.fullmatch(name, kind.end())
     if parts is None:
-        raise InvalidInput(f"{_shown(name)} names no service.", f"Write {form}, with a URL such as http://127.0.0.1:8080.")
+        raise InvalidInput(
+            f"{_shown(name)} does not name a service.", f"Write {form}, with a URL such as http://127.0.0.1:8080."
+        )
     model, given = parts["model"] or "", parts["url"] or ""
     if not model and "[:MODEL]" not in form:
-        raise InvalidInput(f"{_shown(name)} names no model.", f"Write {form}.")
+        raise InvalidInput(f"{_shown(name)} does not name a model.", f"Write {form}.")
     if not given and "[@URL]" not in form:
-        raise InvalidInput(f"{_shown(name)} names no address.", f"Write {form}, with a URL such as http://127.0.0.1:8080.")
+        raise InvalidInput(
+            f"{_shown(name)} does not name an address.", f"Write {form}, with a URL such as http://127.0.0.1:8080."
+        )
     try:
         options = dict(parse_qsl(parts["options"] or "", keep_blank_values=True, strict_parsing=bool(parts["options"])))
     except ValueError as error:
-        raise InvalidInput(f"{_shown(name)}: the options after ? are not NAME=VALUE.", "For example ?dimensions=512.") from error
+        raise InvalidInput(
+            f"{_shown(name)}: the options after ? are not NAME=VALUE.", "For example ?dimensions=512."
+        ) from error
     return Service(kind[1], model, _address(given or (_ollama() if kind[1] == "ollama" else _OPENAI)), options)
 
 
@@ -195,31 +219,33 @@ def model_path(name: str) -> str:
 
 
 def _model(file: Path, key: str, said: str | None, filed: str) -> str:
-    """Return what the embedder or the reranker is: as said, else as in the environment, else as the vault has it, if that is safe."""
+    """Return the embedder or reranker: the argument, else the environment, else the vault's setting, if it is safe."""
     return said or os.environ.get(f"SPELLBOOK_{key.upper()}") or _of_vault(file, key, filed)
 
 
 def check(file: str, text: str) -> None:
-    """Raise InvalidInput if a vault with the config.toml `text` could not be opened; `file` is what errors call it."""
+    """Raise InvalidInput if a vault with the config.toml `text` could not be opened; errors name it `file`."""
     settings = settings_of(file, text)
     for key in ("embedder", "reranker"):
         _of_vault(file, key, settings.get(key, ""))
 
 
 def _of_vault(file: Path | str, key: str, filed: str) -> str:
-    """Return the model that the vault's own settings name, if that is safe."""
+    """Return the model that the vault's settings name. Raises InvalidInput if it is not safe."""
     try:
         named = service(filed)
     except InvalidInput as error:
         raise InvalidInput(f"{file}: {key}: {error.message}", error.hint) from error
     if path := model_path(filed):
         raise InvalidInput(
-            f"{file}: {key} would load a model from {path!r:.120}. A vault's own settings may only name one that was pulled.",
+            f"{file}: {key} would load a model from {path!r:.120}. "
+            "A vault's own settings may only name one that was pulled.",
             f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
         )
     if named and not named.is_local:
         raise InvalidInput(
-            f"{file}: {key} would send notes to {named.url}. A vault's own settings may only name a service on this machine.",
+            f"{file}: {key} would send notes to {named.url}. "
+            "A vault's own settings may only name a service on this machine.",
             f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
         )
     return filed
@@ -230,14 +256,17 @@ def _address(url: str) -> str:
     if found and int(found["port"] or 1) in range(1, 65536):
         return url.rstrip("/")
     if "@" in url:
-        raise InvalidInput("The address of a service holds a name or a password.", "Leave it out; a key goes into SPELLBOOK_API_KEY.")
+        raise InvalidInput(
+            "The address of a service holds a name or a password.", "Leave it out; a key goes into SPELLBOOK_API_KEY."
+        )
     raise InvalidInput(
-        f"{url.partition('?')[0]!r:.120} is no address of a service.", "It begins with http:// or https://, without ? and #."
+        f"{url.partition('?')[0]!r:.120} is not the address of a service.",
+        "It begins with http:// or https://, without ? and #.",
     )
 
 
 def _ollama() -> str:
-    """Return where OLLAMA_HOST says Ollama is, read as Ollama reads it: scheme and port may be missing."""
+    """Return the address of Ollama from OLLAMA_HOST, read as Ollama reads it: scheme and port are optional."""
     said = os.environ.get("OLLAMA_HOST", "").strip().strip("\"'")
     try:
         url = urlsplit(said if "://" in said else f"//{said}", scheme="http")
@@ -246,8 +275,8 @@ def _ollama() -> str:
             raise ValueError("no place for a password")
         host = url.hostname or "127.0.0.1"
     except ValueError as error:
-        raise InvalidInput("OLLAMA_HOST is no address.", "For example 127.0.0.1:11434, or unset it.") from error
-    if host in {"0.0.0.0", "::"}:  # where a server listens, not where one asks it
+        raise InvalidInput("OLLAMA_HOST is not an address.", "For example 127.0.0.1:11434, or unset it.") from error
+    if host in {"0.0.0.0", "::"}:  # a server listens there, but a client cannot connect to it
         host = "127.0.0.1"
     return f"{url.scheme}://{f'[{host}]' if ':' in host else host}:{port}{url.path}"
 
@@ -258,10 +287,10 @@ def _shown(name: str) -> str:
 
 def find_vault(vault: str | Path | None = None) -> Path:
     """
-    Return the real path of the vault that the person means.
+    Return the real path of the vault.
 
-    The argument, else SPELLBOOK_VAULT, else the nearest folder upwards with
-    `.spellbook/`, else `~/spellbook`. Raises VaultNotFound if it is no folder.
+    It is the argument, else SPELLBOOK_VAULT, else the nearest parent folder with `.spellbook/`, else `~/spellbook`.
+    Raises VaultNotFound if it is not a folder.
     """
     root = Path(paths.vault(str(vault or "")))
     try:
@@ -283,20 +312,22 @@ def _read_settings(file: Path) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidInput(f"{file}: the settings cannot be read ({reason}).", "Mend or delete the file.") from error
+        raise InvalidInput(f"{file}: the settings cannot be read ({reason}).", "Fix or delete the file.") from error
 
 
 def settings_of(file: str, text: str) -> dict[str, Any]:
-    """Return what the text of a config.toml says; `file` is what errors call it. Raises InvalidInput."""
+    """Parse the text of a config.toml; errors name it `file`. Raises InvalidInput."""
     import tomllib
 
     if deep := _DEEP_KEY.search(text):
         line = text.count("\n", 0, deep.start()) + 1
-        raise InvalidInput(f"{file}, line {line}: no setting is so deep ({deep[0]:.40}…).", "Mend or delete the line.")
+        raise InvalidInput(
+            f"{file}, line {line}: a setting has too many parts ({deep[0]:.40}…).", "Fix or delete the line."
+        )
     try:
         raw: Mapping[str, Any] = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # what TOML is not, and numbers and depths that Python does not read
-        raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Mend or delete the file.") from error
+    except (ValueError, RecursionError) as error:  # not TOML, or a number or a depth that Python cannot read
+        raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Fix or delete the file.") from error
     for key, value in raw.items():
         kind = _KINDS.get(key)
         if kind is None:
@@ -304,27 +335,38 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         most = _MOST.get(key, _MOST_NUMBER)
         is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
         if not (is_number if kind is int else isinstance(value, kind)):
-            wanted = {int: f"a whole number from 1 to {most:,}", str: "text", dict: "a table", bool: "true or false"}[kind]
-            raise InvalidInput(f"{file}: {key} must be {wanted}, not {_told(value)}.", "Mend the line and try again.")
+            wanted = {int: f"a whole number from 1 to {most:,}", str: "text", dict: "a table", bool: "true or false"}[
+                kind
+            ]
+            raise InvalidInput(f"{file}: {key} must be {wanted}, not {_short(value)}.", "Fix the line and try again.")
     scopes = raw.get("scopes", {})
     if len(scopes) > _MOST_SCOPES or any(len(glob) > _MOST_GLOB for glob in scopes):
         raise InvalidInput(
-            f"{file}: scopes are at most {_MOST_SCOPES} globs of {_MOST_GLOB:,} letters.", "Put globs together; `work/` is all in work."
+            f"{file}: scopes are at most {_MOST_SCOPES} globs of {_MOST_GLOB:,} letters.",
+            "Put globs together; `work/` is all in work.",
         )
     for category, days in raw.get("half_lives", {}).items():
-        if not isinstance(days, int | float) or isinstance(days, bool) or not (0 < days <= _MOST_NUMBER or days == math.inf):
+        if (
+            not isinstance(days, int | float)
+            or isinstance(days, bool)
+            or not (0 < days <= _MOST_NUMBER or days == math.inf)
+        ):
             raise InvalidInput(
-                f"{file}: half_lives.{category:.80} must be a number of days, not {_told(days)}.", "Write inf for what never ages."
+                f"{file}: half_lives.{category:.80} must be a number of days, not {_short(days)}.",
+                "Write inf for what never ages.",
             )
-    for key, hint in (("categories", "Write what the category is for."), ("scopes", 'Write a scope for a glob: "work/acme/" = "acme".')):
+    for key, hint in (
+        ("categories", "Write what the category is for."),
+        ("scopes", 'Write a scope for a glob: "work/acme/" = "acme".'),
+    ):
         for name, text in raw.get(key, {}).items():
             if not isinstance(text, str):
-                raise InvalidInput(f"{file}: {key}.{name:.80} must be text, not {_told(text)}.", hint)
+                raise InvalidInput(f"{file}: {key}.{name:.80} must be text, not {_short(text)}.", hint)
     return dict(raw)
 
 
-def _told(value: object) -> str:
-    """Return a value of a setting as an error shows it, however large or deep it is."""
+def _short(value: object) -> str:
+    """Return the value of a setting for an error message, shortened, whatever its size or depth."""
     try:
         return f"{value!r:.80}"
     except (ValueError, RecursionError):

@@ -1,24 +1,23 @@
 """
-Everything that can go wrong, said to the person who can mend it.
+The errors that Spellbook raises, and the code of each.
 
     SpellbookError
-    ├── InvalidInput        INVALID_INPUT         an argument, filter or setting that makes no sense
-    │   └── UnreadableNote  INVALID_INPUT         bytes that are no Markdown note (encoding, binary, size)
+    ├── InvalidInput        INVALID_INPUT         an argument, filter or setting that is not valid
+    │   └── UnreadableNote  INVALID_INPUT         bytes that are not a Markdown note (encoding, binary, size)
     ├── PathOutsideVault    PATH_OUTSIDE_VAULT    a path that would leave the vault
-    ├── VaultNotFound       VAULT_NOT_FOUND       no such folder, or not readable
-    ├── MemoryNotFound      MEMORY_NOT_FOUND      no note, chunk or topic of that name
-    ├── Conflict            CONFLICT              the file changed underneath; nothing was written
+    ├── VaultNotFound       VAULT_NOT_FOUND       the folder is missing or not readable
+    ├── MemoryNotFound      MEMORY_NOT_FOUND      no note, chunk or topic has that name
+    ├── Conflict            CONFLICT              the file has changed since it was read; nothing was written
     ├── RestRequired        REST_REQUIRED         a write without a REST session
-    ├── RestInvalid         REST_INVALID          a session id that nobody gave out
-    ├── RestExpired         REST_EXPIRED          a session past its hour, or ended
-    ├── StorageError        STORAGE_ERROR         the disk or the catalog
-    ├── SearchError         SEARCH_ERROR          a query that cannot be run
-    └── EmbeddingError      EMBEDDING_ERROR       the embedder or the reranker
-        ├── AuthenticationError  AUTHENTICATION_ERROR  a service refuses the key
-        └── RateLimited          RATE_LIMIT_EXCEEDED   a service wants to be asked less often
+    ├── RestInvalid         REST_INVALID          an unknown session id
+    ├── RestExpired         REST_EXPIRED          a session that is older than an hour, or was ended
+    ├── StorageError        STORAGE_ERROR         the disk or the catalog failed
+    └── EmbeddingError      EMBEDDING_ERROR       the embedder or the reranker failed
+        ├── AuthenticationError  AUTHENTICATION_ERROR  a service refused the key
+        └── RateLimited          RATE_LIMIT_EXCEEDED   a service received too many requests
 
-A message says what and where, the hint what to do next. Doors translate
-once: MCP to ToolError, the command line to an exit code.
+The message says what is wrong and where; the hint says what to do next. The MCP server turns an error into a
+ToolError, the command line into an exit code.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import ClassVar
 
 
 class SpellbookError(Exception):
-    """Base of everything Spellbook raises on purpose."""
+    """The base class of all errors that Spellbook raises on purpose."""
 
     code: ClassVar[str] = "INTERNAL_ERROR"
 
@@ -41,13 +40,13 @@ class SpellbookError(Exception):
 
 
 class InvalidInput(SpellbookError):
-    """An argument, filter or setting that makes no sense."""
+    """An argument, filter or setting is not valid."""
 
     code = "INVALID_INPUT"
 
 
 class UnreadableNote(InvalidInput):
-    """Bytes that cannot be read as a note; `line` is 1-based where one is known."""
+    """A file cannot be read as a note. `line` counts from 1; None if the line is not known."""
 
     def __init__(self, message: str, hint: str = "", line: int | None = None) -> None:
         super().__init__(message, hint)
@@ -55,13 +54,13 @@ class UnreadableNote(InvalidInput):
 
 
 class PathOutsideVault(SpellbookError):
-    """A path that would leave the vault, or that no system could store."""
+    """A path leads out of the vault, or no file system could store it."""
 
     code = "PATH_OUTSIDE_VAULT"
 
 
 class VaultNotFound(SpellbookError):
-    """No vault folder there, or it cannot be read."""
+    """The vault folder does not exist or cannot be read."""
 
     code = "VAULT_NOT_FOUND"
 
@@ -73,7 +72,11 @@ class MemoryNotFound(SpellbookError):
 
 
 class Conflict(SpellbookError):
-    """The file is not what the caller last saw; nothing was written. `difference` shows what changed, where that is known."""
+    """
+    The file has changed since the caller read it; nothing was written.
+
+    `difference` shows the change, "" if it is not known.
+    """
 
     code = "CONFLICT"
 
@@ -86,19 +89,19 @@ class Conflict(SpellbookError):
 
 
 class RestRequired(SpellbookError):
-    """A write came without a REST session."""
+    """A tool that writes was called without a REST session."""
 
     code = "REST_REQUIRED"
 
 
 class RestInvalid(SpellbookError):
-    """The session id was never given out for this vault."""
+    """This vault has no session of that id."""
 
     code = "REST_INVALID"
 
 
 class RestExpired(SpellbookError):
-    """The session is past its hour, or was ended."""
+    """The session is older than an hour, or was ended."""
 
     code = "REST_EXPIRED"
 
@@ -109,25 +112,19 @@ class StorageError(SpellbookError):
     code = "STORAGE_ERROR"
 
 
-class SearchError(SpellbookError):
-    """A query that cannot be run."""
-
-    code = "SEARCH_ERROR"
-
-
 class EmbeddingError(SpellbookError):
-    """The embedder or the reranker is missing or failed."""
+    """The embedder or the reranker is missing, or it failed."""
 
     code = "EMBEDDING_ERROR"
 
 
 class AuthenticationError(EmbeddingError):
-    """A service refuses the key, or misses one."""
+    """A service refused the key, or needs one."""
 
     code = "AUTHENTICATION_ERROR"
 
 
 class RateLimited(EmbeddingError):
-    """A service wants to be asked less often."""
+    """A service received too many requests and asks for a pause."""
 
     code = "RATE_LIMIT_EXCEEDED"

@@ -1,7 +1,7 @@
 """
-Which folders are meant: a vault, and those that its index and its snapshots are kept in.
+Where things are: the vault, the folder of its index, the folder of its snapshots; and the environment variables.
 
-Plain strings and few imports, since a `reindex` with nothing to do needs this and hardly more.
+This module uses plain strings and few imports: a `reindex` with nothing to do loads it and little else.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hashlib import sha256
 else:
-    try:  # hashlib loads all of OpenSSL; what it falls back on is enough for a name
+    try:  # hashlib would load OpenSSL, which is slow; Python's own SHA-256 is enough here
         sha256 = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
     except ImportError:
         from hashlib import sha256
 
 MARKER = ".spellbook"
-"""The folder in a vault that holds settings which travel with it."""
+"""The folder inside a vault that holds the vault's own settings."""
 
 VARIABLES = {
     "SPELLBOOK_VAULT": "",
@@ -33,6 +33,7 @@ VARIABLES = {
     "SPELLBOOK_ENGINE": "entry",
     "SPELLBOOK_CHROMA_URL": "entry index",
     "SPELLBOOK_TOOLSETS": "entry",
+    "SPELLBOOK_LANG": "",
     "OLLAMA_HOST": "entry index",
     "HF_ENDPOINT": "",
     "SPELLBOOK_API_KEY": "secret",
@@ -41,9 +42,10 @@ VARIABLES = {
     "OPENAI_API_KEY": "secret",
 }
 """
-The environment variables that are read, and what each is: a `folder` or another setting that a client's `entry` must
-carry, since a server it starts does not see this shell; part of what the `index` is built with; a `secret`, which is
-never written into a file.
+The environment variables that Spellbook reads, and the kinds of each.
+
+`folder` and `entry`: `spellbook install` copies it into a client's settings, since the server that the client starts
+does not see this shell. `index`: a change of it makes `reindex` look at the vault. `secret`: never written into a file.
 """
 
 
@@ -56,22 +58,33 @@ _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvw
 
 
 def vault(named: str = "") -> str:
-    """Return the folder that a person means: `named`, else SPELLBOOK_VAULT, the nearest upwards with `.spellbook/`, or `~/spellbook`."""
+    """
+    Return the vault folder: `named`, else SPELLBOOK_VAULT, else the nearest parent folder with `.spellbook/`, else
+    `~/spellbook`.
+    """
     return os.path.expanduser(named or os.environ.get("SPELLBOOK_VAULT") or _nearest() or "~/spellbook")
 
 
 def state(root: str, base: str = "") -> str:
-    """Return the folder of the index of the vault at the real path `root`: in `base`, else SPELLBOOK_STATE, else the system's place."""
+    """
+    Return the folder of the index of the vault at the real path `root`.
+
+    It is in `base`, else in SPELLBOOK_STATE, else in the system's folder for state.
+    """
     return _of(root, base or os.environ.get("SPELLBOOK_STATE") or _default_state())
 
 
 def snapshots(root: str) -> str:
-    """Return the folder of the snapshots of the vault at the real path `root`: in SPELLBOOK_DATA, else the system's place for data."""
+    """
+    Return the folder of the snapshots of the vault at the real path `root`.
+
+    It is in SPELLBOOK_DATA, else in the system's folder for data.
+    """
     return _of(root, os.path.join(os.environ.get("SPELLBOOK_DATA") or _default_data(), "snapshots"))
 
 
 def _of(root: str, base: str) -> str:
-    # The real path decides, so that two ways to one vault share one index.
+    # The real path is hashed, so that two links to one vault share one index.
     digest = sha256(os.fsencode(root)).hexdigest()[:10]
     words = "".join(letter if letter in _PLAIN else " " for letter in os.path.basename(root)).split()
     return os.path.join(os.path.abspath(os.path.expanduser(base)), f"{'-'.join(words).strip('-') or 'vault'}-{digest}")
@@ -99,7 +112,7 @@ def _default_data() -> str:
 
 def _default_state() -> str:
     if sys.platform == "linux" and "XDG_STATE_HOME" not in os.environ:
-        return "~/.local/state/spellbook"  # what platformdirs says, which takes longer to import than a look at a vault
+        return "~/.local/state/spellbook"  # the same as platformdirs says, without its slow import
     from platformdirs import user_state_path
 
     return str(user_state_path("spellbook", appauthor=False))

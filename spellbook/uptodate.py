@@ -10,7 +10,6 @@ ever a reason to look properly.
 from __future__ import annotations
 
 import os
-import sys
 from marshal import dumps
 
 from spellbook import paths
@@ -26,37 +25,48 @@ FILE = "seal"
 _VARIABLES = paths.variables("index")
 _SETTINGS = (f"{paths.MARKER}/config.toml", ".spellbookignore")
 _ENDINGS = {"code": frozenset({".py"}), "notes": frozenset({".md", ".mD", ".Md", ".MD"})}
-_BY_HANDLE = os.scandir in os.supports_fd
+BY_HANDLE = os.scandir in os.supports_fd
 _PASSING = (".lock", ".log", ".log.1", "-shm", FILE)
 """Files in the folder of the index that say nothing of what is in it."""
 
-_PLAIN = 2
-"""The last form of `marshal` in which equal lists are always equal bytes; it is in C, there already, and faster than any text."""
+PLAIN = 2
+"""
+The last form of `marshal` in which equal lists are always equal bytes.
 
-_MUCH = 100_000
-"""Bytes of a seal from which on two processes look sooner than one, some 2,000 notes."""
+It is written in C, already loaded, and faster than any text form.
+"""
 
 
 def look(root: str, state: str) -> bytes:
     """
-    Return the stamps of all that decides whether there is something to do for the vault `root`, with its index in `state`.
+    Return the stamps of all that decides whether the vault `root`, with its index in `state`, needs a `reindex`.
 
-    Empty if something cannot be looked at. Notes that changed in the last
-    moments need no care here: a run reads them again and notes that, which
-    changes the index.
+    Empty if something cannot be looked at. Notes that changed in the last moments need no care here: a run reads them
+    again and notes that, which changes the index.
     """
     try:
-        pieces = [("around", "", _around(root, state)), *_tree("code", os.path.dirname(__file__)), *_tree("notes", root)]
+        pieces = [
+            ("around", "", _around(root, state)),
+            *_tree("code", os.path.dirname(__file__)),
+            *_tree("notes", root),
+        ]
     except OSError:
         return b""
     seen = b"".join(
-        [b"%b %d %d\n%b%b" % (kind.encode(), len(path := os.fsencode(folder)), len(held), path, held) for kind, folder, held in pieces]
+        [
+            b"%b %d %d\n%b%b" % (kind.encode(), len(path := os.fsencode(folder)), len(held), path, held)
+            for kind, folder, held in pieces
+        ]
     )
     return b"%d\n%b" % (len(seen), seen)
 
 
 def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None:
-    """Seal what was `seen` before a run that had nothing to do, if all of it looks so still; with what is to be said of it."""
+    """
+    Seal what was `seen` before a run that had nothing to do, if all of it still looks so.
+
+    The seal keeps the sentence and the JSON to print.
+    """
     if not seen or look(root, state) != seen:
         return
     try:
@@ -67,7 +77,7 @@ def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None
 
 
 def said(named: str, *, as_json: bool = False) -> str | None:
-    """Return what a `reindex` of the vault that `named` means would say, if the seal says that it has nothing to do; else None."""
+    """Return what a `reindex` of the vault that `named` means would say; None if there is no valid seal."""
     try:
         root = os.path.realpath(paths.vault(named))
         state = paths.state(root)
@@ -76,7 +86,7 @@ def said(named: str, *, as_json: bool = False) -> str | None:
         if len(seen) != int(size):
             return None
         (_, _, around), *pieces = _taken_apart(seen)
-        is_whole = around == _around(root, state) and (_both if len(seen) > _MUCH and _has_help() else _is_whole)(pieces)
+        is_whole = around == _around(root, state) and _is_whole(pieces)
     except (OSError, ValueError):
         return None
     return (text if as_json else sentence).decode().rstrip("\n") if is_whole else None
@@ -104,35 +114,16 @@ def _is_whole(pieces: list[tuple[str, str, bytes]]) -> bool:
         return False
 
 
-def _has_help(load: str = "/proc/loadavg") -> bool:
-    """Say whether a processor is idle at this moment; where none is, or nobody says so, a second process is in the way of this one."""
-    try:
-        with open(load, "rb") as file:  # 0.42 0.38 0.30 1/234 5678: of 234 threads one runs, this one
-            running = int(file.read().split()[3].partition(b"/")[0])
-        return sys.platform == "linux" and running < len(os.sched_getaffinity(0))
-    except (OSError, ValueError, IndexError):
-        return False
-
-
-def _both(pieces: list[tuple[str, str, bytes]]) -> bool:
-    """Say what `_is_whole` does, with a second process for every other folder; threads would wait for each other at each file."""
-    child = os.fork()
-    if not child:
-        is_whole = False
-        try:
-            is_whole = _is_whole(pieces[1::2])
-        finally:
-            os._exit(not is_whole)
-    is_whole = _is_whole(pieces[::2])
-    return os.waitpid(child, 0)[1] == 0 and is_whole
-
-
 def _around(root: str, state: str) -> bytes:
-    """Return what is not in a folder of code or notes: which these are, variables, settings, the index, and what is installed beside."""
+    """
+    Return the state outside the folders of code and notes.
+
+    That is: their places, the variables, the settings, the index, and what is installed beside.
+    """
     package = os.path.dirname(__file__)
     variables = [os.environ.get(name, "") for name in _VARIABLES]
     stamps = [_stamp(place) for place in (os.path.dirname(package), *(os.path.join(root, name) for name in _SETTINGS))]
-    return dumps([root, package, *variables, *stamps, *_index(state)], _PLAIN)
+    return dumps([root, package, *variables, *stamps, *_index(state)], PLAIN)
 
 
 def _index(state: str) -> Iterator[str]:
@@ -159,7 +150,7 @@ def _folder(kind: str, folder: str) -> tuple[bytes, list[str]]:
     seen: list[str | int] = []
     inside: list[str] = []
     # What is looked at from its folder is found sooner than by its whole path.
-    handle = os.open(folder, os.O_RDONLY) if _BY_HANDLE else None
+    handle = os.open(folder, os.O_RDONLY) if BY_HANDLE else None
     try:
         with os.scandir(folder if handle is None else handle) as entries:
             for entry in entries:
@@ -174,7 +165,7 @@ def _folder(kind: str, folder: str) -> tuple[bytes, list[str]]:
     finally:
         if handle is not None:
             os.close(handle)
-    return dumps([seen, inside], _PLAIN), inside
+    return dumps([seen, inside], PLAIN), inside
 
 
 def _stamp(path: str) -> str:

@@ -36,12 +36,15 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _own_state(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the settings of whoever runs it, nor leaves an index behind."""
     for name in os.environ:
-        if name in {"OPENAI_API_KEY", "OLLAMA_HOST", "HF_ENDPOINT"} or (name.startswith("SPELLBOOK_") and name not in _OF_THE_RUN):
+        if name in {"OPENAI_API_KEY", "OLLAMA_HOST", "HF_ENDPOINT"} or (
+            name.startswith("SPELLBOOK_") and name not in _OF_THE_RUN
+        ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("SPELLBOOK_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("SPELLBOOK_CACHE", str(prepared))
     monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path / "models"))
+    monkeypatch.setenv("SPELLBOOK_LANG", "en")
 
 
 @pytest.fixture

@@ -55,7 +55,11 @@ def tiny(
     else:
         nodes.append(helper.make_node("Identity", [last], ["last_hidden_state"]))
         outputs = [helper.make_tensor_value_info("last_hidden_state", kind, ["batch", "tokens", WIDTH])]
-    constants = [table, numpy_helper.from_array(np.array([2]), "axis"), numpy_helper.from_array(np.array([1]), "axis_tokens")]
+    constants = [
+        table,
+        numpy_helper.from_array(np.array([2]), "axis"),
+        numpy_helper.from_array(np.array([1]), "axis_tokens"),
+    ]
     made = helper.make_graph(
         nodes,
         "tiny",
@@ -79,7 +83,9 @@ def tiny(
 def write(folder: Path, files: Mapping[str, Any]) -> None:
     """Write JSON files into a model folder; `Pooling` and `Dense` into folders of their own."""
     for name, content in files.items():
-        file = folder / ({"Pooling": "1_Pooling/config.json", "Dense": "2_Dense/config.json"}.get(name) or f"{name}.json")
+        file = folder / (
+            {"Pooling": "1_Pooling/config.json", "Dense": "2_Dense/config.json"}.get(name) or f"{name}.json"
+        )
         file.parent.mkdir(exist_ok=True)
         file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
 
@@ -89,7 +95,11 @@ def safetensors(file: Path, **arrays: Any) -> None:
     header, data = {}, b""
     for name, array in arrays.items():
         raw = np.ascontiguousarray(array, np.float32).tobytes()
-        header[f"linear.{name}"] = {"dtype": "F32", "shape": np.shape(array), "data_offsets": [len(data), len(data) + len(raw)]}
+        header[f"linear.{name}"] = {
+            "dtype": "F32",
+            "shape": np.shape(array),
+            "data_offsets": [len(data), len(data) + len(raw)],
+        }
         data += raw
     said = json.dumps(header).encode()
     file.parent.mkdir(exist_ok=True)
@@ -119,12 +129,19 @@ def e5(folder: Path, prepared: Path) -> Path:
     graph.graph.node.insert(0, helper.make_node("Cast", ["input_ids"], ["ids"], to=TensorProto.INT32))
     graph.graph.node.append(helper.make_node("Identity", [hidden], ["last_hidden_state"]))
     graph.graph.input.extend(
-        helper.make_tensor_value_info(name, TensorProto.INT64, [1, "tokens"]) for name in ("input_ids", "attention_mask")
+        helper.make_tensor_value_info(name, TensorProto.INT64, [1, "tokens"])
+        for name in ("input_ids", "attention_mask")
     )
     graph.graph.output.append(helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, [1, "tokens", 384]))
     (folder / "onnx").mkdir(parents=True)
     onnx.load_external_data_for_model(graph, str(source))
-    onnx.save(graph, folder / "onnx" / "model.onnx", save_as_external_data=True, location="model.onnx_data", size_threshold=4096)
+    onnx.save(
+        graph,
+        folder / "onnx" / "model.onnx",
+        save_as_external_data=True,
+        location="model.onnx_data",
+        size_threshold=4096,
+    )
     known = weights.read(weights.find()).vocabulary
     scores = known.scores.astype(float).tolist()
     tokenizer = Tokenizer(models.Unigram(list(zip(known.pieces, scores, strict=True)), known.unknown))
@@ -157,6 +174,11 @@ def e5(folder: Path, prepared: Path) -> Path:
     pooling = {"word_embedding_dimension": 384, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
     write(
         folder,
-        {"config": config, "modules": modules, "Pooling": pooling, "sentence_bert_config": {"max_seq_length": 512, "do_lower_case": False}},
+        {
+            "config": config,
+            "modules": modules,
+            "Pooling": pooling,
+            "sentence_bert_config": {"max_seq_length": 512, "do_lower_case": False},
+        },
     )
     return folder

@@ -40,7 +40,11 @@ class Hands:
     def sentence(self) -> str:
         """A sentence that nobody has written yet."""
         self.count += 1
-        return f"sentence {self.seed}x{self.count}y " + " ".join(random.choices(["orchard", "harbor", "granite", "copper"], k=6)) + "."
+        return (
+            f"sentence {self.seed}x{self.count}y "
+            + " ".join(random.choices(["orchard", "harbor", "granite", "copper"], k=6))
+            + "."
+        )
 
     def note(self) -> str:
         """The path of some note."""
@@ -48,13 +52,18 @@ class Hands:
 
     def files(self) -> list[str]:
         """The paths of all notes, those in the trash as well."""
-        found = [(Path(place).relative_to(self.vault), name) for place, _, names in os.walk(self.vault) for name in names]
+        found = [
+            (Path(place).relative_to(self.vault), name) for place, _, names in os.walk(self.vault) for name in names
+        ]
         return [(folder / name).as_posix() for folder, name in found if name.endswith(".md")]
 
     def scribe(self, book: Spellbook) -> None:
         """Keep a new memory."""
         text = self.sentence()
-        book.scribe({"text": f"## One\n\n{text}\n\n## Two\n\nlast", "metadata": {"topic": "t", "keywords": ["a", "b", "c"]}}, force=True)
+        book.scribe(
+            {"text": f"## One\n\n{text}\n\n## Two\n\nlast", "metadata": {"topic": "t", "keywords": ["a", "b", "c"]}},
+            force=True,
+        )
         self.said.append(text)
 
     def revise(self, book: Spellbook) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from spellbook import config
 from spellbook.errors import EmbeddingError
@@ -19,6 +22,7 @@ from spellbook.index.opened import Index
 from spellbook.models.hash import HashEmbedder
 from spellbook.notes.links import Files, find
 from spellbook.notes.note import parse
+from spellbook.system.sqlite import Database
 
 
 @dataclass
@@ -77,7 +81,25 @@ def note_writer(vault: Path) -> Callable[..., Path]:
 
 def rows(catalog: Catalog, sql: str, *values: object) -> list[Any]:
     """Look into the tables of a catalog."""
-    return catalog._database.rows(sql, values)
+    with contextlib.closing(sqlite3.connect(catalog.file, isolation_level=None)) as connection:
+        return connection.execute(sql, values).fetchall()
+
+
+@contextlib.contextmanager
+def on_each_step(call: Callable[[], object], every: int) -> Iterator[None]:
+    """Call `call` at so many steps of SQLite's in this thread."""
+    made, connection = [], Database.connection
+
+    def watched(self: Database) -> Any:
+        made.append(connection(self))
+        made[-1].set_progress_handler(lambda: call() and None, every)
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "connection", watched)
+        yield
+    for each in made:
+        each.set_progress_handler(None, 0)
 
 
 def told(index: Index) -> dict[str, Any]:
@@ -85,8 +107,17 @@ def told(index: Index) -> dict[str, Any]:
     catalog = index.catalog
     names = dict(rows(catalog, "SELECT note, path FROM notes"))
     # Which of several notes with one id carries it is a matter of who came first.
-    shared = {id for (id,) in rows(catalog, "SELECT declared FROM notes WHERE declared IS NOT NULL GROUP BY 1 HAVING count(*) > 1")}
-    ids = {path: id for path, id, declared in rows(catalog, "SELECT path, id, declared FROM notes") if declared not in shared}
+    shared = {
+        id
+        for (id,) in rows(
+            catalog, "SELECT declared FROM notes WHERE declared IS NOT NULL GROUP BY 1 HAVING count(*) > 1"
+        )
+    }
+    ids = {
+        path: id
+        for path, id, declared in rows(catalog, "SELECT path, id, declared FROM notes")
+        if declared not in shared
+    }
     chunks = rows(
         catalog,
         """
@@ -98,13 +129,19 @@ def told(index: Index) -> dict[str, Any]:
     return {
         "files": sorted(rows(catalog, "SELECT path, sha256 FROM files")),
         "notes": sorted(
-            rows(catalog, "SELECT path, declared, title, topic, category, kind, importance, created, updated, meta FROM notes")
+            rows(
+                catalog,
+                "SELECT path, declared, title, topic, category, kind, importance, created, updated, meta FROM notes",
+            )
         ),
         "ids": ids,
         "holders": sorted(id for (id,) in rows(catalog, "SELECT id FROM notes") if id in shared),
-        "fields": sorted((names.get(note, "?"), key, value) for note, key, value in rows(catalog, "SELECT * FROM fields")),
+        "fields": sorted(
+            (names.get(note, "?"), key, value) for note, key, value in rows(catalog, "SELECT * FROM fields")
+        ),
         "links": rows(
-            catalog, "SELECT path, ordinal, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note) ORDER BY 1, 2"
+            catalog,
+            "SELECT path, ordinal, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note) ORDER BY 1, 2",
         ),
         "chunks": chunks,
         "words": rows(catalog, "SELECT count(*) FROM words")[0][0],

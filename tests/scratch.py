@@ -58,12 +58,17 @@ def assert_equal_to_scratch(vault: Path, fresh_state: Path, embedder: str = "has
     """Assert that the index of `vault` is the one that would be built from nothing."""
     with spellbook.open(vault, embedder=embedder, state=fresh_state) as book:
         book.reindex()
-    actual, expected = (_without_shared_ids(says(catalog)) for catalog in (catalog_of(vault), catalog_of(vault, fresh_state)))
+    actual, expected = (
+        _without_shared_ids(says(catalog)) for catalog in (catalog_of(vault), catalog_of(vault, fresh_state))
+    )
     for name in _QUESTIONS:
         extra, missing = (
-            [row for row in rows if row not in others] for rows, others in ((actual[name], expected[name]), (expected[name], actual[name]))
+            [row for row in rows if row not in others]
+            for rows, others in ((actual[name], expected[name]), (expected[name], actual[name]))
         )
-        assert actual[name] == expected[name], f"{name}: only this index has {extra[:3]!r}, only a new one has {missing[:3]!r}"
+        assert actual[name] == expected[name], (
+            f"{name}: only this index has {extra[:3]!r}, only a new one has {missing[:3]!r}"
+        )
     assert not actual["stray words"]
     assert not actual["stray chunks"]
     assert not actual["without a vector"]

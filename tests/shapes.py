@@ -87,7 +87,9 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "header entities": _listed("entities", "- {{name: n{0}, type: t}}\n"),
     "header keys": _numbered("key{0}: value {0}\n", "---\n", "---\n# Note\n\nText.\n"),
     "header text": _repeated("word ", "---\nsummary: ", "\n---\n# Note\n\nText.\n"),
-    "header title": lambda size: f"---\ntitle: {'word ' * (size // 600 + 1)}\n---\n" + "## h\n\nText.\n\n" * max(1, size // 13),
+    "header title": lambda size: (
+        f"---\ntitle: {'word ' * (size // 600 + 1)}\n---\n" + "## h\n\nText.\n\n" * max(1, size // 13)
+    ),
     "header links": _listed("up", "- '[[n{0}]]'\n"),
     "header open": _repeated("- a\n", "---\n"),
     "links": _numbered("[[note {0}]] and [text {0}](folder/file{0}.md)\n"),
@@ -216,12 +218,17 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "tasks": _numbered("- [ ] task {0}\n"),
     "math": _repeated("$a_b$ "),
     "long turns": lambda size: (
-        "---\ncategory: chat\n---\n" + "".join(f"{who}: {'words of it ' * (size // 50)}\n\n" for who in ("Ann", "Bob") * 2)
+        "---\ncategory: chat\n---\n"
+        + "".join(f"{who}: {'words of it ' * (size // 50)}\n\n" for who in ("Ann", "Bob") * 2)
     ),
     "definition of blanks": _repeated(" ", "[a]:", "<"),
     "comments in links": _repeated("[<!-- "),
-    "aliases in the header": lambda size: f"---\na: &x {'x' * (size * 2 // 3)}\nb: [{'*x, ' * (size // 12)}*x]\n---\nText.\n",
-    "long keys": lambda size: f"---\n? {'k' * (size // 2)}\n:\n" + "".join(f"  a{i}: {i}\n" for i in range(size // 40)) + "---\nText.\n",
+    "aliases in the header": lambda size: (
+        f"---\na: &x {'x' * (size * 2 // 3)}\nb: [{'*x, ' * (size // 12)}*x]\n---\nText.\n"
+    ),
+    "long keys": lambda size: (
+        f"---\n? {'k' * (size // 2)}\n:\n" + "".join(f"  a{i}: {i}\n" for i in range(size // 40)) + "---\nText.\n"
+    ),
     "links in the header": _repeated("[[a#b", "---\nsummary: '", "'\n---\nText.\n"),
     "form feeds": _repeated("a\f\v\x1c\u2028"),
 }

@@ -77,9 +77,14 @@ NAMES = st.text(
     st.characters(exclude_categories=("Cs",), exclude_characters="/\0"), min_size=1, max_size=12
 ).filter(name)  # fmt: skip
 PATHS = st.builds(
-    lambda folders, file, end: "/".join([*folders, file + end]), st.lists(NAMES, max_size=2), NAMES, st.sampled_from([".md", ".png", ""])
+    lambda folders, file, end: "/".join([*folders, file + end]),
+    st.lists(NAMES, max_size=2),
+    NAMES,
+    st.sampled_from([".md", ".png", ""]),
 )
-CONTENTS = st.one_of(st.binary(max_size=200), st.text(st.characters(exclude_categories=("Cs",)), max_size=80).map(str.encode))
+CONTENTS = st.one_of(
+    st.binary(max_size=200), st.text(st.characters(exclude_categories=("Cs",)), max_size=80).map(str.encode)
+)
 TREES = st.dictionaries(PATHS, CONTENTS, max_size=6).filter(
     lambda files: not any(a != b and b.startswith(a + "/") for a in files for b in files)
 )  # fmt: skip

@@ -1,15 +1,13 @@
 """
-Blobs: contents of files, each kept once under its sha256, read back when it is written.
+Blobs: file contents, each stored once under its sha256 and read back after writing.
 
-As gzip where that saves room, so that nothing here needs Spellbook to be read:
-`zcat` will do.
+They are compressed with gzip where that saves space, so `zcat` can read them without Spellbook.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gzip
-import hashlib
 import os
 import zlib
 from collections.abc import Collection, Iterator
@@ -37,43 +35,37 @@ class Blobs:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
-                f"{place}: the folder for snapshots cannot be made ({error.strerror}).", "Set SPELLBOOK_DATA to another one."
+                f"{place}: the folder for snapshots cannot be made ({error.strerror}).",
+                "Set SPELLBOOK_DATA to another one.",
             ) from error
         return place
 
     def has(self, sha256: str) -> bool:
-        """Say whether a content is there."""
+        """Say whether a content is stored."""
         return self._find(sha256) is not None
 
     def keep(self, pieces: Iterator[bytes], trusted: Collection[str]) -> tuple[str, int]:
         """
-        Keep a content, and return its hash and what it takes on the disk, 0 if it is there already.
+        Store a content; return its hash and its size on the disk, 0 if it was stored already.
 
-        What is there is read to see whether it is whole, unless it is `trusted`.
-        Raises StorageError, and what `pieces` raises.
+        A stored content is read to check it, unless it is `trusted`. Raises StorageError, and what `pieces` raises.
         """
         first = next(pieces, b"")
         is_packed = len(zlib.compress(first[:_SAMPLE], 1)) < _WORTH * len(first[:_SAMPLE])
-        sha256 = hashlib.sha256()
-
-        def hashed() -> Iterator[bytes]:
-            for piece in chain((first,), pieces):
-                sha256.update(piece)
-                yield piece
-
+        hashed = disk.Hashed(chain((first,), pieces))
         self.make()
         temporary = disk.aside(self.folder)
         try:
             with temporary.open("xb") as file:
                 if is_packed:
                     with gzip.GzipFile("", "wb", 6, file, mtime=0) as target:
-                        target.writelines(hashed())
+                        target.writelines(hashed)
                 else:
-                    file.writelines(hashed())
+                    file.writelines(hashed)
                 if not hasattr(os, "sync"):  # else all are written down at once, in the end
                     file.flush()
                     os.fsync(file.fileno())
-            name = sha256.hexdigest()
+            name = hashed.sha256
             there = self._find(name)
             if there is not None and (name in trusted or _hash(there) == name):
                 return name, 0
@@ -82,7 +74,9 @@ class Blobs:
             os.replace(temporary, place)
             if _hash(place) != name:
                 place.unlink()
-                raise StorageError(f"{place}: what was written does not read back as it was.", "The disk fails; nothing was kept.")
+                raise StorageError(
+                    f"{place}: what was written does not read back as it was.", "The disk fails; nothing was kept."
+                )
             return name, size
         except OSError as error:
             raise disk.storage_error(str(self.folder), error) from error
@@ -91,22 +85,26 @@ class Blobs:
                 temporary.unlink()
 
     def pieces(self, sha256: str, name: str) -> Iterator[bytes]:
-        """Yield a content; raises StorageError, which calls it `name`, at the end at the latest, if it is not what it was."""
+        """
+        Yield a content. Raises StorageError, with `name` in the message, if it is missing or damaged, at the end at
+        the latest.
+        """
         blob = self._find(sha256)
         if blob is None:
             raise StorageError(f"{name}: its content is missing in {self.folder}.", "Restore another snapshot.")
-        read = hashlib.sha256()
+        read = disk.Hashed(_read(blob))
         try:
-            for piece in _read(blob):
-                read.update(piece)
-                yield piece
+            yield from read
         except (OSError, EOFError, zlib.error) as error:
             raise StorageError(f"{blob}: cannot be read ({error}).", "Restore another snapshot.") from error
-        if read.hexdigest() != sha256:
+        if read.sha256 != sha256:
             raise StorageError(f"{name}: what {self.folder} has of it is damaged.", "Restore another snapshot.")
 
     def check(self, sha256: str) -> str:
-        """Return what is wrong with a content, missing or damaged, "" if nothing is; a damaged one is deleted, to be kept anew."""
+        """
+        Return "missing", "damaged", or "" for a sound content. A damaged one is deleted, so that it is stored
+        again.
+        """
         blob = self._find(sha256)
         if blob is None:
             return "missing"
@@ -116,19 +114,22 @@ class Blobs:
         return "damaged"
 
     def is_whole(self, sha256: str) -> bool:
-        """Say whether a content is there and what it was."""
+        """Say whether a content is stored and undamaged."""
         blob = self._find(sha256)
         return blob is not None and _hash(blob) == sha256
 
     def renew(self, sha256: str, pieces: Iterator[bytes]) -> bool:
-        """Keep a content that is damaged or missing anew; say whether `pieces` were it. Raises StorageError, and what `pieces` raises."""
+        """
+        Store a missing or damaged content again; return whether `pieces` had the right hash. Raises StorageError,
+        and what `pieces` raises.
+        """
         name, _ = self.keep(pieces, ())
         if name == sha256 and not self.is_whole(sha256):  # the damaged one has the other form, and comes first
             self.check(sha256)
         return self.is_whole(sha256)
 
     def sweep(self, needed: Collection[str]) -> None:
-        """Delete all contents but those `needed`, and what a process that was killed left."""
+        """Delete all contents that are not `needed`, and temporary files of killed processes."""
         for blob in self.folder.glob("blobs/??/*"):
             if blob.name.removesuffix(".gz") not in needed:
                 blob.unlink(missing_ok=True)
@@ -149,10 +150,7 @@ def _read(blob: Path) -> Iterator[bytes]:
 
 def _hash(blob: Path) -> str | None:
     """The hash of a blob's content, None if it cannot be read."""
-    sha256 = hashlib.sha256()
     try:
-        for piece in _read(blob):
-            sha256.update(piece)
+        return disk.hash_pieces(_read(blob))
     except (OSError, EOFError, zlib.error):
         return None
-    return sha256.hexdigest()

@@ -1,10 +1,9 @@
 """
-Conversations: what ChatGPT and Claude give out as an export, each made a note.
+Convert conversations exported by ChatGPT and Claude to notes.
 
-What both sides said is kept word for word, turn after turn, each under a `##`
-heading that says who speaks, as `dialogue` reads it; headings inside a turn
-are moved below that. The branch is kept that was seen last, of a ChatGPT tree.
-The same conversation gives the same bytes. Pure.
+Each turn is kept word for word under a `##` heading that names the speaker, as `dialogue` reads it. Headings inside
+a turn are moved below that level. Of a ChatGPT tree, the branch shown last is kept. The same conversation gives the
+same bytes. Pure.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _BROKEN = re.compile("[\x00\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one side says at once; `asks` is true for the person."""
+    """One turn; `asks` is true for the person."""
 
     asks: bool
     text: str
@@ -39,7 +38,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation as a note: its stable id, where the note goes, its text, and when it was last added to, in seconds since 1970."""
+    """A conversation as a note: its stable id, the note's path, its text, and its last change in seconds since 1970."""
 
     id: str
     path: str
@@ -48,12 +47,14 @@ class Conversation:
 
 
 def is_conversation(value: object) -> bool:
-    """Say whether an item of an export is a conversation, of ChatGPT's or of Claude's."""
-    return isinstance(value, Mapping) and (isinstance(value.get("mapping"), Mapping) or isinstance(value.get("chat_messages"), list))
+    """Say whether an item of an export is a conversation of ChatGPT or Claude."""
+    return isinstance(value, Mapping) and (
+        isinstance(value.get("mapping"), Mapping) or isinstance(value.get("chat_messages"), list)
+    )
 
 
 def convert(given: Mapping[str, Any]) -> Conversation | None:
-    """Make a note of a conversation; None if nobody says anything in it."""
+    """Convert a conversation to a note; None if it has no text."""
     kind = "chatgpt" if isinstance(given.get("mapping"), Mapping) else "claude"
     turns = [*_joined(_of_chatgpt(given) if kind == "chatgpt" else _of_claude(given))]
     if not turns:
@@ -72,7 +73,7 @@ def convert(given: Mapping[str, Any]) -> Conversation | None:
         **({"created": created} if created else {}),
         **({"updated": updated} if updated else {}),
     }
-    body = "\n\n".join(f"## {'User' if turn.asks else _NAMES[kind]}\n\n{_lowered(turn.text)}" for turn in turns)
+    body = "\n\n".join(f"## {'User' if turn.asks else _NAMES[kind]}\n\n{lowered(turn.text)}" for turn in turns)
     day = f"{created.date().isoformat()} " if created else ""
     path = f"{CATEGORY}/{_NAMES[kind]}/{safe_name(f'{day}{title[:_MOST_TITLE]}')}.md"
     return Conversation(id, path, compose(meta, body), updated.timestamp() if updated else None) if safe else None
@@ -104,26 +105,32 @@ def _clean(text: str) -> str:
     return _BROKEN.sub("", _MARKS.sub("", text)).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _lowered(text: str) -> str:
-    """The text with its headings below `##`, so that a turn is one section however it is written."""
+def lowered(text: str) -> str:
+    """The text with all headings below `##`, so that a turn is one section."""
     source = lines(text)
     for block in blocks(text):
         if block.kind == "heading":
             first, *more = source[block.start : block.end]
             # One that is underlined has a line more.
-            title = " " + " ".join(line.strip() for line in (first, *more[:-1])) + "\n" if more else first.lstrip(" ").lstrip("#")
+            title = (
+                " " + " ".join(line.strip() for line in (first, *more[:-1])) + "\n"
+                if more
+                else first.lstrip(" ").lstrip("#")
+            )
             source[block.start : block.end] = ["#" * min(6, block.level + 2) + title, *("" for _ in more)]
     return "".join(source).strip("\n")
 
 
 def _moment(value: object) -> dt.datetime | None:
-    """A time as exports have it, seconds since 1970 or ISO 8601, in UTC, so that every reader makes the same note."""
+    """A time of an export (seconds since 1970 or ISO 8601) in UTC, so that every reader makes the same note."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return dt.datetime.fromtimestamp(int(value), dt.UTC)
         if isinstance(value, str) and value:
             moment = dt.datetime.fromisoformat(value)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).replace(microsecond=0)
+            return (
+                (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).replace(microsecond=0)
+            )
     except (ValueError, OverflowError, OSError):
         pass
     return None
@@ -163,7 +170,11 @@ def _message(message: Mapping[str, Any]) -> Iterator[Said]:
     role = (message.get("author") or {}).get("role")
     meta = message.get("metadata") or {}
     # What a model tells its tools, and they it, nobody saw.
-    if role not in {"user", "assistant"} or message.get("recipient", "all") != "all" or meta.get("is_visually_hidden_from_conversation"):
+    if (
+        role not in {"user", "assistant"}
+        or message.get("recipient", "all") != "all"
+        or meta.get("is_visually_hidden_from_conversation")
+    ):
         return
     content = message.get("content") or {}
     kind = content.get("content_type")
@@ -178,7 +189,9 @@ def _message(message: Mapping[str, Any]) -> Iterator[Said]:
     names = [each.get("name") for each in attached if isinstance(each, Mapping)] if isinstance(attached, list) else []
     text = "\n\n".join(filter(None, [*texts, *(f"(attached: {name})" for name in names if name)]))
     for reference in meta.get("content_references") or ():
-        matched, shown = (reference.get("matched_text"), reference.get("alt")) if isinstance(reference, Mapping) else (None, None)
+        matched, shown = (
+            (reference.get("matched_text"), reference.get("alt")) if isinstance(reference, Mapping) else (None, None)
+        )
         if isinstance(matched, str) and matched.startswith("\ue200") and isinstance(shown, str):
             text = text.replace(matched, shown)
     yield Said(role == "user", text)
@@ -211,7 +224,9 @@ def _of_claude(given: Mapping[str, Any]) -> Iterator[Said]:
                 texts.append(f"(attached: {each.get('file_name') or 'a file'})")
                 texts += [_fence(str(each["extracted_content"]), "")] if each.get("extracted_content") else []
         files = message.get("files") or ()
-        texts += [f"(attached: {each['file_name']})" for each in files if isinstance(each, Mapping) and each.get("file_name")]
+        texts += [
+            f"(attached: {each['file_name']})" for each in files if isinstance(each, Mapping) and each.get("file_name")
+        ]
         yield Said(asks, "\n\n".join(filter(None, texts)))
 
 

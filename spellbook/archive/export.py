@@ -1,9 +1,8 @@
 """
-Export: a vault in one file, as JSON for programs or as a zip of its tree for people, and never in memory.
+Export a vault to one file, as JSON for programs or as a zip for people, without holding it in memory.
 
-Either holds all it takes to have the vault again, byte for byte: every file
-with its permissions and its time, and the empty folders. The same vault gives
-the same zip.
+Both contain everything needed to restore the vault byte for byte: each file with its permissions and time, and
+empty folders. The same vault gives the same zip.
 """
 
 from __future__ import annotations
@@ -46,7 +45,9 @@ _FIRST_ZIP_TIME, _LAST_ZIP_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written where, in files and bytes of the vault; `faults` name what is not in it."""
+    """
+    Where an export was written, the number of files and bytes in it; `faults` name files that are missing from it.
+    """
 
     file: str
     notes: int
@@ -56,22 +57,41 @@ class Exported:
 
 
 def form_of(file: str, said: str | None) -> Form:
-    """Return the form that is said, else the one that the file's ending asks for, else JSON. Raises InvalidInput."""
+    """Return the given form, else the one of the file's ending, else JSON. Raises InvalidInput."""
     if said not in {None, "json", "markdown"}:
         raise InvalidInput(f"There is no format {said!r:.80}.", "It is json or markdown.")
     return "markdown" if said == "markdown" or (said is None and file.lower().endswith(".zip")) else "json"
 
 
-def into_file(vault: Vault, file: Path, form: Form, *, only: Collection[str] | None = None, attachments: bool = True) -> Exported:
-    """
-    Write the vault into `file`, which has its old content until the new one is whole.
+def run(
+    vault: Vault,
+    file: str | Path | BinaryIO,
+    format: str | None,
+    *,
+    only: Collection[str] | None = None,
+    attachments: bool = True,
+) -> Exported:
+    """Write the vault into a file, see `into_file`, or an open stream. Raises InvalidInput for an unknown `format`."""
+    form = form_of(str(file), format)
+    if isinstance(file, str | Path):
+        return into_file(vault, Path(file), form, only=only, attachments=attachments)
+    return write(vault, file, form, only=only, attachments=attachments)
 
-    With `only`, these notes and nothing else; without `attachments`, notes and
-    settings. Raises InvalidInput for a file in the vault itself, StorageError.
+
+def into_file(
+    vault: Vault, file: Path, form: Form, *, only: Collection[str] | None = None, attachments: bool = True
+) -> Exported:
+    """
+    Write the vault to `file`, which keeps its old content until the new one is complete.
+
+    `only` limits the export to these notes; without `attachments` it contains notes and settings. Raises
+    InvalidInput for a file inside the vault, StorageError.
     """
     place = file.expanduser().absolute()
     if place.parent.resolve().is_relative_to(vault.root):
-        raise InvalidInput(f"{file} lies in the vault and would be a part of the next export.", "Name a file outside of it.")
+        raise InvalidInput(
+            f"{file} lies in the vault and would be a part of the next export.", "Name a file outside of it."
+        )
     try:
         with replacing(place) as stream:
             return write(vault, stream, form, only=only, attachments=attachments, name=str(place))
@@ -80,9 +100,15 @@ def into_file(vault: Vault, file: Path, form: Form, *, only: Collection[str] | N
 
 
 def write(
-    vault: Vault, stream: BinaryIO, form: Form, *, only: Collection[str] | None = None, attachments: bool = True, name: str = "-"
+    vault: Vault,
+    stream: BinaryIO,
+    form: Form,
+    *,
+    only: Collection[str] | None = None,
+    attachments: bool = True,
+    name: str = "-",
 ) -> Exported:
-    """Write the vault into an open stream, as `into_file` does."""
+    """Write the vault to an open stream; parameters as in `into_file`."""
     found = tree(vault)
     if only is not None:
         found = Tree(tuple(item for item in found.files if item.path in only), (), found.faults)
@@ -94,7 +120,10 @@ def write(
 
 
 def _opened(vault: Vault, item: Item, faults: list[Fault]) -> Iterator[bytes] | None:
-    """The file's bytes in pieces of `_PIECE`, None and a fault if it cannot be opened; it is opened before anything is written of it."""
+    """
+    Return the bytes of a file in pieces, opened before anything of it is written; None, and a fault, if it cannot
+    be opened.
+    """
     pieces = _even(vault.pieces(item.path))
     try:
         first = next(pieces, b"")
@@ -153,7 +182,10 @@ def _write_json(vault: Vault, stream: BinaryIO, found: Tree) -> tuple[list[Item]
 
 
 def _records(item: Item, pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
-    """A file's record, and more of them for what is larger than a piece: each but the last says `more`, the last has the hash."""
+    """
+    Yield the record of a file. A large file has several records: all but the last have `more`, the last has the
+    hash.
+    """
     sha256 = hashlib.sha256()
     head: dict[str, Any] = {"path": item.path, "mtime_ns": item.stamp.mtime_ns, "mode": item.mode}
     piece = next(pieces)
@@ -167,11 +199,16 @@ def _records(item: Item, pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]
     except UnicodeDecodeError:
         content = None
     content = content or {"base64": base64.b64encode(piece).decode("ascii")}
-    yield {**head, "sha256": sha256.hexdigest(), **(_told(item.path, piece) if head and item.is_note else {}), **content}
+    yield {
+        **head,
+        "sha256": sha256.hexdigest(),
+        **(_metadata(item.path, piece) if head and item.is_note else {}),
+        **content,
+    }
 
 
-def _told(path: str, data: bytes) -> Mapping[str, Any]:
-    """What the note says of itself, for programs that read no frontmatter; nothing of it is needed to have the note again."""
+def _metadata(path: str, data: bytes) -> Mapping[str, Any]:
+    """The metadata of a note, for programs that do not read frontmatter. It is not needed to restore the note."""
     try:
         note = parse(path, data)
     except UnreadableNote:
@@ -190,7 +227,11 @@ def _told(path: str, data: bytes) -> Mapping[str, Any]:
         "tags",
         "aliases",
     )
-    said = {"id": note.declared_id or path[:-3], **{name: getattr(note, name) for name in named}, "meta": as_json(note.meta)}
+    said = {
+        "id": note.declared_id or path[:-3],
+        **{name: getattr(note, name) for name in named},
+        "meta": as_json(note.meta),
+    }
     return {"note": {key: value for key, value in said.items() if value not in (None, "", (), {})}}
 
 
@@ -224,18 +265,24 @@ def _write_zip(vault: Vault, stream: BinaryIO, found: Tree) -> tuple[list[Item],
 def _entry(item: Item) -> zipfile.ZipInfo:
     seconds, rest = divmod(item.stamp.mtime_ns, 1_000_000_000)
     year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
-    entry = zipfile.ZipInfo(item.path, min(max((year, month, day, hour, minute, second), _FIRST_ZIP_TIME), _LAST_ZIP_TIME))
+    entry = zipfile.ZipInfo(
+        item.path, min(max((year, month, day, hour, minute, second), _FIRST_ZIP_TIME), _LAST_ZIP_TIME)
+    )
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.create_system, entry.external_attr = 3, (stat.S_IFREG | item.mode) << 16
     if 0 <= seconds < 1 << 31:
         # The zip's own time has two seconds and no zone. unzip reads the first of these, Windows and 7-Zip the second.
         filetime = seconds * 10_000_000 + rest // 100 + _FILETIME_EPOCH
-        entry.extra = struct.pack("<HHBl", 0x5455, 5, 1, seconds) + struct.pack("<HHIHHQQQ", 0x000A, 32, 0, 1, 24, *[filetime] * 3)
+        entry.extra = struct.pack("<HHBl", 0x5455, 5, 1, seconds) + struct.pack(
+            "<HHIHHQQQ", 0x000A, 32, 0, 1, 24, *[filetime] * 3
+        )
     return entry
 
 
 def time_of(entry: zipfile.ZipInfo) -> int | None:
-    """Return when a zip's file was changed, in nanoseconds since 1970, as exactly as its entry says it; None if it does not."""
+    """
+    Return the time of a zip entry in nanoseconds since 1970, as precisely as the entry has it, None if it has none.
+    """
     extra, found = entry.extra, None
     while len(extra) >= 4:
         kind, size = struct.unpack_from("<HH", extra)

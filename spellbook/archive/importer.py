@@ -1,22 +1,20 @@
 """
-Import: files from outside into the vault, all of them or none.
+Import files into the vault, all of them or none.
 
-Everything is read, checked and set down beside the index first; then a journal
-is written, and from there on the import is done, whoever is killed: the next
-one finishes it before it begins. What stands in the vault is replaced only if
-that was asked for, and kept in the trash.
+Everything is read, checked and staged in the state folder first. Then a journal is written. From then on the import
+is committed: if a process is killed, the next import completes it first. Existing files are replaced only on
+request, and kept in the trash.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -27,28 +25,29 @@ from spellbook.archive import sources
 from spellbook.archive.sources import Incoming
 from spellbook.archive.tree import is_note, is_setting
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
+from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress
 from spellbook.notes.note import Fault
 from spellbook.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.processes import is_locked
 from spellbook.vault import rules
+from spellbook.vault.folder import Folder
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.listing import shown
 from spellbook.vault.names import numbered, safe_name
 from spellbook.vault.vault import Vault
 
 RULES = ("skip", "overwrite", "rename")
-"""What becomes of a file where another one is already: it stays out, takes its place, or gets a number behind its name."""
+"""What happens if the file already exists: the new file is skipped, replaces it, or gets a number after its name."""
 
 _FOLDER, _JOURNAL, _STAGE = "import", "journal.json", "files"
 _SETTINGS = f"{MARKER}/config.toml"
 _KEEP_OUT = "keep out"
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
 _PIECE = 1 << 20
-_LARGE, _RESERVE = 100_000_000, 200_000_000
-"""Of an import of more bytes than the first, the second are left free on the disk, as snapshots leave them."""
+LARGE, RESERVE = 100_000_000, 200_000_000
+"""Bytes: an import larger than the first number leaves the second free on the disk, as snapshots do."""
 _TRIES = 20
 
 
@@ -57,9 +56,8 @@ class Imported:
     """
     What an import did, or with `dry_run` would do, in paths of the vault.
 
-    `unchanged` files were there already, byte for byte; `skipped` ones
-    differ from what is there, which stayed. `renamed` maps the source's
-    paths to those they got. `trash` is where replaced files are.
+    `unchanged` files existed already, byte for byte. `skipped` files differ from the existing ones, which stayed.
+    `renamed` maps paths of the source to paths of the vault. `trash` is where replaced files are.
     """
 
     added: list[str] = field(default_factory=list)
@@ -86,9 +84,9 @@ class Imported:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """
-    How to import: what becomes of a file where another one is (`RULES`), into which folder of the vault, and what of it.
+    Options of an import: the rule for existing files (`RULES`), the target folder, and which files to import.
 
-    With `dry_run` nothing is written, with `attachments` off notes and settings alone.
+    With `dry_run` nothing is written. Without `attachments` only notes and settings are imported.
     """
 
     on_conflict: str = "skip"
@@ -99,7 +97,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """A file that waits to be placed: what it is to be called, what it can be called, and where its bytes lie among all that are staged."""
+    """A staged file: its wanted name, a valid path for it, and the position of its bytes in the stage."""
 
     name: str
     path: str
@@ -113,7 +111,10 @@ class _Staged:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What a file's rule makes of it (added, renamed, overwritten, skipped or unchanged), at `path`, over bytes of the hash `over`."""
+    """
+    What happens to a file (added, renamed, overwritten, skipped or unchanged), its `path`, and the hash of the
+    bytes it replaces.
+    """
 
     what: str
     path: str
@@ -130,10 +131,10 @@ _Placed = tuple[_Staged, _Verdict, str]
 
 def run(index: Index, place: Path, asked: Asked, progress: Progress | None = None) -> Imported:
     """
-    Import a source, see `sources`, and return what was done; the index does not know of it yet.
+    Import a source (see `sources`) and return what was done. The caller updates the index.
 
-    Raises InvalidInput or PathOutsideVault for a source that cannot be taken,
-    StorageError, Conflict; the vault is then as it was.
+    Raises InvalidInput or PathOutsideVault for a source that cannot be imported, StorageError, Conflict; the vault
+    is then unchanged.
     """
     if asked.on_conflict not in RULES:
         raise InvalidInput(f"There is no rule {asked.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
@@ -141,7 +142,7 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
     if asked.into:
         index.vault.admitted(_into(asked, "x.md"))
     report = Imported(dry_run=asked.dry_run)
-    with _alone(index.config.state):
+    with _locked(index.config.state):
         folder = index.config.state / _FOLDER
         try:
             if asked.dry_run:
@@ -168,8 +169,8 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
 
 
 def finish(index: Index) -> Imported:
-    """Finish an import that was cut short after all of it had been read; empty if there is none."""
-    with _alone(index.config.state):
+    """Complete an import that was interrupted after staging; the result is empty if there is none."""
+    with _locked(index.config.state):
         return _finish(index)
 
 
@@ -177,7 +178,7 @@ INTERRUPTED = "an import was cut short: `spellbook import` finishes it, without 
 
 
 def is_interrupted(state: Path) -> bool:
-    """Say whether an import was cut short and is to be finished, unless it is under way."""
+    """Say whether an interrupted import waits to be completed."""
     lock = state / "import.lock"
     return (state / _FOLDER / _JOURNAL).exists() and not (lock.exists() and is_locked(lock))
 
@@ -197,8 +198,10 @@ def _finish(index: Index) -> Imported:
     return report
 
 
-def _alone(state: Path) -> AbstractContextManager[None]:
-    return disk.alone(state / "import.lock", 5, StorageError("Another import into this vault is under way.", "Wait until it is done."))
+def _locked(state: Path) -> AbstractContextManager[None]:
+    return disk.alone(
+        state / "import.lock", 5, StorageError("Another import into this vault is under way.", "Wait until it is done.")
+    )
 
 
 def _check_place(vault: Vault, place: Path) -> None:
@@ -206,56 +209,29 @@ def _check_place(vault: Vault, place: Path) -> None:
         raise InvalidInput(f"{place}: there is no such file or folder.", "Name an export, a folder or a zip of notes.")
     real = place.resolve()
     if place.is_dir() and (real.is_relative_to(vault.root) or vault.root.is_relative_to(real)):
-        raise InvalidInput(f"{place} and the vault {vault.root} lie in one another.", "What is in the vault needs no import.")
+        raise InvalidInput(
+            f"{place} and the vault {vault.root} lie in one another.", "What is in the vault needs no import."
+        )
 
 
 # -- reading and checking
 
 
-class _Paths:
-    """The paths that an import will have; where the disk `folds` them, `A` and `a` are one."""
-
-    def __init__(self, folds: bool) -> None:
-        self._key: Callable[[str], str] = rules.folded if folds else str
-        self._files: dict[str, str] = {}
-        self._below: dict[str, str] = {}
-
-    def add(self, path: str) -> None:
-        """Add a file, and the folders that it needs."""
-        self._files[self._key(path)] = path
-        for folder in _folders(path):
-            self._below.setdefault(self._key(folder), path)
-
-    def __contains__(self, path: object) -> bool:
-        return self._key(str(path)) in self._files
-
-    def clash(self, path: str) -> str:
-        """Return why no file can be at `path` beside the others, "" if it can."""
-        if same := self._files.get(self._key(path)):
-            return f"{same} and {path} are one name on this disk"
-        file, below = next(((each, path) for each in _folders(path) if each in self), (path, self._below.get(self._key(path), "")))
-        return f"{file} is a file in it, and {below} needs a folder of that name" if below else ""
-
-
-def _folders(path: str) -> list[str]:
-    """The folders that a file lies in, the innermost first."""
-    return [str(folder) for folder in PurePosixPath(path).parents][:-1]
-
-
-def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported) -> tuple[list[_Staged], list[str]]:
+def _stage(
+    index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported
+) -> tuple[list[_Staged], list[str]]:
     """
-    Read all of a source, keep in `stage` what is to be written, and note down in `report` what that comes to.
+    Read a whole source, store in `stage` what is to be written, and add the results to `report`.
 
-    Returns the files that are to be placed, and the empty folders.
+    Returns the files to place, and the empty folders.
     """
     staged: list[_Staged] = []
     seen: dict[str, str] = {}
-    taken = _Paths(disk.folds(index.vault.root))
-    with sources.opened(place, index.config.state) as source:
+    taken = rules.Paths(disk.folds(index.vault.root))
+    with sources.opened(place) as source:
         for incoming in source.files:
-            start, sha256 = stage.tell(), hashlib.sha256()
-            for piece in incoming.pieces:
-                sha256.update(piece)
+            start, pieces = stage.tell(), disk.Hashed(incoming.pieces)
+            for piece in pieces:
                 stage.write(piece)
                 _check_room(index.config.state, stage.tell())
             size = stage.tell() - start
@@ -264,7 +240,9 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
                 stage.seek(start)
                 stage.truncate()
                 continue
-            each = _Staged(*_destination(index, incoming, asked), start, size, sha256.hexdigest(), incoming.mode, incoming.mtime_ns)
+            each = _Staged(
+                *_destination(index, incoming, asked), start, size, pieces.sha256, incoming.mode, incoming.mtime_ns
+            )
             # Conversations of one title are several all the same.
             key = incoming.id or each.path
             if _is_wanted(incoming.path, asked) and key not in seen:
@@ -287,17 +265,29 @@ def _stage(index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imp
 
 
 def _check_room(folder: Path, staged: int) -> None:
-    """Raise StorageError before an import fills the disk, which a file without an end, or one that is mostly holes, would do."""
-    if staged > _LARGE and shutil.disk_usage(folder).free < _RESERVE:
-        raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", "Make room; nothing was imported.")
+    """Raise StorageError before an import fills the disk, as an endless or sparse file would."""
+    if staged > LARGE and shutil.disk_usage(folder).free < RESERVE:
+        raise StorageError(
+            f"{folder}: the disk is nearly full, and there is more to import.", "Make room; nothing was imported."
+        )
 
 
-def _check_path(vault: Vault, path: str, taken: _Paths) -> None:
-    """Raise InvalidInput or PathOutsideVault if no file can be at `path`: for others of this import, the vault's, or by `rules`."""
+def _check_path(vault: Vault, path: str, taken: rules.Paths) -> None:
+    """
+    Raise InvalidInput or PathOutsideVault if `path` is taken by the import or the vault, or is not allowed by
+    `rules`.
+    """
     if reason := taken.clash(path):
         raise InvalidInput(f"{reason}.", "Rename one of them in the source; nothing was imported.")
     vault.admitted(path)
-    blocked = next((folder for folder in _folders(path) if os.path.lexists(vault.root / folder) and not (vault.root / folder).is_dir()), "")
+    blocked = next(
+        (
+            folder
+            for folder in rules.folders_of(path)
+            if os.path.lexists(vault.root / folder) and not (vault.root / folder).is_dir()
+        ),
+        "",
+    )
     if blocked:
         raise InvalidInput(
             f"{path} needs a folder where the vault has the file {blocked}.",
@@ -311,7 +301,7 @@ def _is_wanted(path: str, asked: Asked) -> bool:
 
 
 def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, str, str]:
-    """What a file is to be called, what it can be called, and the rule if something is there already."""
+    """Return the wanted name of a file, a valid path, and the rule if the path is taken."""
     if is_setting(incoming.path):
         # Nobody reads settings under another name. What hides notes or forgets what can be undone is not taken unasked
         # into a vault that has notes already.
@@ -326,7 +316,10 @@ def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, s
 
 
 def _fitting(vault: Vault, path: str) -> str:
-    """Return the path, or the nearest that means the same on every system. Raises PathOutsideVault for one that leads out."""
+    """
+    Return `path`, or the nearest path that is valid on every system. Raises PathOutsideVault for one that leaves
+    the vault.
+    """
     if os.name == "nt" and _NOT_ON_WINDOWS.search(path):
         path = "/".join(map(safe_name, path.split("/")))
     try:
@@ -341,7 +334,7 @@ def _fitting(vault: Vault, path: str) -> str:
 
 
 def _verdict(vault: Vault, staged: _Staged, taken: Container[str] = ()) -> _Verdict:
-    """Decide by the file's rule; `taken` are paths that other files of this import will have."""
+    """Apply the file's rule. `taken` are the paths of other files of this import."""
     for path in numbered(staged.path):
         there = "" if path in taken else _there(vault, path)
         if there is None and staged.rule != _KEEP_OUT:
@@ -356,13 +349,14 @@ def _verdict(vault: Vault, staged: _Staged, taken: Container[str] = ()) -> _Verd
             if path in taken:
                 return _Verdict("added", path)  # which is refused, with the name of the other file
             raise InvalidInput(
-                f"{path}: the vault has a folder there, a link that leads nowhere, or a pipe.", "Move it away; nothing was imported."
+                f"{path}: the vault has a folder there, a link that leads nowhere, or a pipe.",
+                "Move it away; nothing was imported.",
             )
     raise StorageError(f"{staged.path}: 10,000 files are called so.", "Import into a folder of its own with --into.")
 
 
 def _there(vault: Vault, path: str) -> str | None:
-    """Return the hash of the file at a path, "" for anything else that has its name, None if nothing has."""
+    """Return the hash of the file at a path, "" for anything else there, None if the path is free."""
     place = vault.locate(path, known=True)
     if not os.path.lexists(place):
         return None
@@ -378,7 +372,9 @@ def _note_down(report: Imported, staged: _Staged, verdict: _Verdict) -> None:
     elif verdict.what == "renamed":
         report.renamed[staged.name] = verdict.path
     else:
-        {"added": report.added, "overwritten": report.overwritten, "skipped": report.skipped}[verdict.what].append(verdict.path)
+        {"added": report.added, "overwritten": report.overwritten, "skipped": report.skipped}[verdict.what].append(
+            verdict.path
+        )
 
 
 def _note_all(report: Imported, done: Sequence[_Placed]) -> None:
@@ -395,7 +391,7 @@ def _check_settings(path: str, data: bytes) -> None:
         elif path == IGNORE_FILE:
             with tempfile.TemporaryDirectory() as scratch:
                 (Path(scratch) / IGNORE_FILE).write_bytes(data)
-                Vault(Path(scratch), Path(scratch)).ignores("x.md")
+                Folder(Path(scratch)).ignores("x.md")
     except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
 
@@ -411,7 +407,9 @@ def _commit(folder: Path, stage: BinaryIO, staged: Sequence[_Staged], folders: S
         file.write(json.dumps({"files": [asdict(each) for each in staged], "folders": folders}).encode())
 
 
-def _place_all(vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None = None) -> list[_Placed]:
+def _place_all(
+    vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None = None
+) -> list[_Placed]:
     """Place every file; if that fails, take back those that were placed."""
     done: list[_Placed] = []
     try:
@@ -437,17 +435,28 @@ def _place(vault: Vault, staged: _Staged, stage: BinaryIO) -> tuple[_Verdict, st
         try:
             trash = vault.trash.copy(verdict.path, verdict.over) if verdict.over else ""
             pieces = _bytes(stage, staged)
-            vault.place(verdict.path, pieces, mode=staged.mode, mtime_ns=staged.mtime_ns, expected=verdict.over, sync=False)
+            vault.place(
+                verdict.path, pieces, mode=staged.mode, mtime_ns=staged.mtime_ns, expected=verdict.over, sync=False
+            )
             return verdict, trash
         except (Conflict, MemoryNotFound):
             continue  # somebody wrote there in this very moment: the rule is asked again
-    raise Conflict(f"{staged.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was imported.")
+    raise Conflict(
+        f"{staged.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was imported."
+    )
 
 
 def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> None:
     if trash and verdict.over:
         old = vault.locate(trash).stat()
-        vault.place(verdict.path, vault.pieces(trash), mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=staged.sha256, own=True)
+        vault.place(
+            verdict.path,
+            vault.pieces(trash),
+            mode=old.st_mode,
+            mtime_ns=old.st_mtime_ns,
+            expected=staged.sha256,
+            own=True,
+        )
         vault.remove(trash, verdict.over, hard=True)
     elif verdict.writes:
         vault.remove(verdict.path, staged.sha256, hard=True)
@@ -456,18 +465,18 @@ def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> 
 
 
 def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
-    sha256 = hashlib.sha256()
-    at, end = staged.start, staged.start + staged.size
-    while at < end:
-        stage.seek(at)
-        piece = stage.read(min(_PIECE, end - at))
-        if not piece:
-            break
-        sha256.update(piece)
-        at += len(piece)
-        yield piece
-    if sha256.hexdigest() != staged.sha256:
-        raise StorageError(f"{staged.path}: what was read of it is damaged; the state folder's disk fails.", "Import it again.")
+    def read() -> Iterator[bytes]:
+        at, end = staged.start, staged.start + staged.size
+        while at < end and (stage.seek(at), piece := stage.read(min(_PIECE, end - at)))[1]:
+            at += len(piece)
+            yield piece
+
+    pieces = disk.Hashed(read())
+    yield from pieces
+    if pieces.sha256 != staged.sha256:
+        raise StorageError(
+            f"{staged.path}: what was read of it is damaged; the state folder's disk fails.", "Import it again."
+        )
 
 
 def _into(asked: Asked, path: str) -> str:

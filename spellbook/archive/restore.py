@@ -1,8 +1,8 @@
 """
-Going back: the files that a snapshot lists, put where they were, all of them or none.
+Restore the files of a snapshot, all of them or none.
 
-Everything that can be known before is checked first. What stands in the way
-goes into the trash, and if a disk fails half-way all is put back as it was.
+Everything that can be checked is checked first. Files in the way go to the trash. If a disk fails half-way, all
+changes are reverted.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from typing import Any
 from spellbook.archive.blobs import Blobs
 from spellbook.archive.tree import Item, tree
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
-from spellbook.index.sync import Progress
+from spellbook.index.embed import Progress
 from spellbook.notes.note import Fault
 from spellbook.paths import MARKER
 from spellbook.system import disk
 from spellbook.vault import rules
+from spellbook.vault.folder import Folder
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.listing import shown
 from spellbook.vault.rules import TRASH
 from spellbook.vault.vault import Vault
 
 _TRIES = 20
+"""Attempts while editors save the same file."""
 _MOST_NAMED = 5
 
 _log = logging.getLogger(__name__)
@@ -58,10 +60,11 @@ class Manifest:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """
-    What a restore did: files written, moved into the trash, and as they were; `before` is the snapshot taken first, if any.
+    The result of a restore: files written, moved to the trash and unchanged; `before` is the snapshot taken first,
+    if any.
 
-    `removed` are files that were not there then, and whatever stood in the way.
-    `faults` name what could not be brought back, and why; at those paths nothing was changed.
+    `removed` are files that did not exist then, and whatever was in the way. `faults` name files that could not be
+    restored; nothing was changed at their paths.
     """
 
     name: str
@@ -73,13 +76,15 @@ class Restored:
     faults: tuple[Fault, ...] = ()
 
 
-def whole(vault: Vault, blobs: Blobs, manifest: Manifest, *, skip_damaged: bool) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
+def whole(
+    vault: Vault, blobs: Blobs, manifest: Manifest, *, skip_damaged: bool
+) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
     """
-    Return the files that can be brought back, by path, and what is left out.
+    Return the files that can be restored, by path, and the faults of the others.
 
-    Every content is read. One that is damaged or missing is looked for by its
-    hash in the vault, its trash and its journal, and in the snapshots of other
-    vaults, and kept anew. Raises StorageError if some are found nowhere, unless `skip_damaged`.
+    Every content is read. A damaged or missing one is searched by its hash in the vault, its trash, its journal,
+    and the snapshots of other vaults, and stored again. Raises StorageError if some are not found, unless
+    `skip_damaged`.
     """
     sizes = {kept.sha256: kept.item.stamp.size for kept in manifest.files.values()}
     lost = {sha256: size for sha256, size in sizes.items() if not blobs.is_whole(sha256)}
@@ -106,54 +111,65 @@ def whole(vault: Vault, blobs: Blobs, manifest: Manifest, *, skip_damaged: bool)
 
 
 def _elsewhere(vault: Vault, blobs: Blobs, lost: Mapping[str, int]) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield hashes out of those `lost`, which may shrink meanwhile, with what has that hash in some other place."""
+    """Yield hashes of `lost` contents with their bytes from other places. `lost` may shrink during iteration."""
     sizes = set(lost.values())
     for other in sorted(blobs.folder.parent.glob("*/blobs")):
-        yield from ((each, Blobs(other.parent).pieces(each, each)) for each in [*lost] if Blobs(other.parent).is_whole(each))
+        yield from (
+            (each, Blobs(other.parent).pieces(each, each)) for each in [*lost] if Blobs(other.parent).is_whole(each)
+        )
     yield from ((each, iter([text])) for each in [*lost] if (text := vault.journal.text(each)) is not None)
     for place, folders, files in os.walk(vault.root):
         folders[:] = [name for name in folders if not name.startswith(".") or name in {TRASH, MARKER}]
         for file in files:
             path = (Path(place) / file).relative_to(vault.root).as_posix()
             with contextlib.suppress(SpellbookError, OSError):
-                if lost and os.stat(vault.locate(path, known=True)).st_size in sizes and (sha256 := vault.hash(path)) in lost:
+                if (
+                    lost
+                    and os.stat(vault.locate(path, known=True)).st_size in sizes
+                    and (sha256 := vault.hash(path)) in lost
+                ):
                     yield sha256, vault.pieces(path)
 
 
 # -- into a folder of its own
 
 
-def into_folder(blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None) -> Restored:
-    """Write `files` into an empty folder, or one where a restore of the same was cut short. Raises InvalidInput, StorageError."""
+def into_folder(
+    blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None
+) -> Restored:
+    """Write `files` to an empty folder, or continue an interrupted restore there. Raises InvalidInput, StorageError."""
     made: list[Path] = []
     try:
         into.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as scratch:
-            target = Vault(into.resolve(), Path(scratch))
-            there = {path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()}
-            other = next((path for path in sorted(there) if not _is_part(target, path, files)), None)
-            if other is not None:
-                raise InvalidInput(f"{into} is not empty: it holds {other}.", "Name an empty folder, or one that does not exist.")
-            for number, (path, kept) in enumerate(files.items(), 1):
-                if path not in there:
-                    place = target.admitted(path)
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    temporary = disk.aside(place.parent)
-                    made.append(temporary)
-                    with temporary.open("xb") as file:
-                        file.writelines(blobs.pieces(kept.sha256, path))
-                    os.chmod(temporary, rules.permissions(kept.item.mode))
-                    disk.set_time(temporary, kept.item.stamp.mtime_ns)
-                    disk.claim(temporary, place)
-                    temporary.unlink(missing_ok=True)
-                    made[-1] = place
-                if progress:
-                    progress("restoring", number, len(files))
-            for path in there - files.keys():
-                (into / path).unlink()  # ours, of a restore that was killed
-            for folder in manifest.head["folders"]:
-                target.admitted(folder).mkdir(parents=True, exist_ok=True)
-            disk.sync_all()
+        target = Folder(into.resolve())
+        there = {
+            path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()
+        }
+        other = next((path for path in sorted(there) if not _is_part(target, path, files)), None)
+        if other is not None:
+            raise InvalidInput(
+                f"{into} is not empty: it holds {other}.", "Name an empty folder, or one that does not exist."
+            )
+        for number, (path, kept) in enumerate(files.items(), 1):
+            if path not in there:
+                place = target.admitted(path)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                temporary = disk.aside(place.parent)
+                made.append(temporary)
+                with temporary.open("xb") as file:
+                    file.writelines(blobs.pieces(kept.sha256, path))
+                os.chmod(temporary, rules.permissions(kept.item.mode))
+                disk.set_time(temporary, kept.item.stamp.mtime_ns)
+                disk.claim(temporary, place)
+                temporary.unlink(missing_ok=True)
+                made[-1] = place
+            if progress:
+                progress("restoring", number, len(files))
+        for path in there - files.keys():
+            (into / path).unlink()  # ours, of a restore that was killed
+        for folder in manifest.head["folders"]:
+            target.admitted(folder).mkdir(parents=True, exist_ok=True)
+        disk.sync_all()
     except BaseException as error:
         for place in reversed(made):
             with contextlib.suppress(OSError):
@@ -166,8 +182,8 @@ def into_folder(blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], int
     return Restored(manifest.name, str(into), len(files.keys() - there), (), len(files.keys() & there), None)
 
 
-def _is_part(target: Vault, path: str, files: Mapping[str, Kept]) -> bool:
-    """Say whether a file was put there by a restore of this snapshot that was cut short."""
+def _is_part(target: Folder, path: str, files: Mapping[str, Kept]) -> bool:
+    """Say whether an interrupted restore of this snapshot wrote this file."""
     if disk.TEMPORARY.fullmatch(path.rpartition("/")[2]):
         return True
     return path in files and hash_of(target, path) == files[path].sha256
@@ -179,9 +195,9 @@ def _is_part(target: Vault, path: str, files: Mapping[str, Kept]) -> bool:
 @dataclass(slots=True)
 class Over:
     """
-    Putting `files` of a snapshot over the vault, which is now as `before` lists it.
+    A restore of `files` over the vault; `before` is the snapshot of the vault as it is.
 
-    `back` are the steps that take back what was done, in the order in which it was done; `is_half` if one of them failed.
+    `back` are the steps that revert what was done so far; `is_half` is set if one of them failed.
     """
 
     vault: Vault
@@ -202,9 +218,9 @@ class Over:
 
     def run(self, progress: Progress | None = None) -> None:
         """
-        Do it all. Raises StorageError, Conflict, with the vault as it was before.
+        Restore everything. Raises StorageError, Conflict, with the vault unchanged.
 
-        A restore that is killed goes on when it is asked for again.
+        If it is killed, the same call continues it.
         """
         self.vault.trash.check()
         try:
@@ -214,7 +230,9 @@ class Over:
             for folder in self.manifest.head["folders"]:
                 self._clear(folder, is_folder=True)
             # A link that was a file then may lead to one that is yet to be put back.
-            for number, path in enumerate(sorted(self.files, key=lambda path: (self.vault.root / path).is_symlink()), 1):
+            for number, path in enumerate(
+                sorted(self.files, key=lambda path: (self.vault.root / path).is_symlink()), 1
+            ):
                 _trying(partial(self._put_back, self.files[path]))
                 if progress:
                     progress("restoring", number, len(self.files))
@@ -235,7 +253,7 @@ class Over:
             raise
 
     def _remove_others(self) -> None:
-        """Move into the trash what was not there then, and take away folders that are empty now and were not."""
+        """Move files that did not exist then to the trash, and remove folders that are empty only now."""
         ignored = self._ignored_then()
         known = {*self.manifest.files, *self.manifest.head["left_out"]}
         for item in tree(self.vault).files:
@@ -256,18 +274,18 @@ class Over:
             self._note_removed(path, trash, now)
 
     def _ignored_then(self) -> Callable[[str], bool]:
-        """What was ignored when the snapshot was taken is not in it, and was there all the same."""
+        """Return which existing files were ignored when the snapshot was taken, and are therefore not in it."""
         then = self.files.get(IGNORE_FILE)
         if then is None:
             return lambda path: False
         with tempfile.TemporaryDirectory() as scratch:
             (Path(scratch) / IGNORE_FILE).write_bytes(b"".join(self.blobs.pieces(then.sha256, IGNORE_FILE)))
-            vault = Vault(Path(scratch), Path(scratch))
+            vault = Folder(Path(scratch))
             listed = {item.path for item in tree(self.vault).files if vault.ignores(item.path)}
         return listed.__contains__
 
     def _clear(self, path: str, *, is_folder: bool) -> None:
-        """Move into the trash what is no folder where one is needed, and what is no file where one is to be."""
+        """Move to the trash a file where a folder is needed, or anything but a file where a file is needed."""
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
             prefix = "/".join(parts[:end])
@@ -291,20 +309,11 @@ class Over:
             return False
 
     def _set_aside(self, path: str) -> None:
-        with self.vault.alone():
-            trash = self.vault.trash.take(path, None)
-        self._note_removed(path, trash)
+        self._note_removed(path, self.vault.trash.set_aside(path))
 
     def _note_removed(self, path: str, trash: str, now: str | None = None) -> None:
-        def back() -> None:
-            data = None if now is None else self.vault.held(trash, now)
-            (self.vault.root / path).parent.mkdir(parents=True, exist_ok=True)
-            with self.vault.alone():
-                if self.vault.moved(self.vault.root / trash, data, iter([path])) is None:
-                    raise Conflict(f"{path}: something else is there.", f"What was there is {trash}.")
-
         self.removed.append(path)
-        self.back.append(back)
+        self.back.append(partial(self.vault.trash.put_back, trash, path, now))
 
     def _put_back(self, kept: Kept) -> None:
         """Make a file what it was."""
@@ -317,7 +326,13 @@ class Over:
             now = None
         old = None if now is None else self._old(path, now)
         folders = [folder for folder in PurePosixPath(path).parents if not (vault.root / folder).exists()]
-        vault.place(path, self.blobs.pieces(kept.sha256, path), mode=kept.item.mode, mtime_ns=kept.item.stamp.mtime_ns, expected=now)
+        vault.place(
+            path,
+            self.blobs.pieces(kept.sha256, path),
+            mode=kept.item.mode,
+            mtime_ns=kept.item.stamp.mtime_ns,
+            expected=now,
+        )
         self.written += 1
 
         def back() -> None:
@@ -333,7 +348,7 @@ class Over:
         self.back.append(back)
 
     def _old(self, path: str, now: str) -> tuple[Callable[[], Iterator[bytes]], int, int]:
-        """Where what a file holds now is to be had when it is replaced, and its permissions and time."""
+        """Return where to read the current bytes of a file after it is replaced, its permissions and its time."""
         kept, status = self.before.files.get(path), self.vault.locate(path, known=True).stat()
         if kept is not None and kept.sha256 == now:
             return lambda: self.blobs.pieces(now, path), status.st_mode, status.st_mtime_ns
@@ -354,7 +369,7 @@ def _half(name: str, before: str, error: BaseException) -> StorageError:
     )
 
 
-def hash_of(vault: Vault, path: str) -> str | None:
+def hash_of(vault: Folder, path: str) -> str | None:
     """Return the hash of a file of the vault, None if it is not there."""
     try:
         return vault.hash(path)
@@ -364,7 +379,9 @@ def hash_of(vault: Vault, path: str) -> str | None:
 
 def _trying(change: Callable[[], object]) -> None:
     for _ in range(_TRIES):
-        with contextlib.suppress(Conflict, MemoryNotFound, FileNotFoundError):  # somebody saved or moved it in this very moment
+        with contextlib.suppress(
+            Conflict, MemoryNotFound, FileNotFoundError
+        ):  # somebody saved or moved it in this very moment
             change()
             return
     raise Conflict("A file keeps changing.", "Close the editor that writes it, and ask for the same restore again.")
@@ -375,5 +392,7 @@ def check_room(folder: Path, needed: int, what: str, hint: str) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise StorageError(
-            f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. Nothing was changed.", hint
+            f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. "
+            "Nothing was changed.",
+            hint,
         )

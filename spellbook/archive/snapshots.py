@@ -1,9 +1,8 @@
 """
-Snapshots: the vault as it was on earlier days, kept outside of it.
+Snapshots: earlier states of the vault, stored outside of it.
 
-`<name>.json.gz` lists the files of one moment, a line each, and `blobs` hold
-what was in them, so that a snapshot costs what has changed. A snapshot is there
-when its list is, whoever was killed before.
+`<name>.json.gz` lists the files of one moment, one a line, and `blobs` contain their bytes, so a snapshot costs
+only what changed. A snapshot exists once its list is written, even if a process is killed before.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from spellbook.archive.blobs import Blobs
 from spellbook.archive.restore import Kept, Manifest, Restored
 from spellbook.archive.tree import Item, tree
 from spellbook.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
-from spellbook.index.sync import SETTLED_NS, Progress
+from spellbook.index.embed import Progress
+from spellbook.index.sync import SETTLED_NS
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk
 from spellbook.vault.vault import Vault
@@ -44,7 +44,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot: its name, which is its time in UTC, what it holds in files and bytes, and how many bytes it added on the disk."""
+    """A snapshot: its name (its time in UTC), its files and bytes, and the bytes that it added on the disk."""
 
     name: str
     files: int
@@ -64,7 +64,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """How many snapshots and contents were read, and what is wrong with them."""
+    """The number of snapshots and contents that were read, and the faults found."""
 
     snapshots: int
     contents: int
@@ -72,7 +72,7 @@ class Verified:
 
 
 class Snapshots:
-    """The snapshots of `vault`, in `folder`, which is made with the first one."""
+    """The snapshots of `vault` in `folder`, which the first one creates."""
 
     def __init__(self, vault: Vault, folder: Path) -> None:
         self.folder = folder
@@ -81,7 +81,10 @@ class Snapshots:
 
     def names(self) -> list[str]:
         """Return the names of all snapshots, the newest first."""
-        return sorted((file.name.removesuffix(_ENDING) for file in self.folder.glob(f"*{_ENDING}") if _is_name(file.name)), reverse=True)
+        return sorted(
+            (file.name.removesuffix(_ENDING) for file in self.folder.glob(f"*{_ENDING}") if _is_name(file.name)),
+            reverse=True,
+        )
 
     def all(self) -> tuple[Snapshot, ...]:
         """Return all snapshots, the newest first; one whose list is damaged has no files."""
@@ -90,7 +93,11 @@ class Snapshots:
     def state(self) -> dict[str, Any]:
         """Return where they are, how many, and when the last was taken, in ISO 8601."""
         names = self.names()
-        return {"folder": str(self.folder), "count": len(names), "last": _moment(names[0]).isoformat() if names else None}
+        return {
+            "folder": str(self.folder),
+            "count": len(names),
+            "last": _moment(names[0]).isoformat() if names else None,
+        }
 
     def is_due(self, now: dt.datetime | None = None) -> bool:
         """Say whether none has been taken on this day."""
@@ -105,7 +112,7 @@ class Snapshots:
 
         Raises StorageError if there is no room, VaultNotFound.
         """
-        with self._alone():
+        with self._locked():
             taken = self._create(progress)
             self._prune()
             return taken
@@ -140,14 +147,27 @@ class Snapshots:
         return self._list(files, found.folders, faults, stored, started_ns)
 
     def _is_same(self, item: Item, before: Kept | None, looked_ns: int) -> bool:
-        """Say whether a file need not be read, by its stamp; one as young as the look before may have changed since without showing it."""
-        unchanged = before is not None and before.item.stamp == item.stamp and item.stamp.mtime_ns + SETTLED_NS <= looked_ns
+        """
+        Say whether the stamp of a file shows that it need not be read.
+
+        A file that changed shortly before the last look may have changed again with the same stamp, so it is read.
+        """
+        unchanged = (
+            before is not None and before.item.stamp == item.stamp and item.stamp.mtime_ns + SETTLED_NS <= looked_ns
+        )
         return unchanged and before is not None and self._blobs.has(before.sha256)
 
     def _room(self, needed: int) -> None:
-        restore.check_room(self.folder, needed + _RESERVE, "a snapshot", "Make room, or set SPELLBOOK_DATA to a folder on another disk.")
+        restore.check_room(
+            self.folder,
+            needed + _RESERVE,
+            "a snapshot",
+            "Make room, or set SPELLBOOK_DATA to a folder on another disk.",
+        )
 
-    def _list(self, files: list[Kept], folders: Iterable[str], faults: list[Fault], stored: int, started_ns: int) -> Snapshot:
+    def _list(
+        self, files: list[Kept], folders: Iterable[str], faults: list[Fault], stored: int, started_ns: int
+    ) -> Snapshot:
         """Write the list; only now the snapshot is there."""
         disk.sync_all()  # the contents before the list
         seconds = time.time()
@@ -196,7 +216,9 @@ class Snapshots:
                 raise ValueError(f"{len(files)} files of {head['files']}")
             return Manifest(name, head, files)
         except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
-            raise StorageError(f"{self._place(name)}: the list is damaged ({error}).", "Restore another snapshot.") from error
+            raise StorageError(
+                f"{self._place(name)}: the list is damaged ({error}).", "Restore another snapshot."
+            ) from error
 
     def _newest(self) -> Manifest | None:
         for name in self.names():
@@ -205,7 +227,11 @@ class Snapshots:
         return None
 
     def find(self, name: str) -> str:
-        """Return the snapshot that is meant: `latest`, a name, or the newest that begins so, as a day does. Raises InvalidInput."""
+        """
+        Return the snapshot that `name` means: `latest`, a full name, or a prefix, such as a day.
+
+        Of several names with that prefix it is the newest. Raises InvalidInput if there is none.
+        """
         found = next((each for each in self.names() if name == LATEST or each.startswith(name)), None)
         if found is None:
             raise InvalidInput(f"There is no snapshot {name[:80]!r}.", "`spellbook snapshot list` shows them.")
@@ -220,7 +246,7 @@ class Snapshots:
         A damaged content is deleted, so that the next snapshot keeps it anew
         if the vault has it still.
         """
-        with self._alone():
+        with self._locked():
             faults: list[Fault] = []
             held: dict[str, tuple[str, str]] = {}
             names = self.names()
@@ -238,8 +264,8 @@ class Snapshots:
             return Verified(len(names), len(held), tuple(faults))
 
     def prune(self) -> tuple[str, ...]:
-        """Let go of snapshots that are no longer to be kept, see `to_keep`, and of contents that no other has; return their names."""
-        with self._alone():
+        """Delete old snapshots (see `to_keep`) and contents that no other snapshot has; return the snapshots' names."""
+        with self._locked():
             return self._prune(sweep=True)
 
     def _prune(self, *, sweep: bool = False) -> tuple[str, ...]:
@@ -250,12 +276,16 @@ class Snapshots:
             self._place(name).unlink(missing_ok=True)
         if gone or sweep:
             with contextlib.suppress(StorageError):  # who cannot be read may need anything
-                self._blobs.sweep({each.sha256 for name in self.names() for each in self._manifest(name).files.values()})
+                self._blobs.sweep(
+                    {each.sha256 for name in self.names() for each in self._manifest(name).files.values()}
+                )
         return gone
 
     # -- going back
 
-    def restore(self, name: str, into: Path | None = None, progress: Progress | None = None, *, skip_damaged: bool = False) -> Restored:
+    def restore(
+        self, name: str, into: Path | None = None, progress: Progress | None = None, *, skip_damaged: bool = False
+    ) -> Restored:
         """
         Bring back the vault as it was, into an empty folder, or over the vault, of which a snapshot is taken first.
 
@@ -266,15 +296,21 @@ class Snapshots:
         else, StorageError or Conflict, with nothing changed.
         """
         name = self.find(name)
-        with self._alone():
+        with self._locked():
             manifest = self._manifest(name)
             files, faults = restore.whole(self._vault, self._blobs, manifest, skip_damaged=skip_damaged)
-            done = self._over(manifest, files, progress) if into is None else self._into(manifest, files, into, progress)
+            done = (
+                self._over(manifest, files, progress) if into is None else self._into(manifest, files, into, progress)
+            )
             return replace(done, faults=faults)
 
     @property
     def interrupted(self) -> tuple[str, str] | None:
-        """Return which snapshot was being restored over the vault when that was cut short, and which was taken before; None if none was."""
+        """
+        Return the names of two snapshots if a restore over the vault was cut short, else None.
+
+        The first was being restored; the second was taken before that.
+        """
         try:
             said = json.loads((self.folder / _RESTORING).read_bytes())
             return str(said["name"]), str(said["before"])
@@ -283,7 +319,12 @@ class Snapshots:
 
     def _into(self, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None) -> Restored:
         above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
-        restore.check_room(above, sum(kept.item.stamp.size for kept in files.values()) + _RESERVE, "the restore", "Name another folder.")
+        restore.check_room(
+            above,
+            sum(kept.item.stamp.size for kept in files.values()) + _RESERVE,
+            "the restore",
+            "Name another folder.",
+        )
         return restore.into_folder(self._blobs, manifest, files, into, progress)
 
     def _over(self, manifest: Manifest, files: Mapping[str, Kept], progress: Progress | None) -> Restored:
@@ -292,7 +333,9 @@ class Snapshots:
         before = self._create().name
         first = interrupted[1] if interrupted and interrupted[0] == manifest.name else before
         work = restore.Over(self._vault, self._blobs, manifest, files, self._manifest(before))
-        restore.check_room(self._vault.root, work.needed + _RESERVE, "the restore", "Make room, or restore with --into elsewhere.")
+        restore.check_room(
+            self._vault.root, work.needed + _RESERVE, "the restore", "Make room, or restore with --into elsewhere."
+        )
         with disk.replacing(self.folder / _RESTORING) as file:
             file.write(json.dumps({"name": manifest.name, "before": first}).encode())
         try:
@@ -303,21 +346,28 @@ class Snapshots:
                 (self.folder / _RESTORING).unlink(missing_ok=True)
             raise
         (self.folder / _RESTORING).unlink(missing_ok=True)
-        return Restored(manifest.name, str(self._vault.root), work.written, tuple(work.removed), len(files) - work.written, first)
+        return Restored(
+            manifest.name, str(self._vault.root), work.written, tuple(work.removed), len(files) - work.written, first
+        )
 
     # -- places
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         self._blobs.make()
         with disk.alone(
-            self.folder / "snapshots.lock", 10, StorageError("Another Spellbook is at the snapshots.", "Try again in a moment.")
+            self.folder / "snapshots.lock",
+            10,
+            StorageError("Another Spellbook is at the snapshots.", "Try again in a moment."),
         ):
             yield
 
 
 def to_keep(names: Iterable[str], now: dt.datetime) -> set[str]:
-    """Return which snapshots are kept: all of 24 hours, the last of each of 7 days, 4 weeks and 12 months that have one, and the newest."""
+    """
+    Return the snapshots to keep: all of 24 hours, the last of each of 7 days, 4 weeks and 12 months, and the
+    newest.
+    """
     newest = sorted(names, reverse=True)
     kept = {name for name in newest if now - _moment(name) < dt.timedelta(days=1)} | set(newest[:1])
     for form, count in (("%Y-%m-%d", DAYS), ("%G-%V", WEEKS), ("%Y-%m", MONTHS)):
@@ -329,7 +379,7 @@ def to_keep(names: Iterable[str], now: dt.datetime) -> set[str]:
 
 
 def name_of(seconds: float | None = None) -> str:
-    """Return a moment, now unless it is given in seconds since 1970, as the name of what is taken then."""
+    """Return the name of a snapshot taken now, or at a time in seconds since 1970."""
     seconds = time.time() if seconds is None else seconds
     return dt.datetime.fromtimestamp(int(seconds), dt.UTC).strftime(_NAME)
 
@@ -345,7 +395,12 @@ def _is_name(file: str) -> bool:
 def _record(kept: Kept) -> bytes:
     stamp = kept.item.stamp
     said = {"path": kept.item.path, "sha256": kept.sha256, "mode": kept.item.mode}
-    return json.dumps({**said, "size": stamp.size, "mtime_ns": stamp.mtime_ns, "inode": stamp.inode}, ensure_ascii=False).encode() + b"\n"
+    return (
+        json.dumps(
+            {**said, "size": stamp.size, "mtime_ns": stamp.mtime_ns, "inode": stamp.inode}, ensure_ascii=False
+        ).encode()
+        + b"\n"
+    )
 
 
 def _kept(line: bytes) -> Kept:

@@ -27,8 +27,8 @@ from spellbook.archive.tree import tree
 from spellbook.errors import InvalidInput, PathOutsideVault
 from spellbook.notes.note import Fault
 from spellbook.system.disk import regular
+from spellbook.vault.folder import Folder
 from spellbook.vault.rules import belongs
-from spellbook.vault.vault import Vault
 
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
 _READS = "It reads its own, conversations of ChatGPT and Claude, and Markdown in a folder or a zip."
@@ -63,9 +63,9 @@ class Source:
 
 
 @contextmanager
-def opened(place: Path, scratch: Path) -> Iterator[Source]:
+def opened(place: Path) -> Iterator[Source]:
     """
-    Open a folder, a zip or a note, or an export of Spellbook's, ChatGPT's or Claude's; `scratch` is a folder for locks.
+    Open a folder, a zip or a note, or an export of Spellbook's, ChatGPT's or Claude's.
 
     Raises InvalidInput for what is none of these, or damaged.
     """
@@ -76,7 +76,7 @@ def opened(place: Path, scratch: Path) -> Iterator[Source]:
                 with ExitStack() as stack:
                     yield _chats([(stack.enter_context(regular(file)), file.name) for file in chats])
             else:
-                yield _folder(place, scratch)
+                yield _folder(place)
         elif place.suffix.lower() == ".md":
             with regular(place) as file:
                 yield Source(iter([_note(file, place.name)]))
@@ -100,10 +100,10 @@ def _file(file: IO[bytes], name: str) -> Source:
 # -- folders
 
 
-def _folder(place: Path, scratch: Path) -> Source:
-    vault = Vault(place.resolve(), scratch)
-    found = tree(vault)
-    files = (Incoming(item.path, vault.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
+def _folder(place: Path) -> Source:
+    folder = Folder(place.resolve())
+    found = tree(folder)
+    files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
     return Source(files, list(found.folders), list(found.faults))
 
 
@@ -125,7 +125,9 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
     # Entries may overlap, so what counts is the file.
     packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
     if size > _SMALL + packed * _MOST_GROWTH:
-        raise InvalidInput(f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", "Nothing was imported.")
+        raise InvalidInput(
+            f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", "Nothing was imported."
+        )
     chats = [entry.filename for entry in entries if _CHATS.fullmatch(entry.filename.rpartition("/")[2])]
     if chats and not any(entry.filename.lower().endswith(".md") for entry in entries):
         return _chats([(archive.open(each), each) for each in sorted(chats)])
@@ -136,7 +138,11 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
 
 
 def _root(names: list[str]) -> str:
-    """The folder in which a zip has the vault, with its `/`, "" for none: somebody zips `Notes/`, and means what is in it."""
+    """
+    Return the folder in which a zip has the vault, with its `/`, or "" if there is none.
+
+    Somebody who zips `Notes/` means what is in it.
+    """
     folders = {name.partition("/")[0] + "/" for name in names if "/" in name and not name.startswith("__MACOSX/")}
     [first] = folders if len(folders) == 1 else [""]
     marks = (f"{first}.obsidian/", f"{first}.spellbook/")
@@ -186,7 +192,9 @@ def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Ite
             try:
                 note = convert(value)
             except (AttributeError, KeyError, TypeError, ValueError) as error:  # the others are taken all the same
-                source.faults.append(Fault(f"{name}: conversation {chats}", 0, f"not as ChatGPT or Claude write them ({error!r:.80})"))
+                source.faults.append(
+                    Fault(f"{name}: conversation {chats}", 0, f"not as ChatGPT or Claude write them ({error!r:.80})")
+                )
                 continue
             if note:
                 mtime_ns = None if note.updated is None else int(note.updated) * 1_000_000_000
@@ -201,12 +209,17 @@ def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Ite
                 raise InvalidInput(f"{name}: file {count} has no path.", "Nothing was imported.")
             path, mode, mtime_ns = _decent(value["path"]), value.get("mode"), value.get("mtime_ns")
             pieces = _joined(path, value, found, name)
-            yield Incoming(path, pieces, mode if isinstance(mode, int) else None, mtime_ns if isinstance(mtime_ns, int) else None)
+            yield Incoming(
+                path, pieces, mode if isinstance(mode, int) else None, mtime_ns if isinstance(mtime_ns, int) else None
+            )
     if chats:
         return
     _check(head, name)
     if head.get("count") != count:
-        raise InvalidInput(f"{name}: it says that it holds {head.get('count')!r:.20} files, and holds {count}.", "Nothing was imported.")
+        raise InvalidInput(
+            f"{name}: it says that it holds {head.get('count')!r:.20} files, and holds {count}.",
+            "Nothing was imported.",
+        )
 
 
 def _check(head: Mapping[str, Any], name: str) -> None:
@@ -216,7 +229,9 @@ def _check(head: Mapping[str, Any], name: str) -> None:
             "It reads its own, conversations of ChatGPT and Claude, and Markdown in a folder or a zip.",
         )
     if head.get("version") != VERSION:
-        raise InvalidInput(f"{name}: written by a newer Spellbook (version {head.get('version')!r:.20}).", "Upgrade Spellbook.")
+        raise InvalidInput(
+            f"{name}: written by a newer Spellbook (version {head.get('version')!r:.20}).", "Upgrade Spellbook."
+        )
 
 
 def _joined(path: str, record: Any, found: Iterator[tuple[str, Any]], name: str) -> Iterator[bytes]:
@@ -228,14 +243,19 @@ def _joined(path: str, record: Any, found: Iterator[tuple[str, Any]], name: str)
             piece = base64.b64decode(record["base64"], validate=True) if text is None else text.encode("utf-8")
             goes_on = record.get("more")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"{name}: {path} has neither text nor base64 ({error!r:.80}).", "Nothing was imported.") from error
+            raise InvalidInput(
+                f"{name}: {path} has neither text nor base64 ({error!r:.80}).", "Nothing was imported."
+            ) from error
         sha256.update(piece)
         yield piece
         if not goes_on:
             break
         _, record = next(found, ("", None))
     if sha256.hexdigest() != record.get("sha256"):
-        raise InvalidInput(f"{name}: {path} is not what was exported: its bytes do not match their hash.", "Take another copy of the file.")
+        raise InvalidInput(
+            f"{name}: {path} is not what was exported: its bytes do not match their hash.",
+            "Take another copy of the file.",
+        )
 
 
 def _decent(path: str) -> str:
@@ -243,5 +263,7 @@ def _decent(path: str) -> str:
     path = path.removeprefix("./")
     parts = path.removesuffix("/").split("/")
     if "\0" in path or any(part in {"", ".", ".."} for part in parts) or ".." in path.split("\\"):
-        raise PathOutsideVault(f"{path[:200]!r} would lead out of the vault.", "That is no export of a vault; nothing was imported.")
+        raise PathOutsideVault(
+            f"{path[:200]!r} would lead out of the vault.", "That is no export of a vault; nothing was imported."
+        )
     return path

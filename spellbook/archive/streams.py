@@ -19,10 +19,10 @@ _AFTER = {*_BLANK, *",:]}"}
 
 def members(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
     """
-    Yield the members of the object in `file` as key and value, lists item by item; of a list its items, with the key "".
+    Yield the members of the JSON object in `file` as key and value.
 
-    What is held at once is one item. Raises InvalidInput, in which `name` says
-    what file it is, for what is no JSON or breaks off.
+    A value that is a list is yielded item by item. If the file holds a list, its items are yielded with the key "".
+    Only one item is held in memory. Raises InvalidInput if the file is no JSON or breaks off; `name` names the file.
     """
     text = _Text(file, name)
     opening = text.sign("{[")
@@ -100,7 +100,9 @@ class _Text:
                     return value
             except (ValueError, RecursionError) as error:
                 if self._ended or isinstance(error, RecursionError):
-                    raise self.wrong("it breaks off" if self._ended and self._at >= len(self._held) else str(error)) from error
+                    raise self.wrong(
+                        "it breaks off" if self._ended and self._at >= len(self._held) else str(error)
+                    ) from error
             self._read_on()
 
     def _read_on(self) -> None:
@@ -117,4 +119,6 @@ class _Text:
         self._ended = not piece
 
     def wrong(self, reason: str) -> InvalidInput:
-        return InvalidInput(f"{self._name}: not the JSON of an export ({reason}).", "Is the file whole? Nothing was imported.")
+        return InvalidInput(
+            f"{self._name}: not the JSON of an export ({reason}).", "Is the file whole? Nothing was imported."
+        )

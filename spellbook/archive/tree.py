@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from spellbook.errors import PathOutsideVault, VaultNotFound
 from spellbook.notes.note import Fault, Stamp
+from spellbook.vault.folder import Folder
 from spellbook.vault.listing import shown, stamp_of
 from spellbook.vault.rules import belongs
-from spellbook.vault.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What a backup holds of a vault: files and empty folders in the order of their paths, and what could not be looked at."""
+    """What a backup holds of a vault: files and empty folders, sorted by path, and what could not be read."""
 
     files: tuple[Item, ...]
     folders: tuple[str, ...]
     faults: tuple[Fault, ...]
 
 
-def tree(vault: Vault) -> Tree:
+def tree(vault: Folder) -> Tree:
     """Look at the whole vault. Raises VaultNotFound if its root cannot be listed."""
     files: list[Item] = []
     empty: list[str] = []
@@ -56,7 +56,9 @@ def tree(vault: Vault) -> Tree:
                 entries = list(listed)
         except OSError as error:
             if not folder:
-                raise VaultNotFound(f"{vault.root}: the vault cannot be listed ({error.strerror}).", "Is its drive mounted?") from error
+                raise VaultNotFound(
+                    f"{vault.root}: the vault cannot be listed ({error.strerror}).", "Is its drive mounted?"
+                ) from error
             faults.append(Fault(shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
             continue
         if folder and not entries and not folder.startswith("."):
@@ -74,7 +76,7 @@ def tree(vault: Vault) -> Tree:
     return Tree(tuple(sorted(files, key=lambda item: item.path)), tuple(sorted(empty)), tuple(faults))
 
 
-def _item(vault: Vault, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Iterator[Item]:
+def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Iterator[Item]:
     try:
         path.encode("utf-8")
         vault.locate(path)
@@ -82,7 +84,9 @@ def _item(vault: Vault, entry: os.DirEntry[str], path: str, faults: list[Fault])
     except UnicodeEncodeError:
         faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
     except (PathOutsideVault, FileNotFoundError):
-        with contextlib.suppress(FileNotFoundError):  # a file that is gone again is no fault, a link that leads nowhere is
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # a file that is gone again is no fault, a link that leads nowhere is
             os.lstat(entry.path)
             faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere"))
     else:

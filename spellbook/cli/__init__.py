@@ -6,5 +6,5 @@ with nothing to do cost nothing.
 """
 
 # In the order in which `--help` lists the commands.
-from spellbook.cli import index, search, edit, revising, moving, backup, doctor, migrating, install, models  # noqa: F401, I001
+from spellbook.cli import index, search, edit, backup, doctor, install, models  # noqa: F401, I001
 from spellbook.cli.app import main as main

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from spellbook._version import __version__
-from spellbook.cli import output
+from spellbook.cli import help, output
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
-    from spellbook.search.searcher import Answer
+    from spellbook.search.question import Answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT"}
 
 
-class Command(click.Command):
-    """Refuses arguments that are no valid Unicode; only paths may be any bytes."""
+class Command(help.Spoken, click.Command):
+    """Refuses arguments that are not valid Unicode; only paths may be any bytes."""
 
     def invoke(self, ctx: click.Context) -> Any:
         for param in self.params:
@@ -40,7 +40,7 @@ class Command(click.Command):
         return super().invoke(ctx)
 
 
-class Group(click.Group):
+class Group(help.Spoken, click.Group):
     """Turns Spellbook's errors into a sentence, the next step and an exit code."""
 
     command_class = Command
@@ -57,10 +57,10 @@ class Group(click.Group):
         try:
             code = super().main(*args, **kwargs)
         except click.ClickException as error:
-            error.show()
+            help.show(error)
             code = error.exit_code
         except click.Abort:
-            click.echo("Aborted!", err=True)
+            output.say("Aborted!", err=True)
             code = 1
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -75,9 +75,9 @@ class Group(click.Group):
             with _pipes_left_alone():
                 return super().invoke(ctx)
         except SpellbookError as error:
-            click.echo(f"spellbook: {one_line(error.message)}", err=True)
+            output.say(f"spellbook: {one_line(error.message)}", err=True)
             if error.hint:
-                click.echo(f"  {one_line(error.hint)}", err=True)
+                output.say(f"  {one_line(error.hint)}", err=True)
             if isinstance(error, Conflict) and error.difference:
                 click.echo(quoted(error.difference), err=True)
             ctx.exit(2 if error.code in _WRONG_USAGE and not isinstance(error, UnreadableNote) else 1)
@@ -95,7 +95,10 @@ def _pipes_left_alone() -> Iterator[None]:
 def check_text(param: click.Parameter, value: object) -> None:
     """Raise InvalidInput, naming the argument, for a value that is no valid Unicode, unless it is a path."""
     if not isinstance(param.type, click.Path):
-        unicode.check(value, max(param.opts, key=len) if isinstance(param, click.Option) else (param.name or "").strip("_").upper())
+        unicode.check(
+            value,
+            max(param.opts, key=len) if isinstance(param, click.Option) else (param.name or "").strip("_").upper(),
+        )
 
 
 def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
@@ -110,29 +113,37 @@ vault_option = click.option(
     metavar="DIR",
     expose_value=False,
     callback=_remember,
-    help="The vault. Else SPELLBOOK_VAULT, the nearest folder upwards with .spellbook/, or ~/spellbook.",
+    help="The vault. Default: SPELLBOOK_VAULT, the nearest parent folder with .spellbook/, or ~/spellbook.",
 )
 scope_option = click.option(
     "--scope",
     metavar="NAME",
     expose_value=False,
     callback=_remember,
-    help="See only this scope and what all share, and write into it; auto is the project of the working directory [SPELLBOOK_SCOPE].",
+    help="Use only this scope and notes that all scopes share; auto is the project of the working directory "
+    "[SPELLBOOK_SCOPE].",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-limit_option = click.option("-n", "--limit", default=5, show_default=True, metavar="N", help="Most hits to print, up to 100.")
+limit_option = click.option(
+    "-n", "--limit", default=5, show_default=True, metavar="N", help="Most hits to print, up to 100."
+)
 filter_option = click.option(
     "--filter",
     "filters",
     multiple=True,
     metavar="K=V",
-    help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, or any frontmatter "
-    "key. K!=V for all others; repeat for more.",
+    help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, or any "
+    "frontmatter key. K!=V for all others; repeat for more.",
 )
 min_score_option = click.option(
-    "--min-score", type=float, metavar="S", help="Leave out hits below this score, 0 to 1, instead of what is not related."
+    "--min-score",
+    type=float,
+    metavar="S",
+    help="Leave out hits below this score (0 to 1), instead of using the built-in limit.",
 )
-max_tokens_option = click.option("--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer.")
+max_tokens_option = click.option(
+    "--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer."
+)
 
 
 def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
@@ -153,11 +164,13 @@ def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> byte
         return disk.read_small(Path(value), MOST_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise click.BadParameter(f"{one_line(value)}: {reason}. Give a regular file, or pipe the text into -.", ctx, param) from error
+        raise click.BadParameter(
+            f"{one_line(value)}: {reason}. Give a regular file, or pipe the text into -.", ctx, param
+        ) from error
 
 
 def file_argument(*, required: bool) -> Callable[[F], F]:
-    """FILE as an argument: its bytes, or with - those of stdin; as many as a note may have, and of a regular file, which ends."""
+    """Add the argument FILE: the bytes of a regular file, or of stdin for `-`; at most as many as a note may have."""
     return click.argument("file", type=click.Path(allow_dash=True), callback=_read, required=required)
 
 
@@ -193,11 +206,16 @@ class Asking(Command):
                 break
             if takes_value and not equals and name == arg and rest and rest[0] not in names:
                 given += [arg, rest.popleft()]
-            elif (takes_value and equals) or (arg in names and not takes_value) or re.fullmatch(r"-n\d+", arg) or _is_misspelt(name, names):
+            elif (
+                (takes_value and equals)
+                or (arg in names and not takes_value)
+                or re.fullmatch(r"-n\d+", arg)
+                or _is_misspelt(name, names)
+            ):
                 given.append(arg)
             else:
                 if len(arg) > 1 and arg.startswith("-"):
-                    click.echo(f"spellbook: {one_line(arg)} is taken as a word to look for.", err=True)
+                    output.say(f"spellbook: {one_line(arg)} is taken as a word to look for.", err=True)
                 words.append(arg)
         return [*given, "--", *words]
 
@@ -214,7 +232,7 @@ def _is_misspelt(word: str, names: Iterable[str]) -> bool:
 def command(
     *options: Callable[[Any], Any], group: click.Group | None = None, kind: type[click.Command] = Command
 ) -> Callable[[F], click.Command]:
-    """Make a function a command over an opened book, with `--vault` and `options`; of `group`, if it is not one of all."""
+    """Make a function a command over an opened book, with `--vault` and `options`; without `group`, of `main`."""
 
     def decorate(function: F) -> click.Command:
         @click.pass_context
@@ -251,7 +269,7 @@ def main() -> None:
     spellbook --vault ~/notes reindex       index it
     spellbook search "how do we rotate keys"
 
-    Notes are never changed unasked, and nothing leaves this machine.
+    Notes change only when you ask, and nothing leaves this machine.
     """
 
 

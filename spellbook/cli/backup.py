@@ -11,6 +11,7 @@ import click
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import Group, command, doubt, filter_option, filtered, json_option, main
 from spellbook.text.quoting import one_line
+from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.archive.importer import Imported
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 10
 
-attachments_option = click.option("--attachments/--no-attachments", default=True, show_default=True, help="Files that are no notes, too.")
+attachments_option = click.option(
+    "--attachments/--no-attachments", default=True, show_default=True, help="Include files that are not notes."
+)
 
 
 @command(
@@ -34,13 +37,15 @@ attachments_option = click.option("--attachments/--no-attachments", default=True
     attachments_option,
     json_option,
 )
-def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str], attachments: bool, as_json: bool) -> None:
+def export(
+    book: Spellbook, file: str, format: str | None, filters: Sequence[str], attachments: bool, as_json: bool
+) -> None:
     """
-    Write the vault into FILE, or to stdout with -: all it takes to have it again, byte for byte.
+    Write the vault into FILE, or to stdout with -; an import restores it byte for byte.
 
     Notes, attachments, empty folders and the vault's settings, with
     permissions and times; not what .spellbookignore lists, nor other
-    dot-folders. With --filter, the notes that it leaves and nothing else.
+    dot-folders. With --filter, only the matching notes.
 
     \b
     spellbook export ~/backup.zip
@@ -48,7 +53,7 @@ def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str
     """
     if file == "-":
         if as_json:
-            raise click.UsageError("--json and an export on stdout would be one.")
+            raise click.UsageError("--json and an export to stdout cannot be combined.")
         done = book.export(sys.stdout.buffer, format, filter=filtered(filters), attachments=attachments)
     else:
         done = book.export(file, format, filter=filtered(filters), attachments=attachments)
@@ -59,7 +64,7 @@ def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str
         output.as_json(asdict(done))
     elif file != "-":
         others = f" and {done.attachments} other files" if done.attachments else ""
-        click.echo(f"{one_line(done.file)}: {done.notes} notes{others}, {done.bytes / 1e6:.1f} MB.")
+        output.say(f"{one_line(done.file)}: {done.notes} notes{others}, {done.bytes / 1e6:.1f} MB.")
     _tell(done.faults)
 
 
@@ -70,21 +75,22 @@ def export(book: Spellbook, file: str, format: str | None, filters: Sequence[str
         type=click.Choice(["skip", "overwrite", "rename"]),
         default="skip",
         show_default=True,
-        help="Where another file is already: leave that one, replace it (it goes into the trash), or number the new one.",
+        help="If another file is already there: skip the new one, replace the old one (it goes into the trash), or "
+        "number the new one.",
     ),
-    click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
+    click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
     click.option("--into", default="", metavar="FOLDER", help="A folder of the vault to import into."),
     attachments_option,
     json_option,
 )
 def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) -> None:
     """
-    Take the notes of SOURCE into the vault, all of them or, if anything fails, none.
+    Import the notes of SOURCE into the vault: all of them or, if anything fails, none.
 
     SOURCE is an export of Spellbook's, ChatGPT's or Claude's, a folder or a
-    zip of Markdown notes, an Obsidian vault, or one note. What the vault holds
-    already, byte for byte, is left as it is, so importing again makes nothing
-    twice. Nothing is written into dot-folders, and no file may be run.
+    zip of Markdown notes, an Obsidian vault, or one note. Files that the
+    vault already holds, byte for byte, are skipped, so importing again makes no
+    duplicates. Nothing is written into dot-folders, and no file is executable.
     `spellbook undo` takes the notes out again; other files stay.
 
     \b
@@ -102,22 +108,22 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) ->
 
 def _imported(done: Imported) -> None:
     if done.finished:
-        click.echo(f"An import that was interrupted is finished: {done.finished} files.", err=True)
-    counts = {
-        "added": len(done.added),
-        "overwritten": len(done.overwritten),
-        "under another name": len(done.renamed),
-        "there already": done.unchanged,
-        "left out, for others are there": len(done.skipped),
-    }
-    said = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "nothing to import"
-    click.echo(f"{'Would be: ' if done.dry_run else ''}{said}.")
-    _listed("left out", done.skipped)
+        output.say(f"An interrupted import was finished: {done.finished} files.", err=True)
+    counts = (
+        f"{len(done.added)} added" if done.added else "",
+        f"{len(done.overwritten)} overwritten" if done.overwritten else "",
+        f"{len(done.renamed)} added under another name" if done.renamed else "",
+        f"{done.unchanged} already there" if done.unchanged else "",
+        f"{len(done.skipped)} skipped because other files are there" if done.skipped else "",
+    )
+    said = ", ".join(filter(None, counts)) or "nothing to import"
+    output.say(f"Would be: {said}." if done.dry_run else f"{said}.")
+    _listed("skipped", done.skipped)
     _listed("renamed", [f"{name} -> {path}" for name, path in done.renamed.items()])
     if done.trash:
-        click.echo(f"What was replaced is in {one_line(done.trash[0].partition('/')[0])}.")
+        output.say(f"What was replaced is in {one_line(done.trash[0].partition('/')[0])}.")
     elif done.skipped:
-        click.echo("  --on-conflict overwrite or rename takes them in.", err=True)
+        output.say("  --on-conflict overwrite or rename imports them.", err=True)
 
 
 class _WithDefault(Group):
@@ -132,11 +138,11 @@ class _WithDefault(Group):
 @main.group(cls=_WithDefault, subcommand_metavar="[COMMAND]")
 def snapshot() -> None:
     """
-    Keep the vault as it is now, outside of it; or list, verify, restore or prune what is kept.
+    Back up the vault as it is now; or list, verify, restore or prune snapshots.
 
-    Files that did not change cost nothing. A process that watches takes a
-    snapshot a day. Kept are all of the last 24 hours, then the last of 7 days,
-    4 weeks and 12 months. `spellbook status` says where they are.
+    Unchanged files take no space. A process that watches takes one snapshot a
+    day. All of the last 24 hours are kept, then one each for 7 days, 4 weeks
+    and 12 months. `spellbook status` says where they are.
 
     \b
     spellbook snapshot
@@ -146,12 +152,12 @@ def snapshot() -> None:
 
 def _row(each: Snapshot) -> str:
     size = f"{each.files} files, {each.bytes / 1e6:.1f} MB, {each.stored / 1e6:.1f} MB of it new"
-    return f"{each.name}  {each.taken:%Y-%m-%d %H:%M}  {size}"
+    return f"{each.name}  {each.taken:%Y-%m-%d %H:%M}  {translated(size)}"
 
 
 @command(json_option, group=snapshot)
 def create(book: Spellbook, as_json: bool) -> None:
-    """Keep the vault as it is now."""
+    """Back up the vault as it is now."""
     with progress_bar.bar(hidden=as_json) as progress:
         taken = book.snapshots.create(progress)
     if as_json:
@@ -169,13 +175,13 @@ def list_(book: Spellbook, as_json: bool) -> None:
         output.as_json({"folder": str(book.snapshots.folder), "snapshots": [each.as_dict() for each in kept]})
     else:
         for each in kept:
-            click.echo(_row(each) if not each.faults else f"{each.name}  {each.faults[0].reason}")
-        click.echo(f"{len(kept)} in {book.snapshots.folder}", err=True)
+            click.echo(_row(each) if not each.faults else f"{each.name}  {translated(each.faults[0].reason)}")
+        output.say(f"{len(kept)} snapshots in {book.snapshots.folder}", err=True)
 
 
 @command(json_option, group=snapshot)
 def verify(book: Spellbook, as_json: bool) -> None:
-    """Read everything that is kept and compare it with its hash; exit 1 if anything is damaged."""
+    """Read all snapshots and compare them with their hashes; exit 1 if anything is damaged."""
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.snapshots.verify(progress)
     if as_json:
@@ -183,36 +189,36 @@ def verify(book: Spellbook, as_json: bool) -> None:
 
         output.as_json(asdict(done))
     else:
-        click.echo(f"{done.snapshots} snapshots, {done.contents} contents: {len(done.faults) or 'nothing'} damaged.")
+        output.say(f"{done.snapshots} snapshots, {done.contents} contents: {len(done.faults) or 'nothing'} damaged.")
     for fault in done.faults:
-        click.echo(f"spellbook: {one_line(fault.path)}: {one_line(fault.reason)}.", err=True)
+        output.say(f"spellbook: {one_line(str(fault))}.", err=True)
     if done.faults:
         sys.exit(1)
 
 
 @command(
     click.argument("name"),
-    click.option("--into", type=click.Path(), metavar="DIR", help="An empty folder, or one to be made; else over the vault."),
-    click.option("--skip-damaged", is_flag=True, help="Restore what is whole and name the rest, where contents are damaged."),
+    click.option("--into", type=click.Path(), metavar="DIR", help="An empty or new folder; default: the vault itself."),
+    click.option("--skip-damaged", is_flag=True, help="Restore what is intact and list what is damaged."),
     click.option("--yes", is_flag=True, help="Do not ask before the vault is changed."),
     json_option,
     group=snapshot,
 )
 def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, yes: bool, as_json: bool) -> None:
     """
-    Bring back the vault as NAME has it: a snapshot's name or how it begins, such as a day, or latest.
+    Restore the vault from the snapshot NAME: its name, the beginning of it (such as a day), or latest.
 
-    All of it or nothing. Over the vault, a snapshot is taken first, and what
-    was not there then, or stands in the way, goes into .trash. A damaged
-    content is looked for in the vault and in other snapshots. If it is cut
-    short, say it again.
+    All of it or nothing. Before the vault itself is restored, a snapshot of it
+    is taken, and files that the old one lacks go into .trash. Damaged contents
+    are looked for in the vault and in other snapshots. If interrupted, run it
+    again.
 
     \b
     spellbook snapshot restore 2026-11-22
     """
     if not into and not yes and sys.stdin.isatty():
         name = book.snapshots.find(name)
-        click.confirm(f"Bring the whole vault {book.config.vault} back to {name}?", abort=True, err=True)
+        output.confirm(f"Restore the whole vault {book.config.vault} to {name}?")
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.restore_snapshot(name, into, skip_damaged=skip_damaged, progress=progress)
     if as_json:
@@ -221,33 +227,36 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
         output.as_json(asdict(done))
     else:
         removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
-        missing = f" but for {len(done.faults)} files" if done.faults else ""
-        click.echo(f"{done.into} is as in {done.name}{missing}: {done.written} files written{removed}, {done.unchanged} as they were.")
+        missing = f"; {len(done.faults)} files are missing" if done.faults else ""
+        output.say(
+            f"Restored {done.name} to {done.into}: {done.written} files written{removed}, "
+            f"{done.unchanged} unchanged{missing}."
+        )
         if done.before:
-            click.echo(f"How it was before: {done.before}.")
+            output.say(f"The snapshot from before: {done.before}.")
     _tell(done.faults)
 
 
 @command(json_option, group=snapshot)
 def prune(book: Spellbook, as_json: bool) -> None:
-    """Let go of snapshots that are no longer to be kept, and of what no other holds."""
+    """Delete snapshots that the schedule no longer keeps, and contents that no other uses."""
     gone = book.snapshots.prune()
     if as_json:
         output.as_json({"pruned": gone})
     else:
-        click.echo(f"{len(gone)} let go, {len(book.snapshots.names())} kept.")
+        output.say(f"{len(gone)} deleted, {len(book.snapshots.names())} kept.")
 
 
 def _listed(what: str, names: Sequence[str]) -> None:
     for name in names[:_MOST_SHOWN]:
-        click.echo(f"  {what}: {one_line(name)}")
+        click.echo(f"  {translated(what)}: {one_line(name)}")
     if len(names) > _MOST_SHOWN:
-        click.echo(f"  … {len(names) - _MOST_SHOWN} more: --json names all")
+        output.say(f"  … {len(names) - _MOST_SHOWN} more: --json lists all")
 
 
 def _tell(faults: Sequence[Fault]) -> None:
     """Name what is missing, and end as a command that met a fault."""
     for fault in faults:
-        click.echo(f"spellbook: {one_line(fault.path)}: {one_line(fault.reason)}; left out.", err=True)
+        output.say(f"spellbook: {one_line(str(fault))}; left out.", err=True)
     if faults:
         sys.exit(1)

@@ -18,15 +18,17 @@ from typing import Any
 import anyio
 import click
 
+from spellbook.cli import output
 from spellbook.editing import guides
 from spellbook.errors import SpellbookError
 
 _CHUNK = {
     "text": (
         "On 2026-11-21 the Lantern team decided to keep session tokens in PostgreSQL instead of Redis. "
-        "Reason: a logout must hold even after a failover, and the failover of 2026-11-02 brought 312 ended sessions back. "
-        "Looking up a token takes 3 ms on average, against 1 ms before, which nobody notices. Rejected: Redis with "
-        "append-only files, because a restore from it takes twenty minutes. To be looked at again above 2,000 logins a minute."
+        "Reason: a logout must hold even after a failover, and the failover of 2026-11-02 brought 312 ended sessions "
+        "back. Looking up a token takes 3 ms on average, against 1 ms before, which nobody notices. Rejected: Redis "
+        "with append-only files, because a restore from it takes twenty minutes. To be looked at again above 2,000 "
+        "logins a minute."
     ),
     "metadata": {
         "topic": "Lantern architecture",
@@ -55,11 +57,14 @@ def run() -> None:
 def _tour(vault: Path) -> None:
     import spellbook
 
-    _say("1. A vault is a folder of Markdown files. This one begins with Spellbook's guides, in English and Korean.")
+    _say("1. A vault is a folder of Markdown files. This one starts with Spellbook's guides, in English and Korean.")
     shutil.copytree(guides.starter_vault(), vault)
     with spellbook.open(vault) as book:
         report = book.reindex()
-        _did(f"{report.scanned} notes read, {report.chunks} chunks, {report.embedded} embedded by {book.index.embedder.name}")
+        _did(
+            f"{report.scanned} notes read, {report.chunks} chunks, {report.embedded} embedded by "
+            f"{book.index.embedder.name}"
+        )
         _did(f"in {report.seconds:.1f} s; doing it again took {book.reindex().seconds * 1000:.0f} ms")
     try:
         anyio.run(_session, vault, book.index.embedder.name)
@@ -68,7 +73,7 @@ def _tour(vault: Path) -> None:
         while isinstance(leaf, BaseExceptionGroup):
             leaf = leaf.exceptions[0]
         raise leaf from group
-    _say("Done. The folder is gone again; your own vault begins with: spellbook init")
+    _say("Done. The temporary folder was deleted. Make your own vault with: spellbook init")
 
 
 async def _session(vault: Path, embedder: str) -> None:
@@ -82,7 +87,9 @@ async def _session(vault: Path, embedder: str) -> None:
         _did(f"its tools: {', '.join(tool.name for tool in tools.tools)}")
         call = _caller(client)
         session = _json(await call("rest", language="en"))
-        _did(f"rest() opened {session['session_id']} and handed out {len(session['chunking_guide']['principles'])} rules")
+        _did(
+            f"rest() opened {session['session_id']} and handed out {len(session['chunking_guide']['principles'])} rules"
+        )
         written = _json(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
         _did(f"scribe() wrote {written['path']}")
         again = _json(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
@@ -91,10 +98,13 @@ async def _session(vault: Path, embedder: str) -> None:
         _did(f"rest_end(): {ended['scribed_count']} memory kept")
 
         if embedder.startswith("hash"):
-            _say("\n3. It is found at once: by meaning, as far as shared words go, since no model is installed here; and by words.")
+            _say(
+                "\n3. It is found at once: by words and, since no model is installed here, by shared letters "
+                "instead of meaning."
+            )
             await _finds(call, "memorize", written["path"], query=_SAME_WORDS, limit=3)
         else:
-            _say("\n3. It is found at once: by meaning, though the question is put in other words, and by words.")
+            _say("\n3. It is found at once: by meaning, although the question uses other words, and by words.")
             await _finds(call, "memorize", written["path"], query=_QUESTION, limit=3)
         await _finds(call, "find", written["path"], keywords=["failover", "PostgreSQL"], match="all", limit=3)
 
@@ -129,7 +139,7 @@ async def _finds(call: Callable[..., Any], tool: str, path: str, **arguments: An
     if place is None:
         raise SpellbookError(f"{tool} did not find what was just written.", "Please report this.")
     asked = arguments.get("query") or " + ".join(arguments["keywords"])
-    _did(f"{tool}({asked!r}) has it in place {place}, score {answer['hits'][place - 1]['score']:.2f}")
+    _did(f"{tool}({asked!r}) finds it at rank {place}, score {answer['hits'][place - 1]['score']:.2f}")
 
 
 def _json(text: str) -> Any:
@@ -139,8 +149,8 @@ def _json(text: str) -> Any:
 
 
 def _say(text: str) -> None:
-    click.echo(text)
+    output.say(text)
 
 
 def _did(text: str) -> None:
-    click.echo(f"   - {text}")
+    output.say(f"   - {text}")

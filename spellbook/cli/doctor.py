@@ -1,4 +1,4 @@
-"""Commands that say how things are: status, check, doctor, demo."""
+"""Commands that say how things are: status, check, doctor, chroma, demo."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.cli import output, progress_bar
+from spellbook.cli import checks, output, progress_bar
 from spellbook.cli.app import command, filter_option, filtered, json_option, main
 from spellbook.text.quoting import one_line
+from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @command(json_option)
 def status(book: Spellbook, as_json: bool) -> None:
-    """Print where things are, how much there is, and what to mend."""
+    """Print where things are, how much there is, and what to fix."""
     book.refresh()
     state = book.status()
     if as_json:
@@ -32,24 +33,38 @@ def status(book: Spellbook, as_json: bool) -> None:
         "--min-recall5",
         default=0.0,
         metavar="X",
-        help="Fail if less than this share of the questions, 0 to 1, find their note in five hits.",
+        help="Fail if less than this share of the questions (0 to 1) find their note among the first five hits.",
     ),
-    click.option("--min-mrr", default=0.0, metavar="X", help="Fail if the mean reciprocal rank of the notes, 0 to 1, is below this."),
-    click.option("--all", "all_notes", is_flag=True, help="List also the notes of people that lack a topic or questions."),
+    click.option(
+        "--min-mrr",
+        default=0.0,
+        metavar="X",
+        help="Fail if the mean reciprocal rank of the notes (0 to 1) is below this.",
+    ),
+    click.option(
+        "--all", "all_notes", is_flag=True, help="Also list notes written by people that lack a topic or questions."
+    ),
     filter_option,
     click.option(
-        "-n", "--limit", type=click.IntRange(min=0), default=5, show_default=True, metavar="N", help="Most findings of a kind to list."
+        "-n",
+        "--limit",
+        type=click.IntRange(min=0),
+        default=5,
+        show_default=True,
+        metavar="N",
+        help="Most findings of each kind to list.",
     ),
     json_option,
 )
 def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **held_to: Any) -> None:
     """
-    Ask every note the questions that it says it answers, and compare all texts; exit 1 if the vault falls short.
+    Measure how well search finds notes by the questions they list, and compare all texts; exit 1 if the vault falls
+    short.
 
-    Prints which notes their own questions do not find, golden queries of
-    .spellbook/queries.yaml that fail, what is said twice, and what is said
-    twice with other numbers or a "not". Questions are asked as `search` asks
-    them, but nothing is found by what notes name as questions.
+    Prints notes that their own questions do not find, golden queries of
+    .spellbook/queries.yaml that fail, duplicates, and contradictions (other
+    numbers, or a "not"). Questions are asked as `search` asks them, but the
+    questions that notes list do not count as text to find.
 
     \b
     spellbook check --min-recall5 0.8
@@ -59,25 +74,24 @@ def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **
     if as_json:
         output.as_json(done.as_dict())
     else:
-        output.checked(done, limit)
+        checks.checked(done, limit)
         for failure in done.failures:
-            click.echo(f"spellbook: {one_line(failure)}", err=True)
+            output.say(f"spellbook: {one_line(failure)}", err=True)
     if done.failures:
         sys.exit(1)
 
 
 @command(
-    click.option("--fix", type=click.Choice(["links"]), help="Show how links that lead nowhere can be mended."),
-    click.option("--yes", is_flag=True, help="With --fix: do it."),
+    click.option("--fix", type=click.Choice(["links"]), help="Show how broken links can be repaired."),
+    click.option("--yes", is_flag=True, help="With --fix: write the repairs."),
 )
 def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     """
-    Check the vault, the index and the embedder; exit 1 if something is to be mended.
+    Check the vault, the index and the embedder; exit 1 if something must be fixed.
 
-    Links that a rename broke are offered for mending by --fix links: what is
-    known of where files went, and names, aliases and titles, tell what they
-    meant. It shows the differences; with --yes it writes them, and
-    `spellbook undo` takes them back.
+    --fix links repairs links that a rename broke: it finds their targets by
+    known moves, names, aliases and titles. It shows the differences; with
+    --yes it writes them, and `spellbook undo` takes them back.
 
     \b
     spellbook doctor --fix links
@@ -93,12 +107,53 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     sick = False
     for name, problems in book.doctor():
         is_wrong = not all(isinstance(problem, Remark) for problem in problems)
-        click.echo(f"{click.style('wrong', fg='red') if is_wrong else click.style('well ', fg='green')}  {name}")
+        mark = click.style(
+            output.padded(translated("wrong" if is_wrong else "ok"), 5), fg="red" if is_wrong else "green"
+        )
+        click.echo(f"{mark}  {translated(name)}")
         for problem in problems:
-            click.echo(f"       {one_line(problem)}")
+            output.say(f"       {one_line(problem)}")
         sick = sick or is_wrong
     if sick:
         sys.exit(1)
+
+
+@command(
+    click.option(
+        "--copy",
+        type=click.Path(),
+        metavar="DIR",
+        help="Copy the collection into DIR, a new folder, for any Chroma client.",
+    ),
+    json_option,
+)
+def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
+    """
+    Print where Chroma keeps the vectors and how far it is; --copy brings it up to date and copies it.
+
+    Open the copy with any Chroma client, never the folder itself: a second
+    client would damage the index.
+
+    \b
+    spellbook chroma --copy ~/vectors
+    """
+    from pathlib import Path
+
+    from spellbook.index.vectors import follow
+    from spellbook.index.vectors.chroma import COLLECTION
+    from spellbook.maintenance import doctor
+
+    book.refresh(embed=True)
+    copied = Path(copy).expanduser().absolute() if copy else None
+    if copied:
+        follow.copy(book.index, copied)
+    state = doctor.chroma(book.index)
+    if as_json:
+        output.as_json({**state, **({"copy": str(copied)} if copied else {})})
+        return
+    output.say(output.chroma(state))
+    if copied:
+        output.say(f"Copied to {copied}: open it with chromadb.PersistentClient, collection {COLLECTION}.")
 
 
 @main.command()

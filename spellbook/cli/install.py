@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spellbook.cli import output
 from spellbook.cli.app import main, scope_option, vault_option
 
 if TYPE_CHECKING:
@@ -20,11 +21,21 @@ _HOOKS = "git-hooks"
 
 @main.command()
 @click.argument("client", metavar="CLIENT", type=click.Choice((*_CLIENTS, _HOOKS)))
-@click.option("--project", type=click.Path(), metavar="DIR", help="For those who work in this folder, instead of for you everywhere.")
-@click.option("--file", type=click.Path(), metavar="FILE", help="The client's settings, where they are not in their usual place.")
-@click.option("--name", default="spellbook", show_default=True, metavar="NAME", help="What the client calls it; one for each vault.")
-@click.option("--force", is_flag=True, help="Replace, or remove, an entry of that name even if it is no Spellbook.")
-@click.option("--uninstall", is_flag=True, help="Take it out again.")
+@click.option(
+    "--project", type=click.Path(), metavar="DIR", help="For this project folder only, instead of for you everywhere."
+)
+@click.option(
+    "--file", type=click.Path(), metavar="FILE", help="The client's settings file, if it is not in the usual place."
+)
+@click.option(
+    "--name",
+    default="spellbook",
+    show_default=True,
+    metavar="NAME",
+    help="What the client calls it; one for each vault.",
+)
+@click.option("--force", is_flag=True, help="Replace, or remove, an entry of that name even if it is another server.")
+@click.option("--uninstall", is_flag=True, help="Remove the entry, or the lines in the hooks.")
 @click.option("--dry-run", is_flag=True, help="Print what would change, as a diff, and change nothing.")
 @scope_option
 @vault_option
@@ -34,8 +45,8 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
     Add Spellbook to the settings of CLIENT, or to the hooks of the vault's git repository.
 
     CLIENT is claude-desktop, claude-code, vscode, cursor or git-hooks. Nothing
-    else in the client's settings changes; a copy of the file as it was is kept
-    beside it, and --uninstall leaves it as it was. git-hooks re-index in the
+    else in the client's settings changes. A backup of the file is kept beside
+    it, and --uninstall removes the entry. git-hooks update the index in the
     background when git has changed the vault's files.
 
     \b
@@ -53,14 +64,21 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
     from spellbook.config import find_vault
 
     about, name, force = clients.CLIENTS[client], given["name"], given["force"]
-    file, known = _named(client, given["file"], given["project"]), clients.places(client, sys.platform, os.environ, Path.home())
+    file, known = (
+        _named(client, given["file"], given["project"]),
+        clients.places(client, sys.platform, os.environ, Path.home()),
+    )
     if uninstall:
         files = [file] if file else [place.file for place in known]
         found = [change for each in files if (change := clients.take_out(each, about, name, force=force))]
         if not found:
-            click.echo(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
+            output.say(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
         for change in found:
-            _make(change, dry_run, f"{name!r} is out of {change.path}." if change.after is not None else f"{change.path} is gone.")
+            _make(
+                change,
+                dry_run,
+                f"Removed {name!r} from {change.path}." if change.after is not None else f"Deleted {change.path}.",
+            )
     else:
         asked = ctx.ensure_object(dict)
         vault = find_vault(asked.get("vault"))
@@ -68,17 +86,19 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
         told = clients.entry(about, vault, scope, os.environ)
         change = clients.add(file or clients.choose(client, known), about, name, told, force=force)
         if change.before == change.after:
-            click.echo(f"{change.path} has {name!r} for {vault} already; nothing was changed.")
+            output.say(f"{change.path} already has {name!r} for {vault}; nothing was changed.")
             return
         found = [change]
-        _make(change, dry_run, f"{name!r} is in {change.path}, for {vault}.")
+        _make(change, dry_run, f"Added {name!r} to {change.path}, for {vault}.")
         for secret in clients.SECRETS:
             if os.environ.get(secret):
-                click.echo(
-                    f"spellbook: {secret} is not written there; if {about.title} does not set it, add it to the entry's env.", err=True
+                output.say(
+                    f"spellbook: {secret} is not written there; if {about.title} does not set it, "
+                    "add it to the entry's env.",
+                    err=True,
                 )
     if found and not dry_run:
-        click.echo(about.next)
+        output.say(about.next)
 
 
 def _named(client: str, file: str | None, project: str | None) -> Path | None:
@@ -103,7 +123,9 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
     from spellbook.system.run_queue import LOG
 
     if given["project"] or given["file"] or given["force"]:
-        raise click.UsageError("--project, --file and --force are for clients; hooks belong to the repository that holds the vault.")
+        raise click.UsageError(
+            "--project, --file and --force are for clients; hooks belong to the repository that holds the vault."
+        )
     config = load(ctx.ensure_object(dict).get("vault"))
     repository = hooks.find(config.vault)
     if uninstall:
@@ -119,11 +141,13 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
             hook.make()
     names = ", ".join(hook.change.path.name for hook in found)
     if not found:
-        click.echo(f"The hooks in {repository.hooks} are so already; nothing was changed.")
+        output.say(f"The hooks in {repository.hooks} are already as they should be; nothing was changed.")
     elif uninstall and not dry_run:
-        click.echo(f"{names} in {repository.hooks} are as they were before.")
+        output.say(f"Removed from {repository.hooks}: {names}.")
     elif not dry_run:
-        click.echo(f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}.")
+        output.say(
+            f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}."
+        )
 
 
 def _make(change: Change, dry_run: bool, told: str) -> None:
@@ -132,6 +156,6 @@ def _make(change: Change, dry_run: bool, told: str) -> None:
         return
     copy = change.keep()
     change.make()
-    click.echo(told)
+    output.say(told)
     if copy:
-        click.echo(f"As it was, the file is in {copy}.")
+        output.say(f"Backup: {copy}.")

@@ -1,18 +1,69 @@
-"""Commands that fetch models, list them and delete them: model pull, list, remove."""
+"""Commands about models: migrate, model pull, model list, model remove."""
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import click
 
-from spellbook.cli import output, progress_bar
-from spellbook.cli.app import Group, json_option, main
+from spellbook.cli import checks, output, progress_bar
+from spellbook.cli.app import Group, command, json_option, main
 from spellbook.text.quoting import one_line
+from spellbook.translate import translated
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook
+
+
+@command(
+    click.option("--to", metavar="MODEL", help="The embedder to switch to, as in SPELLBOOK_EMBEDDER."),
+    click.option("--rollback", is_flag=True, help="Switch back to the embedder before the last migration."),
+    click.option(
+        "--dry-run", is_flag=True, help="Measure the embedder on a few texts, print how long it will take, and stop."
+    ),
+    click.option("--yes", is_flag=True, help="Do not ask before it begins."),
+    json_option,
+)
+def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """
+    Switch embedding models without search downtime.
+
+    The new vectors are built beside the old ones, which are used until all new
+    ones are ready. Then the index and the vault's settings switch, and running
+    processes follow. Prints the results of `check` before and after. If
+    interrupted, run it again to continue.
+
+    \b
+    spellbook migrate --to ollama:nomic-embed-text
+    spellbook migrate --rollback
+    """
+    from spellbook.errors import InvalidInput
+
+    if rollback == bool(to):
+        raise InvalidInput("Nothing says which embedder to switch to.", "Give --to MODEL, or --rollback.")
+    if to:
+        ahead = book.estimate(to)
+        if as_json and dry_run:
+            output.as_json(ahead.as_dict())
+        else:
+            output.say(checks.ahead(ahead), err=not dry_run)
+        if dry_run:
+            return
+        if ahead.missing and not yes and sys.stdin.isatty() and sys.stderr.isatty():
+            output.confirm("Begin?", default=True)
+    with progress_bar.bar(hidden=as_json) as progress:
+        done = book.migrate(to, progress=progress) if to else book.migrate_back(progress=progress)
+    if as_json:
+        output.as_json(done.as_dict())
+    else:
+        checks.migrated(done)
 
 
 @main.group(cls=Group)
 def model() -> None:
     """
-    Download, list and delete models for search by meaning; nothing is ever downloaded without being asked.
+    Download, list and delete models for search by meaning; nothing is downloaded unless you ask.
 
     \b
     spellbook model pull multilingual-e5-base
@@ -33,8 +84,8 @@ def pull(name: str, source: str) -> None:
     """
     Download the model NAME, one that `spellbook model list` names or OWNER/NAME on the hub, and check it.
 
-    Only what ONNX Runtime needs of it is fetched. A download that broke off
-    goes on where it stopped.
+    Only the files that ONNX Runtime needs are fetched. An interrupted download
+    continues where it stopped.
 
     \b
     spellbook model pull multilingual-e5-small
@@ -45,42 +96,49 @@ def pull(name: str, source: str) -> None:
 
     with progress_bar.download(name) as progress:
         found, fetched = download.pull(name, source, progress)
-    what = "is here now" if fetched else "is here already; nothing was fetched"
-    click.echo(f"{found.name} {what}: {found.folder} ({found.size / 1e6:,.0f} MB).")
+    what = "was downloaded" if fetched else "is already downloaded; nothing was fetched"
+    output.say(f"{found.name} {what}: {found.folder} ({found.size / 1e6:,.0f} MB).")
     try:
         width = len(embedders.create(f"onnx:{found.name}").embed_query("Spellbook"))
     except EmbeddingError as error:
-        raise EmbeddingError(f"It is whole, but cannot be used yet: {error.message}", error.hint) from error
-    click.echo(f"It gives vectors of {width} numbers. To use it: SPELLBOOK_EMBEDDER=onnx:{found.name}, then `spellbook reindex`.")
+        raise EmbeddingError(f"It was downloaded, but cannot be used yet: {error.message}", error.hint) from error
+    output.say(
+        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{found.name}, "
+        "then `spellbook reindex`."
+    )
 
 
 @model.command(name="list")
 @json_option
 def list_(as_json: bool) -> None:
-    """Print the models that are here, and some that can be pulled."""
+    """List downloaded models, and some that can be downloaded."""
     from spellbook.models.hub import store
 
     here = store.pulled()
     good = {name: each for name, each in store.GOOD.items() if name not in {one.name for one in here}}
     if as_json:
-        keys = [{"name": one.name, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole} for one in here]
+        keys = [
+            {"name": one.name, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole}
+            for one in here
+        ]
         output.as_json({"here": keys, "known": {name: each.about for name, each in good.items()}})
         return
     for one in here:
-        broken = "" if one.is_whole else "; files are missing: remove it and pull it again"
-        click.echo(f"{click.style(one_line(one.name), bold=True)}  {one.size / 1e6:,.0f} MB, from {one_line(one.source)}{broken}")
+        broken = "" if one.is_whole else "; files are missing: remove it and download it again"
+        said = translated(f"{one.size / 1e6:,.0f} MB, from {one_line(one.source)}{broken}")
+        click.echo(f"{click.style(one_line(one.name), bold=True)}  {said}")
     if not here:
-        click.echo("No model was pulled yet.")
-    click.echo("To pull:")
+        output.say("No model is downloaded yet.")
+    output.say("To download:")
     for name, each in good.items():
-        click.echo(f"  {name}  {each.about}")
+        click.echo(f"  {name}  {translated(each.about)}")
 
 
 @model.command()
 @click.argument("name")
 def remove(name: str) -> None:
-    """Delete the model NAME, and what is left of a download of it; its vectors stay in the index."""
+    """Delete the model NAME and any partial download; its vectors stay in the index."""
     from spellbook.models.hub import store
 
     gone = store.remove(name)
-    click.echo(f"{gone.name} was deleted ({gone.size / 1e6:,.0f} MB).")
+    output.say(f"{gone.name} was deleted ({gone.size / 1e6:,.0f} MB).")

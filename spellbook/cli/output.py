@@ -1,8 +1,8 @@
 """
 What the command line prints: answers and tables, for people; one JSON object for programs.
 
-Nothing that a note or a file's name holds commands the terminal, and every line of a note's text is marked as one: by `>`
-(see `quoting`), or by the first letter of a line of a difference.
+Text from notes and file names cannot send control sequences to the terminal. Every line of a note's text is marked: by
+`>` (see `quoting`), or by the first letter of a line of a difference.
 """
 
 from __future__ import annotations
@@ -10,37 +10,46 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import sys
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.text.quoting import exact, flat, json_of, one_line, plain, quoted
+from spellbook.search.presentation import name as _name
+from spellbook.search.presentation import place as _place
+from spellbook.search.presentation import titles as _titles
+from spellbook.search.presentation import why
+from spellbook.text.quoting import flat, json_of, one_line, plain, quoted
+from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
     from spellbook.editing.moves import Moved
     from spellbook.editing.repair_links import Offer
-    from spellbook.index.catalog.schema import Found, Topic
+    from spellbook.index.catalog.schema import StoredChunk, Topic
     from spellbook.index.filters import Unmatched
     from spellbook.index.sync import Report
-    from spellbook.maintenance.duplicates import Alike, Contradiction, Place
-    from spellbook.maintenance.evaluate import Checked, Failed, Missed, Unlabelled
-    from spellbook.maintenance.migrate import Estimate, Migrated
     from spellbook.search.explain import Explanation, Row
+    from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
     from spellbook.search.related import Around
-    from spellbook.search.searcher import Answer
     from spellbook.search.toc import About, Category
     from spellbook.vault.journal import Entry
 
 _MOST_COLUMNS = 100
 _MOST_PLACE = 48
-_MOST_PARTS = 3
-_MOST_ALIKE = 5
 _MOST_NEAR = 20
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a message in the person's language. What notes hold, and differences, are not printed by this."""
+    click.echo(translated(text), err=err)
+
+
+def confirm(text: str, *, default: bool = False, abort: bool = True) -> bool:
+    """Ask a question on stderr in the person's language; abort unless the answer is yes."""
+    return click.confirm(translated(text), default=default, abort=abort, err=True)
 
 
 def as_json(value: Any) -> None:
@@ -48,9 +57,9 @@ def as_json(value: Any) -> None:
     click.echo(json_of(value))
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, several: str = "") -> str:
     """Return a number of things: 1 note, 2 notes."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
 # -- what was found
@@ -61,66 +70,66 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
     for hit in found.hits:
         _hit(hit)
     if not found.hits:
-        click.echo("Nothing found." if not found.perhaps else "Nothing surely answers this. What comes nearest:", err=True)
+        say("Nothing found." if not found.perhaps else "No confident match. Closest notes:", err=True)
     for hit in found.perhaps:
         click.echo(f"{hit.score:.2f}  {_titles(hit)}  {_place(hit)}", err=True)
     unmatched(found.unmatched)
     if found.index.pending and not by_words:
         then = "another process is embedding them now" if found.index.embedding else "`spellbook reindex` does it"
-        click.echo(f"{found.index.pending} texts are not embedded yet: {then}.", err=True)
+        say(f"{found.index.pending} texts are not embedded yet: {then}.", err=True)
     if found.index.degraded:
-        click.echo(f"Degraded: {one_line(found.index.reason)}", err=True)
+        say(f"Degraded: {one_line(found.index.reason)}", err=True)
 
 
 def unmatched(found: Sequence[Unmatched]) -> None:
     """Print on stderr which values of a filter no note has."""
     for each in found:
-        click.echo(f"spellbook: {one_line(str(each))}", err=True)
+        say(f"spellbook: {one_line(str(each))}", err=True)
 
 
 def _hit(hit: Hit) -> None:
-    from spellbook.search.packing import why
-
     click.echo(f"{hit.score:.2f}  {click.style(_titles(hit), bold=True)}")
     click.echo(f"      {click.style(_place(hit), fg='cyan')}  {_name(hit.id)}")
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:6]:
         click.echo(f"      {quoted(line[:200])}")
     if len(lines) > 6:
-        click.echo(f"      … {len(lines) - 6} more lines: spellbook show {_name(hit.id)}")
-    click.echo(click.style(f"      {why(hit)}", dim=True))
+        say(f"      … {len(lines) - 6} more lines: spellbook show {_name(hit.id)}")
+    click.echo(click.style(f"      {translated(why(hit))}", dim=True))
     click.echo()
 
 
 def explanation(given: Explanation) -> None:
-    """Print how a question was answered: what was asked for, then a table of chunks whose shares add up to their scores."""
-    words = [f"{one_line(word.text)} in {word.chunks}" for word in given.words]
+    """Print how a question was answered: the query, then a table of chunks whose shares add up to their scores."""
+    words = [f"{one_line(word.text)} ({word.chunks})" for word in given.words]
     if words:
-        click.echo(f"Words, and in how many chunks they are: {', '.join(words)}.")
+        say(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
     if given.known is not None and given.known < 1:
-        click.echo(f"The vault knows {given.known:.0%} of them, by weight.")
-    click.echo(f"{given.candidates} chunks of {given.index['chunks']} were weighed.")
+        say(f"The vault contains {given.known:.0%} of them, by weight.")
+    say(f"{given.candidates} of {given.index['chunks']} chunks were candidates.")
     click.echo()
     if not given.rows:
-        click.echo("None of them has anything of the question.")
+        say("No candidate matches the query.")
         unmatched(given.unmatched)
         return
-    click.echo(click.style("  #  score = meaning (rank) + words (rank) + adjusted   sure", dim=True))
+    click.echo(click.style(translated("  #  score = meaning (rank) + words (rank) + adjusted   sure"), dim=True))
     for each in given.rows:
         shares = [f"{_share(each, leg):>7} {_rank(each, leg):>6}" for leg in ("semantic", "keyword")]
         adjusted = sum(one["share"] for one in each.adjustments)
         sure = "" if each.evidence is None else f"{each.evidence:.2f}"
-        click.echo(f"{each.place or '-':>3}  {each.score:5.2f} = {shares[0]} + {shares[1]} + {adjusted:+8.2f}   {sure:>4}")
+        click.echo(
+            f"{each.place or '-':>3}  {each.score:5.2f} = {shares[0]} + {shares[1]} + {adjusted:+8.2f}   {sure:>4}"
+        )
         click.echo(f"     {click.style(_place(each), fg='cyan')}  {_titles(each)}")
         for one in each.adjustments:
-            click.echo(f"     {one['share']:+.2f} {one_line(one['reason'])}")
+            click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
         if each.words or each.lacks:
-            click.echo(f"     has {_listed(each.words)}; lacks {_listed(each.lacks)}")
+            say(f"     has {_listed(each.words)}; lacks {_listed(each.lacks)}")
         if each.place is None:
-            click.echo(f"     no hit: {one_line(each.verdict)}")
+            say(f"     no hit: {one_line(each.verdict)}")
     unmatched(given.unmatched)
     if given.index["degraded"]:
-        click.echo(f"Degraded: {one_line(given.index['reason'])}", err=True)
+        say(f"Degraded: {one_line(given.index['reason'])}", err=True)
 
 
 def _share(each: Row, leg: str) -> str:
@@ -135,7 +144,7 @@ def _listed(words: Sequence[str]) -> str:
     return one_line(", ".join(words)) or "nothing"
 
 
-def chunks(found: Sequence[Found]) -> None:
+def chunks(found: Sequence[StoredChunk]) -> None:
     """Print the chunks of a note."""
     click.echo(click.style(_place(found[0]), bold=True))
     for chunk in found:
@@ -146,17 +155,19 @@ def chunks(found: Sequence[Found]) -> None:
 def around(near: Around) -> None:
     """Print what links to a note, and what has to do with it, a line each."""
     linked = [(f"{each.path}:{', '.join(map(str, each.lines))}", flat(each.title)) for each in near.backlinks]
-    related = [(each.path, f"{flat(each.title)} ({flat('; '.join(each.why))})") for each in near.related]
+    related = [
+        (each.path, f"{flat(each.title)} ({flat('; '.join(map(translated, each.why)))})") for each in near.related
+    ]
     for heading, listed in (("Linked from", linked), ("Related", related)):
         if listed:
-            click.echo(f"\n{click.style(heading, bold=True)}")
+            click.echo(f"\n{click.style(translated(heading), bold=True)}")
         for place, said in listed[:_MOST_NEAR]:
             click.echo(f"  {click.style(one_line(place), fg='cyan')}  {said}")
         if len(listed) > _MOST_NEAR:
-            click.echo(f"  … {len(listed) - _MOST_NEAR} more: --json lists them")
+            say(f"  … {len(listed) - _MOST_NEAR} more: --json lists them")
 
 
-def pointers(found: Sequence[Found]) -> None:
+def pointers(found: Sequence[StoredChunk]) -> None:
     """Print where chunks stand, a line each."""
     for chunk in found:
         click.echo(f"{_place(chunk)}  {_titles(chunk)}  {_name(chunk.id)}")
@@ -167,12 +178,12 @@ def contents(listed: Sequence[Category], about: Callable[[Topic], About]) -> Non
     wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for category in listed:
         what = f"  {one_line(category.description)}" if category.description else ""
-        click.echo(click.style(one_line(category.name) or "(no category)", bold=True) + what)
+        click.echo(click.style(one_line(category.name) or translated("(no category)"), bold=True) + what)
         for number, each in enumerate(category.topics, 1):
             branch = "└─" if number == len(category.topics) else "├─"
             summary = about(each).summary
-            size = f"{counted(each.notes, 'note')}, {counted(each.chunks, 'chunk')}"
-            line = f"{branch} {one_line(each.topic) or '(top folder)'}  {size}, {each.updated[:10]}"
+            size = f"{translated(counted(each.notes, 'note'))}, {translated(counted(each.chunks, 'chunk'))}"
+            line = f"{branch} {one_line(each.topic) or translated('(top folder)')}  {size}, {each.updated[:10]}"
             line += f"  {one_line(summary)}" if summary else ""
             click.echo(_fitted(line, wide) if wide else line)
 
@@ -184,26 +195,31 @@ def merged(done: Merged) -> None:
         click.echo(f"{click.style('a', bold=True)}  {one_line(each.first)}", err=True)
         click.echo(f"{click.style('b', bold=True)}  {one_line(each.other)}", err=True)
     for key, (stays, other) in done.differs.items():
-        click.echo(f"{one_line(key)}: {one_line(str(stays))} stays, not {one_line(str(other))}", err=True)
+        say(f"{one_line(key)}: keeps {one_line(str(stays))}, not {one_line(str(other))}", err=True)
     if done.linking:
-        click.echo(f"Links to it in {', '.join(map(one_line, done.linking))}", err=True)
+        say(f"Links to it in {', '.join(map(one_line, done.linking))}", err=True)
     if done.trash:
-        click.echo(f"{one_line(done.gone)} is merged into {one_line(done.path)}, and lies in {one_line(done.trash)}.", err=True)
+        say(
+            f"{one_line(done.gone)} is merged into {one_line(done.path)}; the old file is in {one_line(done.trash)}.",
+            err=True,
+        )
     else:
-        contrary = "; they contradict, so say --keep a, b or both" if done.changed else ""
-        click.echo(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}{contrary}.", err=True)
+        contrary = "; they contradict each other, so add --keep a, b or both" if done.changed else ""
+        say(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}{contrary}.", err=True)
 
 
 def log(entries: Sequence[Entry]) -> None:
     """Print what was changed, a line an entry."""
     for entry in entries:
         kinds = Counter(trace.kind for trace in entry.traces)
-        files = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        files = ", ".join(translated(f"{count} {kind}") for kind, count in kinds.items())
         state = f"  ({entry.state})" if entry.state else ""
         at = dt.datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M")
-        click.echo(f"{entry.id:>5}  {at}  {entry.verb:<8} {one_line(entry.what)}  {click.style(files + state, dim=True)}")
+        click.echo(
+            f"{entry.id:>5}  {at}  {entry.verb:<8} {one_line(entry.what)}  {click.style(files + state, dim=True)}"
+        )
     if not entries:
-        click.echo("No command or tool has changed anything yet.", err=True)
+        say("No command or tool has changed anything yet.", err=True)
 
 
 def moved(done: Moved, *, dry_run: bool) -> None:
@@ -214,41 +230,47 @@ def moved(done: Moved, *, dry_run: bool) -> None:
         for each in done.changed:
             click.echo(plain(each.difference))
     for left in done.left:
-        click.echo(f"spellbook: {one_line(left.path)}: {one_line(left.reason)}.", err=True)
+        say(f"spellbook: {one_line(str(left))}.", err=True)
     links = sum(each.links for each in done.changed)
-    what = f"{_count(len(done.moved), 'file')}; {_count(links, 'link')} in {_count(len(done.changed), 'note')} mended"
-    click.echo(f"{'Would move' if dry_run else 'Moved'} {one_line(done.old)} to {one_line(done.new)}: {what}.", err=dry_run)
+    what = (
+        f"{counted(len(done.moved), 'file')}; {counted(links, 'link')} in {counted(len(done.changed), 'note')} updated"
+    )
+    old, new = one_line(done.old), one_line(done.new)
+    say(f"Would move {old} to {new}: {what}." if dry_run else f"Moved {old} to {new}: {what}.", err=dry_run)
 
 
 def offer(made: Offer, *, is_done: bool) -> None:
-    """Print which links lead nowhere, what they meant, and the differences that mend them."""
+    """Print broken links, their likely targets, and the differences that repair them."""
     for guess in made.guesses:
-        meant = f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}" if guess.perhaps else "?"
-        click.echo(f"{click.style(one_line(f'{guess.source}:{guess.line}'), fg='cyan')}  {one_line(guess.target)} → {one_line(meant)}")
+        meant = (
+            f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}" if guess.perhaps else "?"
+        )
+        click.echo(
+            f"{click.style(one_line(f'{guess.source}:{guess.line}'), fg='cyan')}  "
+            f"{one_line(guess.target)} → {one_line(meant)}"
+        )
     for each in made.changed:
         click.echo(plain(each.difference))
     for left in made.left:
-        click.echo(f"spellbook: {one_line(left.path)}: {one_line(left.reason)}.", err=True)
-    links, notes = sum(each.links for each in made.changed), _count(len(made.changed), "note")
+        say(f"spellbook: {one_line(str(left))}.", err=True)
+    links, notes = sum(each.links for each in made.changed), counted(len(made.changed), "note")
     unknown = sum(guess.path is None for guess in made.guesses)
-    told = f" Of {_count(unknown, 'link')} it is not known." if unknown else ""
+    told = f" {counted(unknown, 'link')} without a known target." if unknown else ""
     if not made.guesses:
-        click.echo("Every link leads somewhere.", err=True)
+        say("There are no broken links.", err=True)
     elif is_done or not made.changed:
-        click.echo(f"Mended {_count(links, 'link')} in {notes}.{told}", err=True)
+        say(f"Repaired {counted(links, 'link')} in {notes}.{told}", err=True)
     else:
-        click.echo(f"{_count(links, 'link')} in {notes} can be mended: repeat with --yes.{told}", err=True)
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}{'s' * (number != 1)}"
+        say(f"{counted(links, 'link')} in {notes} can be repaired: repeat with --yes.{told}", err=True)
 
 
 # -- the state of the vault
 
 
 def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(f"{each['kind']} (process {each['pid']}, since {_clock(each['since'])})" for each in listed)
+    return ", ".join(
+        translated(f"{each['kind']} (process {each['pid']}, since {_clock(each['since'])})") for each in listed
+    )
 
 
 def _why_not(state: Mapping[str, Any]) -> str:
@@ -256,14 +278,18 @@ def _why_not(state: Mapping[str, Any]) -> str:
 
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
-    return "; ".join(f"{verb} {each['p50']:g} ms, at most {each['p95']:g} ms of 19 in 20 ({each['count']})" for verb, each in verbs.items())
+    return "; ".join(
+        f"{verb} p50 {each['p50']:g} ms, p95 {each['p95']:g} ms "
+        f"({translated(counted(each['count'], 'query', 'queries'))})"
+        for verb, each in verbs.items()
+    )
 
 
 def _snapshots(state: Mapping[str, Any]) -> str:
     if not state["count"]:
         return "none yet: `spellbook snapshot` takes one"
     last = dt.datetime.fromisoformat(state["last"]).strftime("%Y-%m-%d %H:%M")
-    return f"{state['count']}, the last of {last}, in {state['folder']}"
+    return f"{state['count']}, the latest from {last}, in {state['folder']}"
 
 
 def _clock(seconds: int) -> str:
@@ -272,199 +298,97 @@ def _clock(seconds: int) -> str:
 
 def told(report: Report) -> str:
     """Return in a sentence what a run did."""
-    kinds = ("added", "changed", "moved", "removed")
-    changes = ", ".join(f"{getattr(report, kind)} {kind}" for kind in kinds if getattr(report, kind)) or "nothing new"
-    vectors = f"; {counted(report.embedded, 'text')} embedded" if report.embedded else ""
-    pending = f"; {counted(report.pending, 'text')} still to embed" if report.pending else ""
-    return f"{counted(report.scanned, 'note')}: {changes}{vectors}{pending}. {counted(report.chunks, 'chunk')}, {report.seconds:.1f} s."
+    kinds = (
+        f"{report.added} added" if report.added else "",
+        f"{report.changed} changed" if report.changed else "",
+        f"{report.moved} moved" if report.moved else "",
+        f"{report.removed} removed" if report.removed else "",
+    )
+    parts = (
+        ", ".join(filter(None, kinds)) or "nothing new",
+        f"{counted(report.embedded, 'text')} embedded" if report.embedded else "",
+        f"{counted(report.pending, 'text')} still to embed" if report.pending else "",
+    )
+    done = "; ".join(filter(None, parts))
+    return f"{counted(report.scanned, 'note')}: {done}. {counted(report.chunks, 'chunk')}, {report.seconds:.1f} s."
 
 
 def status(state: Mapping[str, Any]) -> None:
-    """Print where things are, how much there is, and what to mend."""
+    """Print where things are, how much there is, and what to fix."""
     embedded = f"{state['vectors_in_use']} of {state['vectors_in_use'] + state['pending']} texts"
-    embedded += " (the others are being embedded now)" if state["pending"] and state["embedding"] else ""
+    if state["pending"] and state["embedding"]:
+        embedded += "; the others are being embedded now"
     rows = {
         "vault": state["vault"],
         "state": f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)",
-        "notes": f"{state['notes']}, in {counted(state['chunks'], 'chunk')}",
-        "embedded": f"{embedded}, by {state['embedder']}",
+        "notes": f"{state['notes']} ({translated(counted(state['chunks'], 'chunk'))})",
+        "embedded": f"{translated(embedded)}, {state['embedder']}",
         **({"engine": state["engine"]} if "engine" in state else {}),
-        "watched": "yes" if state["watched"] else f"no{_why_not(state)}: every command looks for itself",
+        "watched": translated("yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault"),
         **({"open in": _processes(state["processes"])} if state["processes"] else {}),
-        "snapshots": _snapshots(state["snapshots"]),
-        "categories": ", ".join(f"{flat(name)} {count}" for name, count in state["categories"].items()) or "none",
-        **({"texts": f"{state['embedded']} embedded, {state['reused']} taken from the cache in 30 days"} if state["embedded"] else {}),
+        "chroma": translated(chroma(state["chroma"])),
+        "snapshots": translated(_snapshots(state["snapshots"])),
+        "categories": ", ".join(f"{flat(name)} {count}" for name, count in state["categories"].items())
+        or translated("none"),
+        **(
+            {"texts": translated(f"{state['embedded']} embedded, {state['reused']} reused from the cache in 30 days")}
+            if state["embedded"]
+            else {}
+        ),
         **({"answers": _timings(state["timings"])} if state["timings"] else {}),
     }
     for name, value in rows.items():
-        click.echo(f"{name:<11} {value}")
+        click.echo(f"{padded(translated(name), 11)} {value}")
     for fault in state["faults"]:
         place = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
-        click.echo(f"to mend     {one_line(place)}: {one_line(fault['reason'])}")
+        click.echo(f"{padded(translated('to fix'), 11)} {one_line(place)}: {translated(one_line(fault['reason']))}")
     if "warning" in state:
-        click.echo(f"warning     {one_line(state['warning'])}")
+        click.echo(f"{padded(translated('warning'), 11)} {translated(one_line(state['warning']))}")
 
 
-# -- a check
-
-
-def checked(done: Checked, limit: int) -> None:
-    """Print the figures of a check, then what to mend, at most `limit` of each kind."""
-    click.echo(f"{counted(done.notes, 'note')}, {done.memories:,} of them memories; {counted(done.questions, 'question')}")
-    if done.recall5 is not None:
-        figures = {"recall@1": done.recall1, "recall@5": done.recall5, "recall@10": done.recall10, "MRR": done.mrr}
-        click.echo(click.style("   ".join(f"{name} {value:.2f}" for name, value in figures.items()), bold=True))
-    elif not done.questions:
-        click.echo("No note names questions that it answers, so none was asked.")
-    kinds: tuple[tuple[str, str, Sequence[Any], Callable[[Any], Iterator[str]]], ...] = (
-        ("questions do not find their own note", "say in the text what is asked, or reword the question", done.missed, _missed),
-        (f"of {done.golden:,} golden queries failed", "mend the notes, or the query", done.golden_failed, _failed),
-        ("contradictions", "keep what is true, edit or erase the other", done.contradictions, _contradiction),
-        ("repetitions", "keep one, erase the others or say what is different", done.duplicates, _alike),
-        ("notes lack a label", "add it to their frontmatter", done.unlabelled, _unlabelled),
-    )
-    for name, step, found, rows in kinds:
-        if not found:
-            continue
-        click.echo(f"\n{click.style(f'{len(found):,} {name}', bold=True)}: {step}")
-        for row in (row for each in found[:limit] for row in rows(each)):
-            click.echo(f"  {row}")
-        if len(found) > limit:
-            click.echo(click.style(f"  … {len(found) - limit:,} more: -n {len(found)}", dim=True))
-    if done.lacking:
-        counts = " and ".join(f"{count:,} are without {name}" for name, count in sorted(done.lacking.items()))
-        click.echo(f"\nOf {done.notes - done.memories:,} notes that people wrote, {counts}; --all lists them.")
-
-
-def ahead(found: Estimate) -> str:
-    """Say what a migration has before it."""
-    if not found.missing:
-        return f"{found.texts:,} texts, and {found.embedder} has a vector of each."
+def chroma(state: Mapping[str, Any]) -> str:
+    """Say where Chroma keeps the vectors and how far it is."""
+    if not state["place"]:
+        return (
+            f"empty, {counted(state['behind'], 'vector')} to come: "
+            "a server, `spellbook watch` or a large reindex fills it"
+        )
+    there = counted(state["vectors"], "vector")
     return (
-        f"{found.missing:,} of {found.texts:,} texts are to be embedded by {found.embedder}: about {_duration(found.seconds)}, "
-        f"and {max(1, round(found.bytes / 1e6)):,} MB on disk while both are kept."
+        f"{there} in {state['place']}; {state['behind']:,} to come"
+        if state["behind"]
+        else f"{there} in {state['place']}"
     )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def migrated(done: Migrated) -> None:
-    """Print what a migration did, and what `check` said before and after."""
-    click.echo(
-        f"{done.embedder} answers now; {done.embedded:,} texts were embedded." if done.switched else f"{done.embedder} answered already."
-    )
-    checks = [check for check in (done.before, done.after) if check is not None]
-    if not checks:
-        return
-    if not any(check.questions or check.golden for check in checks):
-        click.echo("No note names questions that it answers and there are no golden queries, so nothing tells which of the two finds more.")
-        return
-    rows: list[tuple[str, Callable[[Checked], float | int | None]]] = [
-        ("recall@1", lambda check: check.recall1),
-        ("recall@5", lambda check: check.recall5),
-        ("MRR", lambda check: check.mrr),
-        ("golden queries failed", lambda check: len(check.golden_failed)),
-    ]
-    click.echo(f"{'':<24}{'before':>8}{'after':>8}" if done.before else f"{'':<24}{'now':>8}")
-    for name, figure in rows:
-        figures = ["-" if (value := figure(check)) is None else f"{value:.3g}" for check in checks]
-        click.echo(f"{name:<24}" + "".join(f"{value:>8}" for value in figures))
-    if done.before and done.switched:
-        click.echo("The way back embeds nothing: spellbook migrate --rollback")
-
-
-def _missed(each: Missed) -> Iterator[str]:
-    rank = f"its note is hit {each.rank}" if each.rank else "its note is not among ten hits"
-    yield _row(_place(each.note), each.question)
-    yield f"    {rank}; first is {_first(each.instead)}" if each.instead else "    nothing is found"
-
-
-def _failed(each: Failed) -> Iterator[str]:
-    yield _row(f"queries.yaml:{each.line}", each.query)
-    for name in each.missing:
-        yield f"    not found: {one_line(name)}"
-    for name in each.unknown:
-        yield f"    not in this vault: {one_line(name)}"
-    if each.reason:
-        yield f"    {one_line(each.reason)}"
-    elif each.missing:
-        yield f"    first is {_first(each.found[0])}" if each.found else "    nothing is found"
-
-
-def _contradiction(each: Contradiction) -> Iterator[str]:
-    places = [_place(chunk) for chunk in each.chunks]
-    width = _widest(places)
-    for place, *said in zip(places, *each.parts[:_MOST_PARTS], strict=True):
-        yield _row(place, "   ".join(said), width)
-
-
-def _alike(each: Alike) -> Iterator[str]:
-    shown = each.chunks[:_MOST_ALIKE]
-    width = _widest([_place(chunk) for chunk in shown])
-    for number, chunk in enumerate(shown):
-        yield f"{'' if number else f'{each.score:.2f}':4}  {_row(_place(chunk), _titles(chunk), width)}"
-    if len(each.chunks) > _MOST_ALIKE:
-        yield f"      … {len(each.chunks) - _MOST_ALIKE:,} more"
-
-
-def _unlabelled(each: Unlabelled) -> Iterator[str]:
-    yield _row(_place(each.note), f"no {' and no '.join(each.lacks)}")
-
-
-def _first(place: Place) -> str:
-    return _row(_place(place), _titles(place), 0)
 
 
 # -- parts of a line
 
 
-class _At(Protocol):
-    """What stands somewhere: a hit, a chunk, a place."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def heading(self) -> str: ...
-
-
-def _place(at: _At) -> str:
-    return f"{_name(at.path)}:{at.line}"
-
-
-def _name(text: str) -> str:
-    """An id or a path; blanks in it must not look like those between columns."""
-    return exact(text) if "  " in text else one_line(text)
-
-
-def _titles(at: _At) -> str:
-    return flat(" > ".join(filter(None, (at.title, at.heading))))
-
-
-def _row(place: str, text: str, width: int = 32) -> str:
+def row(place: str, text: str, width: int = 32) -> str:
     """A place, coloured, and behind it a text of one line, cut where a terminal would break it."""
-    gap = " " * max(2, width + 2 - _width(place))
+    gap = " " * max(2, width + 2 - width_of(place))
     said = one_line(" ".join(text.split()))
-    room = max(40, _MOST_COLUMNS - _width(place) - len(gap))
+    room = max(40, _MOST_COLUMNS - width_of(place) - len(gap))
     said = _fitted(said, room)
     return f"{click.style(place, fg='cyan')}{gap}{said}"
 
 
 def _fitted(text: str, columns: int) -> str:
-    while _width(text) > columns:
-        text = text[: len(text) * columns // _width(text) - 1].rstrip() + "…"
+    while width_of(text) > columns:
+        text = text[: len(text) * columns // width_of(text) - 1].rstrip() + "…"
     return text
 
 
-def _widest(places: Sequence[str]) -> int:
-    return min(_MOST_PLACE, max(map(_width, places)))
+def padded(text: str, columns: int) -> str:
+    return text + " " * max(0, columns - width_of(text))
 
 
-def _width(text: str) -> int:
-    """Columns of a terminal: letters of Korean, Chinese and Japanese take two, marks above others none."""
-    return sum(0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
+def widest(places: Sequence[str]) -> int:
+    return min(_MOST_PLACE, max(map(width_of, places)))
+
+
+def width_of(text: str) -> int:
+    """Return how many columns of a terminal `text` takes: Korean, Chinese and Japanese letters take two."""
+    from rich.cells import cell_len
+
+    return cell_len(text)

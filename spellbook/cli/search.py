@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from spellbook.book import Spellbook
 
 
-@command(click.argument("query"), limit_option, filter_option, scope_option, min_score_option, max_tokens_option, json_option, kind=Asking)
+@command(
+    click.argument("query"),
+    limit_option,
+    filter_option,
+    scope_option,
+    min_score_option,
+    max_tokens_option,
+    json_option,
+    kind=Asking,
+)
 def memorize(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
     Search by meaning, in any language.
@@ -39,7 +48,7 @@ def memorize(book: Spellbook, query: str, as_json: bool, filters: Sequence[str],
 
 @command(
     click.argument("words", nargs=-1, required=True),
-    click.option("--all", "match_all", is_flag=True, help="Only what holds every WORD."),
+    click.option("--all", "match_all", is_flag=True, help="Only chunks that contain every WORD."),
     limit_option,
     filter_option,
     scope_option,
@@ -47,7 +56,9 @@ def memorize(book: Spellbook, query: str, as_json: bool, filters: Sequence[str],
     json_option,
     kind=Asking,
 )
-def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
+def find(
+    book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool, filters: Sequence[str], **asked: Any
+) -> None:
     """
     Search by words; each WORD may be a phrase.
 
@@ -57,7 +68,16 @@ def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool
     answer(book.find(words, "all" if match_all else "any", filter=filtered(filters), **asked), as_json, by_words=True)
 
 
-@command(click.argument("query"), limit_option, filter_option, scope_option, min_score_option, max_tokens_option, json_option, kind=Asking)
+@command(
+    click.argument("query"),
+    limit_option,
+    filter_option,
+    scope_option,
+    min_score_option,
+    max_tokens_option,
+    json_option,
+    kind=Asking,
+)
 def search(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
     """
     Search by meaning and by words.
@@ -72,7 +92,11 @@ def search(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], *
     click.argument("query"),
     click.argument("id", required=False),
     click.option(
-        "--by", type=click.Choice(["search", "memorize", "find"]), default="search", show_default=True, help="The verb to explain."
+        "--by",
+        type=click.Choice(["search", "memorize", "find"]),
+        default="search",
+        show_default=True,
+        help="The verb to explain.",
     ),
     limit_option,
     filter_option,
@@ -81,12 +105,14 @@ def search(book: Spellbook, query: str, as_json: bool, filters: Sequence[str], *
     json_option,
     kind=Asking,
 )
-def why(book: Spellbook, query: str, id: str | None, by: str, as_json: bool, filters: Sequence[str], **asked: Any) -> None:
+def why(
+    book: Spellbook, query: str, id: str | None, by: str, as_json: bool, filters: Sequence[str], **asked: Any
+) -> None:
     """
-    Explain what QUERY finds, or why the note or chunk ID is, or is not, among it.
+    Explain what QUERY finds, or why the note or chunk ID is or is not found.
 
-    Each leg's rank and share, every adjustment, and how sure it is that a
-    chunk has to do with the question at all.
+    Prints the rank and share of each part, every adjustment, and how certain it
+    is that a chunk is relevant at all.
 
     \b
     spellbook why "how do we rotate keys"
@@ -104,7 +130,7 @@ def show(book: Spellbook, id: str, as_json: bool) -> None:
     """
     Print a note or one of its chunks; ID is a chunk's id, a note's id or its path.
 
-    What links to it, and notes that have to do with it, follow.
+    Notes that link to it and related notes follow.
 
     \b
     spellbook show 01KAJ3W5V0ZT4N9GJ4X0QK8R1C
@@ -114,9 +140,24 @@ def show(book: Spellbook, id: str, as_json: bool) -> None:
     found = book.show(id)
     around = book.around(found[0].path)
     if as_json:
-        keys = ("id", "path", "line", "end_line", "title", "heading", "text", "topic", "category", "importance", "created", "updated")
+        keys = (
+            "id",
+            "path",
+            "line",
+            "end_line",
+            "title",
+            "heading",
+            "text",
+            "topic",
+            "category",
+            "importance",
+            "created",
+            "updated",
+        )
         chunks = [{**{key: getattr(chunk, key) for key in keys}, "hash": chunk.hash} for chunk in found]
-        output.as_json({"id": id, "path": found[0].path, "meta": dict(found[0].meta), "chunks": chunks, **asdict(around)})
+        output.as_json(
+            {"id": id, "path": found[0].path, "meta": dict(found[0].meta), "chunks": chunks, **asdict(around)}
+        )
         return
     output.chunks(found)
     output.around(around)
@@ -136,7 +177,10 @@ def topics(book: Spellbook, topic: str | None, filters: Sequence[str], as_json: 
     if topic:
         chunks = book.topic(topic)
         if as_json:
-            shown = [{"id": each.id, "path": each.path, "line": each.line, "title": each.title, "heading": each.heading} for each in chunks]
+            shown = [
+                {"id": each.id, "path": each.path, "line": each.line, "title": each.title, "heading": each.heading}
+                for each in chunks
+            ]
             output.as_json({"topic": topic, "chunks": shown})
             return
         output.pointers(chunks)
@@ -146,9 +190,13 @@ def topics(book: Spellbook, topic: str | None, filters: Sequence[str], as_json: 
     if as_json:
         keys = ("category", "topic", "notes", "chunks", "updated", "keywords")
         shown = [
-            {**{key: getattr(each, key) for key in keys}, **asdict(book.about(each))} for category in listed for each in category.topics
+            {**{key: getattr(each, key) for key in keys}, **asdict(book.about(each))}
+            for category in listed
+            for each in category.topics
         ]
-        described = [{"category": each.name, "description": each.description, "topics": len(each.topics)} for each in listed]
+        described = [
+            {"category": each.name, "description": each.description, "topics": len(each.topics)} for each in listed
+        ]
         output.as_json({"categories": described, "topics": shown})
         return
     output.contents(listed, book.about)

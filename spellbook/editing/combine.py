@@ -1,10 +1,9 @@
 """
-Union: two notes that say much the same made into one, and no sentence lost.
+Join two notes that say much the same into one, without losing a sentence.
 
-What the first note says stays as it stands. What only the other says is put
-where the other has it: behind the sentence, the item or the block that it
-follows there. Where the two differ in numbers or in a "not", both are shown,
-and who asks decides. Pure.
+The text of the first note stays as it is. A sentence that only the other note has goes where the other has it:
+after the sentence, list item or block that it follows there. Where the two differ in numbers or in a "not", both
+are shown and the caller decides. Pure.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _LEAST_ALIKE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Two sentences that contradict; `parts` are what they differ in, side by side."""
+    """Two sentences that contradict each other; `parts` are the pairs of words in which they differ."""
 
     first: str
     other: str
@@ -60,7 +59,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The text of a note made of two, what was `added` to that of the first, and what `changed` between them."""
+    """The text of the joined note, the sentences `added` to the first note, and the contradictions (`changed`)."""
 
     text: str
     added: tuple[str, ...]
@@ -97,7 +96,10 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Page:
-    """A note's units in order, the ends of its blocks, the last block of each section, and the headings as they are written."""
+    """
+    A note as units in order, with the end of each block, the last block of each section, and the headings as
+    written.
+    """
 
     units: list[_Unit] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -106,7 +108,7 @@ class _Page:
 
 
 class _Draft:
-    """The first note with what is put into it: behind its units, instead of them, behind its blocks, and above them."""
+    """The first note and its planned insertions: after units, in place of units, after blocks, and above all blocks."""
 
     def __init__(self, note: Note, page: _Page) -> None:
         self._note = note
@@ -130,7 +132,10 @@ class _Draft:
         return True
 
     def add(self, unit: _Unit, anchor: _Unit | None, *, is_near: bool) -> None:
-        """Put `unit` behind `anchor`, in the same block if both `is_near`; without an anchor at the end of its section."""
+        """
+        Insert `unit` after `anchor`, in the same block if `is_near`. Without an anchor it goes to the end of its
+        section.
+        """
         text = re.sub(r"\r\n|\r|\n", self._newline, unit.text)
         if anchor is not None and is_near and unit.kind == anchor.kind == "item":
             self._behind[anchor.end].append(self._newline + text)
@@ -144,13 +149,13 @@ class _Draft:
             self._sections[unit.section].append((unit, text))
 
     def _flows(self, unit: _Unit, anchor: _Unit) -> bool:
-        """Whether a sentence put behind the anchor stays a sentence, and so do those around it."""
+        """Whether a sentence inserted after the anchor, and its neighbours, remain separate sentences."""
         before = self._behind[anchor.end][-1] if self._behind[anchor.end] else anchor.text
         is_last = self._final[anchor.block] <= anchor.start
         return bool(_ENDED.search(before)) and (is_last or bool(_ENDED.search(unit.text)))
 
     def text(self, other: _Page) -> str:
-        """Return the whole text; sections that only the `other` note has stand behind those that they belong to."""
+        """Return the whole text. Sections that only `other` has follow the section that they belong to."""
         gap = self._newline * 2
         put = {end: "".join(texts) for end, texts in self._behind.items()}
         above = [self._joined(self._sections.pop(()))] if () in self._sections else []
@@ -174,10 +179,11 @@ class _Draft:
         return text
 
     def _needed(self, other: _Page) -> Iterator[_Path]:
-        """Yield the headings that only the other note has and that head something new, or nothing at all, in order."""
+        """Yield, in order, the headings that only the other note has and that have new text, or no text at all."""
         filled = {unit.section for unit in other.units}.intersection(other.headings)
         full, new = (
-            {above for each in those for above in _above(each)} for those in (filled, self._sections.keys() & other.headings.keys())
+            {above for each in those for above in _above(each)}
+            for those in (filled, self._sections.keys() & other.headings.keys())
         )
         below = Counter(above for each in other.headings for above in _above(each))
         for path in other.headings:
@@ -186,12 +192,12 @@ class _Draft:
                 yield path
 
     def _parent(self, path: _Path) -> int:
-        """Return the last block of the nearest section that `path` lies in, with all below it."""
+        """Return the last block of the nearest existing section above `path`, with its subsections."""
         found = (self._ends[above] for above in reversed(_above(path)[:-1]) if above in self._ends)
         return next(found, len(self._page.ends) - 1)
 
     def _joined(self, added: Sequence[tuple[_Unit, str]]) -> str:
-        """Return units as blocks, those of one block of the other note as one."""
+        """Return units as blocks; units from one block of the other note stay one block."""
         text = ""
         before: _Unit | None = None
         for unit, written in added:
@@ -207,16 +213,17 @@ class _Draft:
         return text
 
     def _blank_at(self, at: int) -> str:
-        """What must follow a block that is put in at `at`, so that it does not run into the next."""
+        """The blank line needed after a block inserted at `at`, so that it does not run into the next."""
         rest = _NEXT_LINE.match(self._note.text, at)
         return self._newline if rest and rest[1].strip() else ""
 
 
 def join(first: Note, other: Note, take: Take = "") -> Joined:
     """
-    Return the first note's text with what only the other says, each sentence in its place.
+    Return the first note's text plus what only the other note says, each sentence in its place.
 
-    Raises InvalidInput for a note that is too long, Conflict if the two cannot be joined so that both still read as they did.
+    Raises InvalidInput for a note that is too long, and Conflict if the notes cannot be joined without changing how
+    they read.
     """
     here, there = _page(first), _page(other)
     for note, page in ((first, here), (other, there)):
@@ -276,7 +283,7 @@ def _check(first: Note, text: str, wanted: set[str]) -> None:
 
 
 class _Alike:
-    """The units of a note, found by their words."""
+    """An index of a note's units by their words."""
 
     def __init__(self, units: Iterable[_Unit]) -> None:
         self._units = [unit for unit in units if len(unit.text) <= _MOST_LETTERS]
@@ -287,7 +294,7 @@ class _Alike:
                 self._holding[word].append(number)
 
     def contrary(self, unit: _Unit) -> tuple[_Unit | None, tuple[tuple[str, str], ...]]:
-        """Return the unit that `unit` contradicts, and in what, the one that it differs from least; None if there is none."""
+        """Return the unit that `unit` contradicts with the fewest differences, and these; None if there is none."""
         best: tuple[_Unit | None, tuple[tuple[str, str], ...]] = (None, ())
         words = set(unit.said.split()) if len(unit.text) <= _MOST_LETTERS else set()
         holders = (self._holding.get(word, ()) for word in words)
@@ -303,7 +310,7 @@ class _Alike:
 
 
 def _above(path: _Path) -> list[_Path]:
-    """The sections that a section lies in, and itself."""
+    """The section and all sections that contain it, outermost first."""
     return [path[:depth] for depth in range(1, len(path) + 1)]
 
 
@@ -326,11 +333,15 @@ def _page(note: Note) -> _Page:
         page.ends.append(start + len(text))
         page.last[path] = number
         items = [offsets[line] - start for line in block.items]
-        page.units += (_Unit(start + a, start + b, text[a:b], kind, number, path) for a, b, kind in _spans(block, text, items))
+        page.units += (
+            _Unit(start + a, start + b, text[a:b], kind, number, path) for a, b, kind in _spans(block, text, items)
+        )
     return page
 
 
-def _spans(block: Block, text: str, items: Sequence[int]) -> Iterator[tuple[int, int, Literal["sentence", "item", "block"]]]:
+def _spans(
+    block: Block, text: str, items: Sequence[int]
+) -> Iterator[tuple[int, int, Literal["sentence", "item", "block"]]]:
     """Yield where the units of a block stand in its text, whose items begin at `items`."""
     if block.kind == "paragraph":
         yield from ((a, b, "sentence") for a, b in sentences(text))
@@ -378,7 +389,11 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     wanted |= {key: value for key, value in other.meta.items() if key not in _OWN and key not in first.meta}
     names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]
     wanted |= _more(MERGED, list(first.merged), names, str)
-    stays = {key: (first.meta[key], value) for key, value in other.meta.items() if key not in _OWN and first.meta.get(key, value) != value}
+    stays = {
+        key: (first.meta[key], value)
+        for key, value in other.meta.items()
+        if key not in _OWN and first.meta.get(key, value) != value
+    }
     return wanted, stays
 
 

@@ -1,10 +1,8 @@
 """
-Change one value or one section of a note, and leave every other byte as it was.
+Change one value or one section of a note, and leave every other byte as it is.
 
-YAML libraries that dump a block again lose comments, quotes and order. Here
-the parser only says where a value stands; its characters are replaced, and the
-result is read back: unless it says exactly what was asked, nothing is changed.
-Pure.
+A YAML library that dumps a block loses comments, quotes and order. Here the parser only locates a value. Its
+characters are replaced and the result is parsed again. Unless it reads exactly as requested, nothing changes. Pure.
 """
 
 from __future__ import annotations
@@ -33,12 +31,11 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
     """
     Return `note`'s text with the keys of `changes` set, or removed where the value is None.
 
-    Raises InvalidInput if the frontmatter has a fault, Conflict if a key is
-    written in a way that cannot be changed without touching something else.
+    Raises InvalidInput if the frontmatter has a fault, Conflict if a key cannot be changed without changing
+    something else.
     """
     if not note.editable:
-        fault = note.faults[-1]
-        raise InvalidInput(f"{note.path}, line {fault.line}: {fault.reason}.", "Mend the line first; nothing was changed.")
+        raise InvalidInput(f"{note.faults[-1]}.", "Mend the line first; nothing was changed.")
     import yaml
 
     # A value that is there already keeps its spelling.
@@ -49,7 +46,7 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
         for key, value in changes.items():
             text = _removed(text, key) if value is None else _set(text, key, value, note.meta.get(key))
         after = parse(note.path, note.encode(text))
-        exact = _told(after) <= _told(note) and after.body == note.body and _same(after.meta, asked)
+        exact = _fault_reasons(after) <= _fault_reasons(note) and after.body == note.body and _same(after.meta, asked)
     except (yaml.YAMLError, ValueError, RecursionError):
         exact = False
     if not exact:
@@ -65,9 +62,8 @@ def rewrite(note: Note, chunk: Chunk, content: str) -> str:
     """
     Return `note`'s text with `chunk`'s text replaced by `content`, and not one other character.
 
-    The heading stays unless `content` brings its own; blank lines around the
-    section stay. Raises InvalidInput if `content` would swallow what follows
-    (an open code fence, say).
+    The heading stays unless `content` has its own; blank lines around the section stay. Raises InvalidInput if
+    `content` would swallow the text that follows (an open code fence, for example).
     """
     end_of_line = newline(note.text)
     source = lines(note.text[chunk.start : chunk.end])
@@ -94,8 +90,7 @@ def rewrite(note: Note, chunk: Chunk, content: str) -> str:
 
 def appended(note: Note, start: int, end: int, content: str) -> str:
     """
-    Return `note`'s text with `content` behind what stands from character `start` to `end`, as a paragraph of its own, or as
-    a further item of a list.
+    Return `note`'s text with `content` added after the characters `start` to `end`, as a paragraph or a list item.
 
     Blank lines at the end stay there. Raises InvalidInput as `rewrite` does.
     """
@@ -115,14 +110,15 @@ def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every
     """
     Return `note`'s text with the first text of `phrase` replaced by the second, from character `start` to `end`.
 
-    Raises InvalidInput if it is not there, or more than once and not `every` of
-    them is meant, or as `rewrite` does.
+    Raises InvalidInput if it is not there, or is there several times without `every`, or as `rewrite` does.
     """
     old, new = (re.sub(r"\r\n|\r|\n", newline(note.text), text) for text in phrase)
     body = note.text[start:end]
     found = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []
     if not found:
-        raise InvalidInput(f"{note.path}: {old!r:.200} is not there.", "Copy it from the text as it stands; nothing was changed.")
+        raise InvalidInput(
+            f"{note.path}: {old!r:.200} is not there.", "Copy it from the text as it stands; nothing was changed."
+        )
     if len(found) > 1 and not every:
         where = ", ".join(str(line_at(note.text, at)) for at in found[:20])
         raise InvalidInput(
@@ -133,7 +129,11 @@ def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every
 
 
 def _within(note: Note, start: int, end: int, new: str) -> str:
-    """Return `note`'s text with `new` from character `start` to `end`. Raises InvalidInput if what is around would read differently."""
+    """
+    Return `note`'s text with `new` from character `start` to `end`.
+
+    Raises InvalidInput if the text around it would be parsed differently.
+    """
     text = note.text[:start] + new + note.text[end:]
     if not _keeps_rest(note, start, end, text):
         raise InvalidInput(
@@ -144,7 +144,7 @@ def _within(note: Note, start: int, end: int, new: str) -> str:
 
 
 def without(note: Note, chunk: Chunk) -> str:
-    """Return `note`'s text with `chunk` cut out, heading and all; a blank line stays where what follows needs one."""
+    """Return `note`'s text without `chunk` and its heading; a blank line stays where the following text needs one."""
     for between in ("", newline(note.text), newline(note.text) * 2):
         text = note.text[: chunk.start] + between + note.text[chunk.end :]
         if _keeps_rest(note, chunk.start, chunk.end, text):
@@ -156,9 +156,11 @@ def without(note: Note, chunk: Chunk) -> str:
 
 
 def merged(base: str, ours: str, theirs: str) -> str | None:
-    """Return `base` with the lines changed that either changed (a three-way merge); None if both changed the same place."""
+    """Return the three-way merge of `base` and two changed texts; None if both changed the same place."""
     kept = lines(base)
-    changes = sorted({(i, j, tuple(new[k:m])) for new in map(lines, (ours, theirs)) for i, j, k, m in changed_spans(kept, new)})
+    changes = sorted(
+        {(i, j, tuple(new[k:m])) for new in map(lines, (ours, theirs)) for i, j, k, m in changed_spans(kept, new)}
+    )
     # What only touches is one place too: nobody knows which of two insertions comes first.
     if any(second[0] <= first[1] for first, second in pairwise(changes)):
         return None
@@ -171,7 +173,11 @@ def merged(base: str, ours: str, theirs: str) -> str | None:
 
 
 def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
-    """Whether all around the characters `start` to `end` reads in `text` as it did: frontmatter, headings, and the blocks that follow."""
+    """
+    Return whether `text` is parsed as before around the characters `start` to `end`.
+
+    That is: the frontmatter, the headings, and the blocks that follow.
+    """
     try:
         after = parse(note.path, note.encode(text))
     except UnicodeEncodeError:
@@ -192,7 +198,11 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
 
 
 def _reach(note: Note, start: int, end: int, shift: int) -> int:
-    """Where a note's blocks end to be told apart, `shift` further on behind the characters `start` to `end`, that are left out."""
+    """
+    Return the character up to which a note is divided into blocks.
+
+    The characters `start` to `end` are left out; a position after them moves by `shift`.
+    """
     if not note.blocks or note.blocks[-1].kind != REST:
         return len(note.text) + abs(shift)
     at, _ = _placed(note)[-1]
@@ -205,7 +215,7 @@ def _placed(note: Note) -> list[tuple[int, Block]]:
     return [(offsets[block.start], block) for block in note.blocks]
 
 
-def _told(note: Note) -> set[str]:
+def _fault_reasons(note: Note) -> set[str]:
     return {fault.reason for fault in note.faults}
 
 
@@ -368,7 +378,10 @@ def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value:
         if i in stay:
             continue
         if not node.flow_style:
-            start = max(header.rfind("\n", 0, items[i].start_mark.index), header.rfind("\r", 0, items[i].start_mark.index)) + 1
+            start = (
+                max(header.rfind("\n", 0, items[i].start_mark.index), header.rfind("\r", 0, items[i].start_mark.index))
+                + 1
+            )
             if i == 0 and header[start : items[i].start_mark.index].strip() != "-":
                 return None  # the first item shares its line with something
             cuts.append((start, _line_end(header, items[i].end_mark.index), ""))

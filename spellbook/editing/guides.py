@@ -1,8 +1,7 @@
 """
-The guides that `rest` hands out: the vault's own notes of category system, read as lists.
+The guides that `rest` returns: notes of the category system in the vault, read as lists.
 
-A person may edit, translate or delete them; what a guide does not say, the
-packaged one does.
+A person may edit, translate or delete them. What a guide lacks comes from the packaged one.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def chunking(notes: Mapping[str, Note]) -> dict[str, Any]:
     """Return `{principles, ideal_chunk_size {min_tokens, max_tokens}, examples}` from the guides by name."""
     guide = notes["chunking"]
     return {
-        "principles": _told(guide, "principles") + _told(guide, "leave"),
+        "principles": _items_of(guide, "principles") + _items_of(guide, "leave"),
         "ideal_chunk_size": {
             "min_tokens": _number(guide, "min_tokens", memory.MIN_TOKENS),
             "max_tokens": _number(guide, "max_tokens", memory.MAX_TOKENS),
@@ -60,7 +59,7 @@ def chunking(notes: Mapping[str, Note]) -> dict[str, Any]:
 
 
 def metadata_rules(notes: Mapping[str, Note]) -> dict[str, Any]:
-    """Return `{required_fields, keyword_count {min, max}, question_guidelines, entity_extraction, …}` from the guides by name."""
+    """Return `{required_fields, keyword_count {min, max}, question_guidelines, …}` from the guides by name."""
     guide = notes["metadata"]
     required = guide.meta.get("required_fields")
     return {
@@ -69,11 +68,11 @@ def metadata_rules(notes: Mapping[str, Note]) -> dict[str, Any]:
             "min": _number(guide, "keyword_min", memory.MIN_KEYWORDS),
             "max": _number(guide, "keyword_max", memory.MAX_KEYWORDS),
         },
-        "keyword_guidelines": _told(guide, "keywords"),
-        "question_guidelines": _told(guide, "questions"),
-        "entity_extraction": _told(guide, "entities"),
-        "topic_and_category": _told(guide, "topic"),
-        "importance": _told(guide, "importance"),
+        "keyword_guidelines": _items_of(guide, "keywords"),
+        "question_guidelines": _items_of(guide, "questions"),
+        "entity_extraction": _items_of(guide, "entities"),
+        "topic_and_category": _items_of(guide, "topic"),
+        "importance": _items_of(guide, "importance"),
     }
 
 
@@ -82,7 +81,7 @@ def _number(note: Note, key: str, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else default
 
 
-def _told(note: Note, name: str) -> list[str]:
+def _items_of(note: Note, name: str) -> list[str]:
     """The list items of a section, the packaged ones where the note has none."""
     return _items(note, name) or _items(_original(note), name)
 

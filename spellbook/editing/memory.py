@@ -1,7 +1,7 @@
 """
-A memory: a finished chunk that an agent or a person wants kept, checked and made into a note.
+A memory: a finished chunk that an agent or a person wants to keep, checked and made into a note.
 
-Pure. Errors say what makes it no memory; warnings, what will make it hard to find.
+Pure. Errors make a chunk invalid; warnings say what makes it hard to find.
 """
 
 from __future__ import annotations
@@ -33,19 +33,31 @@ LISTS = ("keywords", "questions", "tags")
 TEXTS = ("topic", "category", "source", "title")
 """Keys that hold one text, of one line."""
 
-_OWN = ("id", "topic", "category", "keywords", "questions", "entities", "importance", "tags", "source", "created", "updated")
+_OWN = (
+    "id",
+    "topic",
+    "category",
+    "keywords",
+    "questions",
+    "entities",
+    "importance",
+    "tags",
+    "source",
+    "created",
+    "updated",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A checked chunk: its text and the frontmatter it will have, `id` and dates not yet."""
+    """A checked chunk: its text and its frontmatter, without `id` and dates."""
 
     text: str
     meta: Mapping[str, Any]
 
     @property
     def folder(self) -> str:
-        """Where its note goes in the vault."""
+        """The folder of its note in the vault."""
         return f"{self.meta['category']}/{self.meta['topic']}"
 
     @property
@@ -65,7 +77,10 @@ class Memory:
 
 @dataclass(slots=True)
 class Findings:
-    """What was found in a chunk: `memory` if there is no error; `secrets` says what looks like one, never the secret itself."""
+    """
+    The result of a check: `memory` unless there are errors. `secrets` describe what looks like a secret, never its
+    text.
+    """
 
     memory: Memory | None = None
     errors: list[str] = field(default_factory=list)
@@ -105,7 +120,9 @@ def check(given: object, *, source: str | None = None, category: str | None = No
     if not meta.get("keywords"):
         found.errors.append("metadata.keywords is missing")
     _warn(text, meta, found)
-    found.secrets += [f"line {each.line} of the text looks like it holds {each.kind}" for each in credentials.find(text)]
+    found.secrets += [
+        f"line {each.line} of the text looks like it holds {each.kind}" for each in credentials.find(text)
+    ]
     found.secrets += [f"metadata.{key} looks like it holds {each.kind}" for key, each in credentials.in_metadata(meta)]
     found.warnings += found.secrets
     if not found.errors:
@@ -159,7 +176,9 @@ def _entities(value: object, found: Findings) -> list[Any]:
             continue
         kind = each.get("type") if isinstance(each, Mapping) else None
         if kind is not None and kind not in ENTITY_TYPES:
-            found.warnings.append(f"entity {name!r} has the unknown type {kind!r:.40}; types are {', '.join(ENTITY_TYPES)}")
+            found.warnings.append(
+                f"entity {name!r} has the unknown type {kind!r:.40}; types are {', '.join(ENTITY_TYPES)}"
+            )
         result.append({"name": name.strip(), **({"type": str(kind)} if kind is not None else {})})
     return result
 
@@ -182,15 +201,24 @@ def _plain(value: object, depth: int = 0) -> bool:
         return all(_plain(item, depth + 1) for item in value)
     if isinstance(value, str):
         return not BROKEN.search(value)
-    return value is None or isinstance(value, bool | float | dt.date) or (isinstance(value, int) and value.bit_length() <= 64)
+    return (
+        value is None
+        or isinstance(value, bool | float | dt.date)
+        or (isinstance(value, int) and value.bit_length() <= 64)
+    )
 
 
 def _warn(text: str, meta: Mapping[str, Any], found: Findings) -> None:
     tokens = estimate_tokens(text)
     if text and tokens < MIN_TOKENS:
-        found.warnings.append(f"about {tokens} tokens; {MIN_TOKENS} to {MAX_TOKENS} are best: does it stand alone, with names and reasons?")
+        found.warnings.append(
+            f"about {tokens} tokens; {MIN_TOKENS} to {MAX_TOKENS} are best: "
+            "does it stand alone, with names and reasons?"
+        )
     if tokens > MAX_TOKENS:
-        found.warnings.append(f"about {tokens} tokens; {MIN_TOKENS} to {MAX_TOKENS} are best: divide it where the question changes")
+        found.warnings.append(
+            f"about {tokens} tokens; {MIN_TOKENS} to {MAX_TOKENS} are best: divide it where the question changes"
+        )
     count = len(meta.get("keywords") or ())
     if count and not MIN_KEYWORDS <= count <= MAX_KEYWORDS:
         found.warnings.append(f"{count} keywords; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")

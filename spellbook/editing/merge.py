@@ -1,9 +1,8 @@
 """
-Merge: two notes that say much the same become one; the other goes to the trash with a pointer to it.
+Merge two notes that say much the same. The other note goes to the trash with a pointer to the first.
 
-The older note keeps its id and its place, and links to the other are mended to
-lead to it. Nothing is written unless asked, and never while the two contradict
-and nobody has said which is right.
+The older note keeps its id and path, and links to the other are redirected to it. Nothing is written unless `apply`
+is set, and never while the two contradict each other and `keep` is empty.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import Literal
 from spellbook.editing import combine, edits
 from spellbook.editing.combine import Changed
 from spellbook.editing.relink import Shift, mended, unlinked
-from spellbook.editing.write import now_like, with_vectors
+from spellbook.editing.revise import now_like, with_vectors
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.index import sync
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold, instant
 from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
@@ -60,7 +59,7 @@ class Merged:
 class _Side:
     """One of the two: its note as it is in its file, whose hash is `sha256`, and when it was made."""
 
-    found: Found
+    found: StoredChunk
     note: Note
     sha256: str
     since: float
@@ -68,11 +67,10 @@ class _Side:
 
 def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
     """
-    Merge the notes `a` and `b`, named by their ids, paths, or ids of their chunks; only show it unless `apply`.
+    Merge the notes `a` and `b`, given by id, path, or the id of a chunk; only report unless `apply`.
 
-    Raises MemoryNotFound; InvalidInput for one note twice, or frontmatter with a
-    fault; Conflict, with nothing written, if they contradict and `keep` is not
-    said, or if a file was changed in this moment.
+    Raises MemoryNotFound; InvalidInput if both are one note, or for faulty frontmatter; Conflict, with nothing
+    written, if they contradict and `keep` is empty, or if a file changes at the same moment.
     """
     named = [_side(index, id) for id in (a, b)]
     if named[0].found.path == named[1].found.path:
@@ -111,13 +109,15 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     with index.vault.change("merge", f"{other.found.path} into {first.found.path}"):
         index.vault.write(first.found.path, first.note.encode(text), first.sha256)
         name = other.found.path.rpartition("/")[2].removesuffix(".md")
-        trash = index.vault.trash.keep(other.found.path, name, other.note.encode(_pointing(other.note, first.found.note)))
+        trash = index.vault.trash.keep(
+            other.found.path, name, other.note.encode(_pointing(other.note, first.found.note))
+        )
         index.vault.remove(other.found.path, other.sha256, hard=True)
         for path in linking:
             data = index.vault.read(path)[0]
             note = parse(path, data)
             index.vault.write(path, note.encode(_leading(note, path, shift).text), digest(data))
-    sync.some(index, [first.found.path, other.found.path, *linking])
+    sync.scan_paths(index, [first.found.path, other.found.path, *linking])
     with_vectors(index, first.found.path)
     return replace(done, trash=trash, generation=index.catalog.generation)
 
@@ -130,12 +130,18 @@ def _side(index: Index, id: str) -> _Side:
 
 
 def _shift(index: Index, first: Note, other: Note) -> Shift:
-    """Return how links lead before and after what `other` said is said by `first`, which has all their other names then."""
+    """
+    Return where links lead before and after the merge.
+
+    `first` then has the text of `other` and all its names.
+    """
     files, aliases = index.vault.files(), index.catalog.links.aliases()
     named = {name: first.path if path == other.path else path for name, path in aliases.items()}
     for name in combine.metadata(first, other)[0].get("aliases", ()):  # type: ignore[attr-defined]
         named.setdefault(fold(name), first.path)
-    return Shift(Files(files, aliases), Files((path for path in files if path != other.path), named), {other.path: first.path})
+    return Shift(
+        Files(files, aliases), Files((path for path in files if path != other.path), named), {other.path: first.path}
+    )
 
 
 def _leading(note: Note, source: str, shift: Shift) -> Note:
@@ -144,7 +150,11 @@ def _leading(note: Note, source: str, shift: Shift) -> Note:
 
 
 def _apart(note: Note, shift: Shift, home: str) -> Note:
-    """Return a note without links that would lead to the note at `home`, which it is to be part of: it would link to itself."""
+    """
+    Return a note without links that would lead to the note at `home`.
+
+    The note becomes part of that note, which would link to itself.
+    """
 
     def is_own(link: Link) -> bool:
         now = shift.before.follow(note.path, link.target, link.is_markdown)
@@ -182,7 +192,11 @@ def _labelled(first: Note, other: Note, text: str) -> tuple[str, dict[str, tuple
 
 
 def _pointing(note: Note, id: str) -> str:
-    """Return the text of a note that goes to the trash, saying where what it said is now, if its frontmatter can be changed."""
+    """
+    Return the text of a note that goes to the trash, with the id of the note that has its text now.
+
+    The text stays as it is if its frontmatter cannot be changed.
+    """
     try:
         return edits.with_meta(note, {"merged_into": id})
     except (Conflict, InvalidInput):

@@ -1,9 +1,8 @@
 """
-Moves: a note or a folder gets another path, and every link to it and in it leads where it led.
+Move a note or a folder, and rewrite links so that every link still leads to the same file.
 
-What is about to be done is written into the state folder first, so that a move
-that a kill cut short is finished by the next call, or was never begun. Nothing
-is written over: neither another file, nor what somebody saved meanwhile.
+The plan is written to the state folder first. If a kill interrupts a move, the next call completes it, or it never
+began. Nothing is overwritten: no other file, and nothing that somebody saved in the meantime.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from spellbook.index import sync
 from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.links import Files, Span
-from spellbook.notes.note import Note, decode, parse
+from spellbook.notes.note import Fault, Note, decode, parse
 from spellbook.system import disk
 from spellbook.text.diff import unified
 from spellbook.vault import names
@@ -36,6 +35,7 @@ VERB = "mv"
 _TO = " → "
 _LOCK = "moving.lock"
 _TRIES = 20
+"""Attempts to rewrite a note that an editor saves at the same moment."""
 _LOOKED_BACK = 50
 """Entries of the journal among which the move is looked for that this one takes back."""
 
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A note whose links are mended: its path now, how many, and how, as a unified difference."""
+    """A note with rewritten links: its new path, the number of links, and a unified diff."""
 
     path: str
     links: int
@@ -52,32 +52,24 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """A note with links that could not be mended, and why."""
-
-    path: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Moved:
-    """What a move did, or would do: paths of notes and other files, old and new, notes that changed, and what was left."""
+    """What a move did, or would do: old and new paths of all files, changed notes, and links that were left."""
 
     old: str
     new: str
     moved: tuple[tuple[str, str], ...]
     changed: tuple[Changed, ...]
-    left: tuple[Left, ...]
+    left: tuple[Fault, ...]
     generation: int
 
 
 @dataclass(slots=True)
 class _Plan:
     """
-    A move with what it takes: texts `before` and `after` by the new paths of notes, and how many links are mended in each.
+    A planned move: texts before and after by new path, and the number of rewritten links in each.
 
-    `spans` are what is done to links, also in notes that keep their text. `then` are what the move that this one takes back
-    did to links, by the paths of notes before this one; None if it takes none back.
+    `spans` are the changes to links, also in notes that keep their text. `then` is what the move that this one
+    undoes did to links, by the current path; None if it undoes none.
     """
 
     old: str
@@ -89,34 +81,35 @@ class _Plan:
     spans: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     same: dict[str, bytes] = field(default_factory=dict)
     symlinks: dict[str, tuple[str, str]] = field(default_factory=dict)
-    left: list[Left] = field(default_factory=list)
+    left: list[Fault] = field(default_factory=list)
 
     @property
     def what(self) -> str:
-        """How the log calls it."""
+        """The description of the move in the log."""
         return f"{self.old}{_TO}{self.new}"
 
 
 def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Entry | None = None) -> Moved:
     """
-    Move the note or folder `old`, a path or a note's id, to `new`, and mend the links; `dry_run` only says how.
+    Move the note or folder `old` (a path or a note's id) to `new` and rewrite links; `dry_run` only reports.
 
-    A folder that is there takes it in. `undoes` is the entry of the journal that
-    this takes back. Raises MemoryNotFound, InvalidInput for
-    a path that cannot be one, Conflict if something is at `new`.
+    If `new` is a folder, `old` is moved into it. `undoes` is the journal entry that this move undoes. Raises
+    MemoryNotFound, InvalidInput for an impossible path, and Conflict if something is at `new`.
     """
     if dry_run:
-        sync.words(index)
-        return _told(index, _planned(index, old, new, undoes))
-    with _alone(index):
+        sync.scan(index)
+        return _report(index, _planned(index, old, new, undoes))
+    with _locked(index):
         _finish(index)
-        sync.words(index)
+        sync.scan(index)
         plan = _planned(index, old, new, undoes)
         file = index.config.state / UNDER_WAY
         try:
             inode = os.lstat(index.vault.locate(plan.old)).st_ino
         except FileNotFoundError as error:
-            raise MemoryNotFound(f"{plan.old}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved.") from error
+            raise MemoryNotFound(
+                f"{plan.old}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved."
+            ) from error
         _write_down(file, plan, inode, undoes)
         with _change(index, plan, undoes):
             _note_same(index, plan, plan.same)
@@ -128,12 +121,12 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
                 file.unlink()
                 raise
             trouble = _mend(index, plan)
-        _settle(index, plan, trouble)
-        return _told(index, plan)
+        _commit(index, plan, trouble)
+        return _report(index, plan)
 
 
 def went(journal: Journal, entry: Entry) -> tuple[str, str] | None:
-    """Return from where to where an entry of the journal moved something, None if it is none that did."""
+    """Return the old and new path of a journal entry that is a move, else None."""
     try:
         if entry.undoes is not None:
             undone = went(journal, journal.get(entry.undoes))
@@ -145,20 +138,20 @@ def went(journal: Journal, entry: Entry) -> tuple[str, str] | None:
 
 
 def moved_since(journal: Journal, entry: Entry) -> list[tuple[str, str]]:
-    """Return from where to where notes and folders were moved after an entry, the earliest first."""
+    """Return the old and new paths of all moves after an entry, the earliest first."""
     newest = journal.entries(1)
     later = journal.entries(newest[0].id - entry.id) if newest else []
     return [places for each in reversed(later) if each.id > entry.id and (places := went(journal, each))]
 
 
 def finish(index: Index) -> None:
-    """Finish a move that was cut short, if there is one and nobody is at it. Raises StorageError."""
+    """Complete a move that was cut short, unless another process is moving. Raises StorageError."""
     if (index.config.state / UNDER_WAY).exists():
-        with contextlib.suppress(Conflict), _alone(index, wait=0):
+        with contextlib.suppress(Conflict), _locked(index, wait=0):
             _finish(index)
 
 
-def _alone(index: Index, wait: float = 60) -> AbstractContextManager[None]:
+def _locked(index: Index, wait: float = 60) -> AbstractContextManager[None]:
     busy = Conflict("Another Spellbook is moving notes.", "Repeat it when that is done; nothing was moved.")
     return disk.alone(index.config.state / _LOCK, wait, busy)
 
@@ -169,9 +162,11 @@ def _alone(index: Index, wait: float = 60) -> AbstractContextManager[None]:
 def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
     old, new = _places(index, old, new, is_undo=undoes is not None)
     files = index.vault.files()
-    moved = {path: new + path[len(old) :] for path in files if path == old or path.startswith(f"{old}/")}
+    moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.links.aliases()
-    after = Files((moved.get(path, path) for path in files), {name: moved.get(path, path) for name, path in aliases.items()})
+    after = Files(
+        (moved.get(path, path) for path in files), {name: moved.get(path, path) for name, path in aliases.items()}
+    )
     entry = undoes or _taken_back(index.vault.journal, old, new)
     plan = _Plan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
     then = plan.then or {}
@@ -181,17 +176,22 @@ def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
     }
     is_noted = any(each.links is not None for each in then.values())
     for source in sorted(sources & set(files) - _doubles(index)):
-        # What led here by chance, since before the move that is taken back, led nowhere then; not every version noted it.
+        # A link that leads here by chance since before the move that is taken back led nowhere then. Not every version
+        # noted such links.
         if entry is None or is_noted or source in then or _written_since(index, source, entry.at):
             _plan_note(index, plan, source, source)
     return plan
 
 
 def _doubles(index: Index) -> set[str]:
-    """The symbolic links to other notes of the vault: what those say is mended there, seen from where they are."""
+    """The symbolic links to other notes of the vault. Their links are rewritten in the note itself."""
     root = os.path.join(index.vault.root, "")
     real = {path: os.path.realpath(index.vault.root / path) for path in index.vault.symlinks()}
-    return {path for path, place in real.items() if place.startswith(root) and index.vault.stamp(place[len(root) :].replace(os.sep, "/"))}
+    return {
+        path
+        for path, place in real.items()
+        if place.startswith(root) and index.vault.stamp(place[len(root) :].replace(os.sep, "/"))
+    }
 
 
 def _written_since(index: Index, path: str, at: float) -> bool:
@@ -203,7 +203,7 @@ def _written_since(index: Index, path: str, at: float) -> bool:
 
 
 def _concerned(index: Index, shift: Shift) -> set[str]:
-    """The notes with a link that would no longer lead where it does, or nowhere, by what the catalog knows of them."""
+    """The notes with a link that the move would break or redirect, according to the catalog."""
     touched = {links.key(path) for pair in shift.moved.items() for path in pair}
     return {
         each.source
@@ -217,22 +217,24 @@ def _concerned(index: Index, shift: Shift) -> set[str]:
 
 
 def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
-    """Plan what the note that was at `source` is to hold, and that lies `at` a path as long as the move is not done."""
+    """Plan the new text of the note that was at `source`. Until the move is done it is at the path `at`."""
     path = plan.shift.now(source)
     for planned in (plan.texts, plan.spans, plan.same):
         planned.pop(path, None)
     try:
         data = index.vault.read(at)[0]
         note = parse(path, data)
-        then = None if plan.then is None else _found_again(index.vault.journal, plan.then.get(source), note, digest(data))
+        then = (
+            None if plan.then is None else _found_again(index.vault.journal, plan.then.get(source), note, digest(data))
+        )
     except (MemoryNotFound, UnreadableNote) as error:
-        plan.left.append(Left(path, error.message))
+        plan.left.append(Fault(path, 0, error.message))
         return
     done = mended(note, source, plan.shift, then=then)
     if done.left:
         lines = ", ".join(str(link.line) for link in done.left)
         why = "no spelling leads there" if note.editable else note.faults[-1].reason
-        plan.left.append(Left(path, f"links on line {lines} are as they were ({why})"))
+        plan.left.append(Fault(path, 0, f"links on line {lines} are as they were ({why})"))
     plan.spans[path] = done.spans
     if done.count:
         plan.texts[path], plan.counts[path] = (data, note.encode(done.text)), done.count
@@ -241,7 +243,7 @@ def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
 
 
 def _found_again(journal: Journal, rewrite: Rewrite | None, note: Note, sha256: str) -> dict[int, Span | None]:
-    """Return where links are that an earlier move found in a note; nothing if that is not known, or not any more."""
+    """Return the positions of links that an earlier move recorded in a note; empty if they are not known any more."""
     if rewrite is None or rewrite.after is None:
         return {}
     data = note.encode() if rewrite.after == sha256 else journal.text(rewrite.after)
@@ -256,38 +258,45 @@ def _found_again(journal: Journal, rewrite: Rewrite | None, note: Note, sha256: 
 
 
 def _taken_back(journal: Journal, old: str, new: str) -> Entry | None:
-    """Return the move that one from `old` to `new` takes back, if it was made lately."""
+    """Return the recent move that a move from `old` to `new` would undo, if there is one."""
     entries = (entry for entry in journal.entries(_LOOKED_BACK) if entry.is_whole and not entry.is_undone)
     return next((entry for entry in entries if went(journal, entry) == (new, old)), None)
 
 
 def _rewrites(journal: Journal, entry: Entry | None) -> dict[str, Rewrite] | None:
-    """Return what `entry` did to links, by the paths of files now, wherever they were moved since."""
+    """Return what `entry` did to links, by the current paths of files."""
     if entry is None:
         return None
     since = moved_since(journal, entry)
-    return {_carried(path, since): rewrite for path, rewrite in journal.rewrites(entry.id).items()}
+    return {carried(path, since): rewrite for path, rewrite in journal.rewrites(entry.id).items()}
 
 
-def _carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
+def carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
+    """Return the path of a file after these moves, the earliest first."""
     for old, new in moves:
-        if f"{path}/".startswith(f"{old}/"):
-            path = new + path[len(old) :]
+        path = names.after_move(path, old, new)
     return path
 
 
 def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, str]:
-    """Return the paths that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault, Conflict."""
+    """
+    Return the source and target paths that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault,
+    Conflict.
+    """
     vault = index.vault
     source, target = old.rstrip("/"), new.rstrip("/")
     if not os.path.lexists(vault.locate(source)):
         found = index.catalog.meant(old)
         if not found:
-            raise MemoryNotFound(f"There is nothing at {old[:200]!r}.", "Give the path of a note or a folder in the vault, or a note's id.")
+            raise MemoryNotFound(
+                f"There is nothing at {old[:200]!r}.",
+                "Give the path of a note or a folder in the vault, or a note's id.",
+            )
         source = found[0].path
         if len(found) < len(index.catalog.at(source)):
             raise InvalidInput(
-                f"{old[:200]!r} is one section of {source}.", f"Move the note, {found[0].note!r:.200}, or its folder; nothing was moved."
+                f"{old[:200]!r} is one section of {source}.",
+                f"Move the note, {found[0].note!r:.200}, or its folder; nothing was moved.",
             )
     is_note = names.is_note(source) and not vault.locate(source).is_dir()
     if target in {"", "."}:
@@ -302,11 +311,14 @@ def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, st
     dotted = next((path for path in (source, target) if any(part.startswith(".") for part in path.split("/"))), "")
     if dotted or (is_note and not vault.is_note(target)):
         raise InvalidInput(
-            f"{dotted or target}: Spellbook sees no notes there.", "Choose a path without a dot in front, that is not ignored."
+            f"{dotted or target}: Spellbook sees no notes there.",
+            "Choose a path without a dot in front, that is not ignored.",
         )
     name = target.rpartition("/")[2]
     if not is_undo and name != source.rpartition("/")[2] and (bad := names.forbidden(name)):
-        raise InvalidInput(f"{target}: some systems, or links, cannot hold {bad!r}.", "Choose another name; nothing was moved.")
+        raise InvalidInput(
+            f"{target}: some systems, or links, cannot hold {bad!r}.", "Choose another name; nothing was moved."
+        )
     if os.path.lexists(place) and not disk.is_same_name(place, vault.locate(source)):
         raise Conflict(f"{target}: something is there already.", "Choose another path; nothing was moved.")
     return source, target
@@ -315,22 +327,27 @@ def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, st
 # -- doing
 
 
-def _change(index: Index, plan: _Plan, undoes: Entry | None, *, resumes: bool = False) -> AbstractContextManager[list[str]]:
+def _change(
+    index: Index, plan: _Plan, undoes: Entry | None, *, resumes: bool = False
+) -> AbstractContextManager[list[str]]:
     if undoes is None:
         return index.vault.change(VERB, plan.what, always=not resumes, resumes=resumes)
     return index.vault.change("undo", f"{undoes.id}: {undoes.verb} {undoes.what}", undoes=undoes.id, resumes=resumes)
 
 
 def _note_same(index: Index, plan: _Plan, paths: Iterable[str]) -> None:
-    """Tell the journal of notes that keep their text, and of whose links some lead somewhere by chance from now on."""
+    """Record in the journal notes that keep their text but have links that lead somewhere by chance from now on."""
     if changes := [Change(path, plan.same[path], plan.same[path], links=plan.spans[path]) for path in paths]:
         index.vault.journal.note(changes)
 
 
 def _mend(index: Index, plan: _Plan) -> StorageError | None:
-    """Write the mended notes; what somebody changed meanwhile is mended as it is now, or left and told. Returns what stops it."""
+    """
+    Write the notes with new links. A note that changed in the meantime is planned again, or left and reported.
+    Returns the error that stops the move, if any.
+    """
     for path, reason in symlinks.write(index.vault, plan.symlinks).items():
-        plan.left.append(Left(path, reason))
+        plan.left.append(Fault(path, 0, reason))
         plan.symlinks.pop(path)
     homes = {new: old for old, new in plan.shift.moved.items()}
     wanted = set(plan.texts)
@@ -347,22 +364,29 @@ def _mend(index: Index, plan: _Plan) -> StorageError | None:
             return None
     for path in wanted:
         plan.texts.pop(path)
-        plan.left.append(Left(path, "the file keeps changing; its links are as they were"))
+        plan.left.append(Fault(path, 0, "the file keeps changing; its links are as they were"))
     return None
 
 
-def _settle(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
-    """Let the index follow; then the move is done, unless there was trouble."""
+def _commit(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
+    """Update the index, then mark the move as done, unless there was an error."""
     changed = [path for pair in plan.shift.moved.items() for path in pair]
-    sync.some(index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)])
+    sync.scan_paths(
+        index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)]
+    )
     if trouble is not None:
-        raise StorageError(f"{plan.old} was moved, and not all links are mended yet: {trouble.message}", "The next call goes on with it.")
+        raise StorageError(
+            f"{plan.old} was moved, and not all links are mended yet: {trouble.message}",
+            "The next call goes on with it.",
+        )
     (index.config.state / UNDER_WAY).unlink(missing_ok=True)
 
 
-def _told(index: Index, plan: _Plan) -> Moved:
+def _report(index: Index, plan: _Plan) -> Moved:
     changed = [
-        Changed(path, plan.counts[path], unified(decode(path, before)[0], decode(path, after)[0], f"a/{path}", f"b/{path}"))
+        Changed(
+            path, plan.counts[path], unified(decode(path, before)[0], decode(path, after)[0], f"a/{path}", f"b/{path}")
+        )
         for path, (before, after) in sorted(plan.texts.items())
     ]
     changed += [
@@ -370,7 +394,14 @@ def _told(index: Index, plan: _Plan) -> Moved:
         for path, (before, after) in sorted(plan.symlinks.items())
         if before != after
     ]
-    return Moved(plan.old, plan.new, tuple(sorted(plan.shift.moved.items())), tuple(changed), tuple(plan.left), index.catalog.generation)
+    return Moved(
+        plan.old,
+        plan.new,
+        tuple(sorted(plan.shift.moved.items())),
+        tuple(changed),
+        tuple(plan.left),
+        index.catalog.generation,
+    )
 
 
 # -- after a kill
@@ -378,7 +409,13 @@ def _told(index: Index, plan: _Plan) -> Moved:
 
 def _write_down(file: Path, plan: _Plan, inode: int, undoes: Entry | None) -> None:
     hashes = {path: digest(after) for path, (_, after) in plan.texts.items()}
-    said: dict[str, object] = {"old": plan.old, "new": plan.new, "inode": inode, "texts": hashes, "symlinks": plan.symlinks}
+    said: dict[str, object] = {
+        "old": plan.old,
+        "new": plan.new,
+        "inode": inode,
+        "texts": hashes,
+        "symlinks": plan.symlinks,
+    }
     said["undoes"] = undoes.id if undoes else None
     data = json.dumps(said).encode()
     with disk.replacing(file) as target:
@@ -404,17 +441,24 @@ def _finish(index: Index) -> None:
         plan.symlinks |= {path: (before, after) for path, (before, after) in written.get("symlinks", {}).items()}
         with _change(index, plan, undoes, resumes=True):
             trouble = _mend(index, plan)
-        _settle(index, plan, trouble)
-        _log.warning("A move of %s to %s that was cut short is finished; %d notes were still to be mended.", old, new, len(plan.texts))
+        _commit(index, plan, trouble)
+        _log.warning(
+            "A move of %s to %s that was cut short is finished; %d notes were still to be mended.",
+            old,
+            new,
+            len(plan.texts),
+        )
         for left in plan.left:
-            _log.warning("%s: %s.", left.path, left.reason)
+            _log.warning("%s.", left)
         return
     if os.path.lexists(source):
         if target.is_file() and not target.stat().st_size:
             target.unlink()  # its name was taken, and no more done
         _log.warning("A move of %s to %s was cut short before it began; nothing was changed.", old, new)
     else:
-        _log.warning("A move of %s to %s was cut short, and both are gone: see `spellbook doctor --fix links`.", old, new)
+        _log.warning(
+            "A move of %s to %s was cut short, and both are gone: see `spellbook doctor --fix links`.", old, new
+        )
     file.unlink()
 
 
@@ -426,11 +470,13 @@ def _entry(journal: Journal, number: int | None) -> Entry | None:
 
 
 def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoes: Entry | None) -> _Plan:
-    """Plan again what is still to be done after the files were moved; `texts` are the hashes of what notes are to hold."""
+    """Plan the rest of a move whose files are moved already; `texts` are the planned hashes of notes."""
     files = index.vault.files()
-    homes = {path: old + path[len(new) :] for path in files if path == new or path.startswith(f"{new}/")}
+    homes = {path: home for path in files if (home := names.after_move(path, new, old)) != path}
     aliases = index.catalog.links.aliases()
-    before = Files((homes.get(path, path) for path in files), {name: homes.get(path, path) for name, path in aliases.items()})
+    before = Files(
+        (homes.get(path, path) for path in files), {name: homes.get(path, path) for name, path in aliases.items()}
+    )
     shift = Shift(before, Files(files, aliases), {home: path for path, home in homes.items()})
     plan = _Plan(old, new, shift, _rewrites(index.vault.journal, undoes))
     for path, sha256 in texts.items():

@@ -1,7 +1,7 @@
 """
-Mending: links rewritten so that they lead where they led before files got other paths, and nothing else in a note.
+Rewrite links so that they lead to the same file after files were moved, and change nothing else in a note.
 
-Pure. A text that would not read back as exactly that is left as it is.
+Pure. Each new text is parsed again; if it does not read as planned, the links stay as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from spellbook.notes.links import By, Files, Link, Span, find, named, replaced, 
 from spellbook.notes.note import Note, lines, parse
 
 _WIKI_END = re.compile(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
-_INLINE_END = re.compile(r"""(?:\?[^\s>)]*)?>?(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)""")
+_INLINE_END = re.compile(
+    r"""(?:\?[^\s>)]*)?>?(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)"""
+)
 _BRACKET = re.compile(r"\\.|[\[\]]", re.S)
 _WORDS = re.compile(r"\[\[[^\[\]|#\r\n]*|\]\([^()\s]*|\w+|\s+|.")
 """What is compared in a line that changed: words, and targets of links as one."""
@@ -30,7 +32,7 @@ _MOST_ALONE = 100
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """The files `before` some got other paths and `after` it; `moved` are the new paths by the old ones."""
+    """The files before and after a move; `moved` maps old paths to new ones."""
 
     before: Files
     after: Files
@@ -52,13 +54,16 @@ class Shift:
             return None
         wanted = self.now(then.path)
         now = self.after.follow(self.now(source), target, is_markdown)
-        is_well = now is not None and now.path == wanted and (lenient or then.by != By.RELATIVE or now.by == By.RELATIVE)
+        is_well = (
+            now is not None and now.path == wanted and (lenient or then.by != By.RELATIVE or now.by == By.RELATIVE)
+        )
         return None if is_well else wanted
 
     def finds(self, source: str, target: str, is_markdown: bool) -> bool:
         """Say whether a link in the note that was at `source`, which led nowhere, leads somewhere by chance now."""
         return (
-            self.before.follow(source, target, is_markdown) is None and self.after.follow(self.now(source), target, is_markdown) is not None
+            self.before.follow(source, target, is_markdown) is None
+            and self.after.follow(self.now(source), target, is_markdown) is not None
         )
 
 
@@ -67,7 +72,8 @@ class Mended:
     """
     A text whose links were mended, how many, and those that could not be.
 
-    `spans` are the ones that were, in the text after, and those that led nowhere before and lead somewhere now, which stay.
+    `spans` holds the places of the mended links in the new text. It also holds those of links that led nowhere before
+    and lead somewhere now; these stay as they are.
     """
 
     text: str
@@ -78,11 +84,11 @@ class Mended:
 
 def mended(note: Note, source: str, shift: Shift, *, then: Mapping[int, Span | None] | None = None) -> Mended:
     """
-    Mend the links of `note`, whose path is the new one, and which was at `source`.
+    Rewrite the links of `note`, whose path is the new one, and which was at `source`.
 
-    `then` is given if an earlier move is taken back: it says what that one did to the links that were there already, by the
-    characters at which they stand, None for nothing. What it wrote anew is spelled as before, what it left is left; links
-    that were written since are mended as ever.
+    `then` is given when an earlier move is undone. It maps the character position of each link that existed then to
+    the span that the move recorded, or None. Links that the move rewrote get their old spelling, links that it left
+    stay, and links written since are rewritten as usual.
     """
     forms: dict[Link, str | None] = {}
     spellings: dict[Link, str] = {}
@@ -146,10 +152,10 @@ def derived(before: Note, after: Note) -> tuple[Span, ...]:
 
 def found_again(former: str, spans: Sequence[Span], note: Note) -> dict[int, Span | None]:
     """
-    Return the links of `note` that stood in its `former` text, by the characters at which they stand now, each with its span.
+    Return the links of `note` that were in its `former` text, by their current position, each with its span or
+    None.
 
-    None is for those without a span. What a person changed meanwhile is told from what stayed by comparing lines, and in
-    lines that changed, words.
+    Lines are compared first, then the words of lines that changed.
     """
     by_place = {span.at: span for span in spans}
     same = [*_same(former, note.text)]
@@ -171,7 +177,10 @@ def _same(old: str, new: str) -> Iterator[tuple[int, int, int]]:
     at = to = 0
     for i, j, count in [*_matching(*sources), (len(sources[0]), len(sources[1]), 0)]:
         words = [_WORDS.findall(text) for text in ("".join(sources[0][at:i]), "".join(sources[1][to:j]))]
-        inside = [[*accumulate(map(len, each), initial=start)] for each, start in zip(words, (places[0][at], places[1][to]), strict=True)]
+        inside = [
+            [*accumulate(map(len, each), initial=start)]
+            for each, start in zip(words, (places[0][at], places[1][to]), strict=True)
+        ]
         for m, n, size in _matching(*words):
             yield inside[0][m], inside[1][n], inside[0][m + size] - inside[0][m]
         at, to = i + count, j + count
@@ -193,10 +202,10 @@ def _matching(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int
 
 def unlinked(note: Note, is_own: Callable[[Link], bool]) -> str:
     """
-    Return the text of `note` without its links to itself, those that `is_own` says are: what they show stays, as text.
+    Return the text of `note` without its links to itself, which `is_own` recognises; the shown words stay as text.
 
-    A link to a heading or block stays a link, which names that alone. A definition leads to the top of its page. A link that
-    cannot be taken out so that the others read as before is left.
+    A link to a heading or block stays a link, with the heading or block alone. A definition leads to the top of its
+    page. A link stays if the other links would be read differently without it.
     """
     own = [number for number, link in enumerate(find(note)) if is_own(link)]
     done = _unlinked(note, own)
@@ -208,7 +217,11 @@ def unlinked(note: Note, is_own: Callable[[Link], bool]) -> str:
 
 
 def _unlinked(note: Note, numbers: Sequence[int]) -> Note | None:
-    """Return `note` without some of its links; None if one stands within another, or the rest would not read as before."""
+    """
+    Return `note` without some of its links.
+
+    Returns None if one link stands within another, or if the other links would be read differently.
+    """
     links, gone = find(note), set(numbers)
     changes = [_without(note.text, links[number]) for number in numbers]
     if any(one[1] > other[0] for one, other in pairwise(changes)):
@@ -233,7 +246,7 @@ def _without(text: str, link: Link) -> tuple[int, int, str]:
 
 
 def _label(text: str, at: int) -> tuple[int, int] | None:
-    """Return where the words stand between `[` and `](`, behind which the destination at `at` comes; None for a definition."""
+    """Return where the words between `[` and `](` stand, before the destination at `at`; None for a definition."""
     close = text.rfind("](", max(0, at - _MOST_LABEL), at)
     if close < 0 or text[close + 2 : at].strip(" \t\r\n<"):
         return None

@@ -1,9 +1,8 @@
 """
-Broken links: those that lead nowhere, and what they meant, as far as that can be known.
+Find broken links and repair those whose target is known.
 
-A rename that nobody told Spellbook of breaks links. Where files went the
-catalog remembers; else names, aliases and titles tell. What is offered is
-shown first, and can be undone.
+A rename outside Spellbook breaks links. The catalog remembers where files went; else names, aliases and titles are
+compared. Repairs are shown first, and can be undone.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 
-from spellbook.editing.moves import Changed, Left
+from spellbook.editing.moves import Changed
 from spellbook.editing.relink import rewritten
 from spellbook.errors import MemoryNotFound, UnreadableNote
 from spellbook.index import sync
@@ -23,7 +22,7 @@ from spellbook.index.catalog.links import Linked
 from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.links import By, Files, Link, Reached
-from spellbook.notes.note import Note, parse
+from spellbook.notes.note import Fault, Note, parse
 from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
 
@@ -35,13 +34,13 @@ TITLED = "its name or title"
 _CLOSE = 0.8
 _MOST_CLOSE = 3
 _MOST_COMPARED = 100
-"""Names that are compared letter by letter with all others; in a large vault that takes some hundredths of a second each."""
+"""Names that are compared letter by letter with all others; in a large vault each takes some hundredths of a second."""
 _MARKS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A link that leads nowhere: the file that it meant, if that is known, and why; else those that it may have meant."""
+    """A broken link: the file that it meant and why, if known, else the most similar files."""
 
     source: str
     line: int
@@ -53,11 +52,11 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Links that lead nowhere, the notes in which some were mended, or would be, and what was left."""
+    """Broken links, the notes with repaired links (or links that would be repaired), and what was left."""
 
     guesses: tuple[Guess, ...]
     changed: tuple[Changed, ...]
-    left: tuple[Left, ...]
+    left: tuple[Fault, ...]
     generation: int
 
 
@@ -71,15 +70,15 @@ def guesses(index: Index) -> tuple[Guess, ...]:
 
 def mend(index: Index, *, dry_run: bool) -> Offer:
     """Mend the links whose meaning is known; with `dry_run`, only say how."""
-    sync.words(index)
+    sync.scan(index)
     offer, texts = _planned(index)
     if not texts or dry_run:
         return offer
     with index.vault.change("doctor", "links"):
         failed = index.vault.write_all(texts)
-    left = [*offer.left, *(Left(path, error.message) for path, error in failed.items())]
+    left = [*offer.left, *(Fault(path, 0, error.message) for path, error in failed.items())]
     changed = [each for each in offer.changed if each.path not in failed]
-    sync.some(index, [each.path for each in changed])
+    sync.scan_paths(index, [each.path for each in changed])
     return Offer(offer.guesses, tuple(changed), tuple(left), index.catalog.generation)
 
 
@@ -97,20 +96,26 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
             meant[guess.source][guess.target] = guess
     files = Files(index.vault.files())
     changed: list[Changed] = []
-    left: list[Left] = []
+    left: list[Fault] = []
     texts: dict[str, tuple[bytes, str]] = {}
     for path, targets in sorted(meant.items()):
         try:
             data = index.vault.read(path)[0]
             note = parse(path, data)
         except (MemoryNotFound, UnreadableNote) as error:
-            left.append(Left(path, error.message))
+            left.append(Fault(path, 0, error.message))
             continue
         broken = [link for link in links.find(note) if link.target in targets]
         forms = {link: _form(link, path, targets[link.target].path or "", files) for link in broken}
         done = rewritten(note, forms, {link: _shown(note, link, targets[link.target]) for link in broken})
         if done.left:
-            left.append(Left(path, f"links on line {', '.join(str(link.line) for link in done.left)} have to be edited by hand"))
+            left.append(
+                Fault(
+                    path,
+                    0,
+                    f"links on line {', '.join(str(link.line) for link in done.left)} have to be edited by hand",
+                )
+            )
         if done.count:
             changed.append(Changed(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
             texts[path] = (note.encode(done.text), digest(data))
@@ -119,13 +124,26 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
 
 def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
     is_relative = link.is_markdown or link.target.startswith(("./", "../"))
-    by = By.ROOT if link.target.startswith("/") else By.RELATIVE if is_relative else By.PATH if "/" in link.target else By.NAME
+    by = (
+        By.ROOT
+        if link.target.startswith("/")
+        else By.RELATIVE
+        if is_relative
+        else By.PATH
+        if "/" in link.target
+        else By.NAME
+    )
     return links.retargeted(link, Reached(wanted, by), source, wanted, files)
 
 
 def _shown(note: Note, link: Link, guess: Guess) -> str:
     """What a wikilink that says another name of the note needs to be shown as before."""
-    if guess.why not in {ALIAS, TITLED} or link.is_markdown or "/" in link.target or not note.text.startswith("]]", link.end):
+    if (
+        guess.why not in {ALIAS, TITLED}
+        or link.is_markdown
+        or "/" in link.target
+        or not note.text.startswith("]]", link.end)
+    ):
         return ""
     in_table = note.text[: link.start].rpartition("\n")[2].lstrip().startswith("|")
     return f"\\|{link.target}" if in_table else f"|{link.target}"
@@ -179,7 +197,11 @@ class _Known:
             close: list[tuple[float, str]] = []
             for other, paths in self._called.items():
                 matcher.set_seq1(other)
-                if matcher.real_quick_ratio() >= _CLOSE and matcher.quick_ratio() >= _CLOSE and (ratio := matcher.ratio()) >= _CLOSE:
+                if (
+                    matcher.real_quick_ratio() >= _CLOSE
+                    and matcher.quick_ratio() >= _CLOSE
+                    and (ratio := matcher.ratio()) >= _CLOSE
+                ):
                     close += [(-ratio, path) for path in paths]
             self._compared[name] = tuple(dict.fromkeys(path for _, path in sorted(close)))[:_MOST_CLOSE]
         return self._compared.get(name, ())

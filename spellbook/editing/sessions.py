@@ -1,5 +1,5 @@
 """
-REST sessions: whoever writes has read the guides first, and for how long that holds.
+REST sessions: a client reads the guides before it writes, and the session expires.
 """
 
 from __future__ import annotations

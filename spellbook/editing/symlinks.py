@@ -1,9 +1,8 @@
 """
-Symbolic links of a vault that lead where they led after something in it got another path.
+Keep symbolic links of a vault pointing to the same file after a move.
 
-What is to become of each is planned before the move, so that a move that a
-kill cut short can be finished, and noted in the journal, so that undo puts
-back just that.
+The new target of each link is planned before the move, so that an interrupted move can be completed, and recorded
+in the journal, so that undo restores it.
 """
 
 from __future__ import annotations
@@ -15,24 +14,25 @@ from collections.abc import Mapping
 from spellbook.notes.links import Span
 from spellbook.system import disk
 from spellbook.vault.journal import Change, Rewrite
+from spellbook.vault.names import after_move
 from spellbook.vault.vault import Vault
 
 
 def planned(vault: Vault, old: str, new: str, then: Mapping[str, Rewrite]) -> dict[str, tuple[str, str]]:
     """
-    Return what links say and what they are to say once `old` is at `new`, by their paths then.
+    Return the old and new targets of links for a move of `old` to `new`, by their new paths.
 
-    `then` is what the move that this one takes back did, by the paths before this one. Links that lead nowhere, and will lead
-    somewhere by chance, are there with what they say.
+    `then` is what the move that this one undoes did, by current paths. Broken links that will lead somewhere by
+    chance are included unchanged.
     """
     found: dict[str, tuple[str, str]] = {}
     here, there = str(vault.root / old), str(vault.root / new)
     for path, said in vault.symlinks().items():
         noted = next((span for span in (then[path].links or () if path in then else ()) if span.at is None), None)
         source = str(vault.root / path)
-        moved = _shifted(source, here, there)
+        moved = after_move(source, here, there, os.sep)
         now, by_chance = _led(source, said), _led(moved, said)
-        wanted = _shifted(now, here, there)
+        wanted = after_move(now, here, there, os.sep)
         if noted is not None and noted.after == said:
             after = noted.before
         elif os.path.lexists(now):
@@ -45,12 +45,15 @@ def planned(vault: Vault, old: str, new: str, then: Mapping[str, Rewrite]) -> di
 
 
 def changes(plan: Mapping[str, tuple[str, str]]) -> list[Change]:
-    """Return what the journal is to be told of links."""
+    """Return the journal records for links."""
     return [Change(path, None, None, links=(Span(None, *pair),)) for path, pair in plan.items()]
 
 
 def write(vault: Vault, plan: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Let links say what they are to say; return why some do not, by their paths. What somebody changed meanwhile is left."""
+    """
+    Write the new targets; return the reasons for links that were not written, by path. A link that somebody changed
+    stays.
+    """
     failed: dict[str, str] = {}
     for path, (before, after) in plan.items():
         place = vault.root / path
@@ -76,17 +79,13 @@ def write(vault: Vault, plan: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     return failed
 
 
-def _shifted(place: str, old: str, new: str) -> str:
-    return new + place[len(old) :] if f"{place}{os.sep}".startswith(f"{old}{os.sep}") else place
-
-
 def _led(place: str, said: str) -> str:
-    """Return what a link at `place` that says `said` names, which may be a link itself."""
+    """Return the path that a link at `place` with the target `said` points to, which may be a link itself."""
     return os.path.normpath(os.path.join(os.path.dirname(place), said))
 
 
 def _saying(place: str, wanted: str, said: str) -> str:
-    """Return what a link at `place` is to say so that it leads to `wanted`: from the root of the disk or not, as it did."""
+    """Return the target text for a link at `place` to `wanted`: absolute if `said` was, else relative."""
     if os.path.isabs(said):
         return wanted
     relative = os.path.relpath(wanted, os.path.dirname(place))

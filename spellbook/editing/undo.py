@@ -1,9 +1,8 @@
 """
-Undo: put back what a tool or a command changed, byte for byte.
+Undo a change of a tool or a command, byte for byte.
 
-A file that somebody changed since keeps that change where the two do not
-overlap; where they do, nothing at all is undone. An undo is a change like any
-other, so that it can be undone itself.
+If a file was edited since, the edit stays where the two do not overlap. Where they do, nothing is undone. An undo
+is a change like any other and can be undone.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from spellbook.editing import edits, moves
-from spellbook.editing.write import with_vectors
+from spellbook.editing.revise import with_vectors
 from spellbook.errors import Conflict, MemoryNotFound, UnreadableNote
 from spellbook.index import sync
 from spellbook.index.opened import Index
@@ -32,7 +31,10 @@ _MOST_EMBEDDED = 20
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What was undone: the entry, the files that changed back, how, and the generation that has it; nothing if they were so already."""
+    """
+    What was undone: the entry, the changed files, a unified diff, and the generation; no files if there was nothing
+    to do.
+    """
 
     entry: Entry
     paths: tuple[str, ...]
@@ -42,7 +44,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A file, what it holds `now` and what it is to hold, None for no file."""
+    """A file, its bytes `now` and the bytes to restore, None for no file."""
 
     path: str
     now: bytes | None
@@ -54,9 +56,9 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     """
     Undo one entry of the log, by default the latest change that is neither undone nor an undo.
 
-    Undoing an undo does again what was done. Raises MemoryNotFound for an entry
-    that is not there, or whose texts are not kept; Conflict, with the difference
-    and nothing undone, if a file changed since where the entry changed it.
+    Undoing an undo repeats the change. Raises MemoryNotFound for an entry that does not exist or whose texts are
+    not kept any more; Conflict, with the difference and nothing undone, if a file was edited since in the same
+    place.
     """
     chosen = index.vault.journal.latest() if entry is None else index.vault.journal.get(entry)
     if chosen is None:
@@ -76,7 +78,7 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
 
 
 def _moved_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool) -> Undone:
-    """Undo a move by a move, which brings back what is no note as well, and mends links that were written since."""
+    """Undo a move by a move, which also restores files that are not notes, and rewrites links written since."""
     if not os.path.lexists(index.vault.locate(new)):
         if not os.path.lexists(index.vault.locate(old)):
             raise MemoryNotFound(
@@ -90,16 +92,17 @@ def _moved_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool
     done = moves.move(index, new, old, dry_run=dry_run, undoes=entry)
     renamed = [f"rename from {one_line(before)}\nrename to {one_line(after)}" for before, after in done.moved]
     paths = dict.fromkeys([*(path for pair in done.moved for path in pair), *(each.path for each in done.changed)])
-    return Undone(entry, tuple(paths), "\n".join([*renamed, *(each.difference for each in done.changed)]), done.generation)
+    return Undone(
+        entry, tuple(paths), "\n".join([*renamed, *(each.difference for each in done.changed)]), done.generation
+    )
 
 
 def restore(index: Index, name: str) -> tuple[str, ...]:
     """
-    Bring back what was erased, and return the paths where it is.
+    Restore what was erased, and return the restored paths.
 
-    `name` is a path in the trash, or what was erased: an id, a path, a topic.
-    A section goes back into its note, where it was; if that place has changed,
-    it becomes a note of its own. Raises MemoryNotFound.
+    `name` is a path in the trash, or what was erased: an id, a path, a topic. A section returns to its place in its
+    note. If that place has changed, it becomes a note of its own. Raises MemoryNotFound.
     """
     entry, lying = _erased(index, name)
     if entry is not None:
@@ -116,11 +119,15 @@ def restore(index: Index, name: str) -> tuple[str, ...]:
 
 
 def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
-    """Return the entry to undo so that what `name` means is back, None if others went with it, and where it lies in the trash."""
+    """Return the entry to undo to restore `name`, None if it erased other notes too, and the paths in the trash."""
     journal = index.vault.journal
     if name.startswith(f"{TRASH}/"):
         made = journal.made(name)
-        is_cut = made is not None and made.verb in {"erase", "merge", "undo"} and any(each.before and each.after for each in made.traces)
+        is_cut = (
+            made is not None
+            and made.verb in {"erase", "merge", "undo"}
+            and any(each.before and each.after for each in made.traces)
+        )
         return made if is_cut and made and not made.is_undone else None, [name]
     erased = [entry for entry in journal.entries() if entry.verb == "erase" and not entry.is_undone]
     # A section that was erased alone, by its id now or in earlier versions, else the note that it went with.
@@ -129,14 +136,21 @@ def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
         trash = {each.after: each.path for each in entry.traces if each.before is None}
         if entry.what == wanted:
             return entry, list(trash.values())
-        gone = next((each for each in entry.traces if each.after is None and wanted in {each.path, each.path.removesuffix(".md")}), None)
+        gone = next(
+            (
+                each
+                for each in entry.traces
+                if each.after is None and wanted in {each.path, each.path.removesuffix(".md")}
+            ),
+            None,
+        )
         if gone is not None and gone.before in trash:
             return None, [trash[gone.before]]
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
 
 
 def _step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]]) -> _Step | None:
-    """Return how to take a change back; None if the file is already as it was."""
+    """Return how to undo a change of one file; None if there is nothing to do."""
     now = _now(index, trace.path)
     found = None if now is None else digest(now)
     if now is None and trace.after is not None and (home := _moved_to(index, trace, since)):
@@ -160,11 +174,8 @@ def _step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, s
 
 
 def _moved_to(index: Index, trace: Trace, since: Sequence[tuple[str, str]]) -> str | None:
-    """Return where the note is that a change left at a path, if `mv` or its owner moved it; None if it was not moved."""
-    home = trace.path
-    for old, new in since:
-        if f"{home}/".startswith(f"{old}/"):
-            home = new + home[len(old) :]
+    """Return the current path of a note that a change left at another path; None if it was not moved."""
+    home = moves.carried(trace.path, since)
     if home != trace.path and index.vault.stamp(home):
         return home
     text = None if home.startswith(f"{TRASH}/") or trace.after is None else index.vault.journal.text(trace.after)
@@ -188,7 +199,8 @@ def _text(index: Index, entry: Entry, sha256: str | None) -> bytes | None:
     if text is None or digest(text) != sha256:
         raise MemoryNotFound(
             f"What entry {entry.id} ({entry.verb} {entry.what}) changed is not kept.",
-            "It was erased for good, or too much was changed since; nothing was undone. Others can be undone by their numbers.",
+            "It was erased for good, or too much was changed since; nothing was undone. "
+            "Others can be undone by their numbers.",
         )
     return text
 
@@ -212,12 +224,15 @@ def _read(path: str, data: bytes | None) -> str:
 
 
 def _shown(step: _Step) -> str:
-    names = (f"a/{step.path}" if step.now is not None else "/dev/null", f"b/{step.path}" if step.then is not None else "/dev/null")
+    names = (
+        f"a/{step.path}" if step.now is not None else "/dev/null",
+        f"b/{step.path}" if step.then is not None else "/dev/null",
+    )
     return unified(_read(step.path, step.now), _read(step.path, step.then), *names)
 
 
 def _take(index: Index, steps: list[_Step]) -> None:
-    """Write what the steps say; a file that only moves keeps its times."""
+    """Apply the steps. A file that only moves keeps its times."""
     gone = {digest(step.now): step for step in steps if step.now is not None and step.then is None}
     moved: set[str] = set()
     for step in steps:
@@ -233,6 +248,6 @@ def _take(index: Index, steps: list[_Step]) -> None:
 def _follow(index: Index, paths: list[str]) -> None:
     notes = [path for path in paths if index.vault.is_note(path)]
     if notes:
-        sync.some(index, notes)
+        sync.scan_paths(index, notes)
     for path in notes[:_MOST_EMBEDDED]:
         with_vectors(index, path)

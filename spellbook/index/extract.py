@@ -25,8 +25,7 @@ from spellbook.notes import chunks, links
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, parse
 from spellbook.text import terms
-from spellbook.vault.folder import digest
-from spellbook.vault.vault import Vault
+from spellbook.vault.folder import Folder, digest
 
 _log = logging.getLogger(__name__)
 _MARKS = re.compile(r"\W+")
@@ -34,25 +33,31 @@ _MOST_LABELS = 1_000
 """Labels of one kind that are indexed of a note: every hit in it is shown with them."""
 
 _REPEATED = 200_000
-"""Letters of its labels that the chunks of a note repeat, beside its own length: all of them, but where both are very many."""
+"""
+Letters of its labels that the chunks of a note repeat, beside its own length.
+
+That is all of them, except in a note with very many chunks and labels.
+"""
 
 _DEEPEST = 20
 """Levels of a tag by each of which it is found."""
 
 _MOST_KEY = 1_000
+"""Letters of a frontmatter key that can be filtered by: far more than people write."""
+
 _ASCII_MARKS = bytes(range(128)).translate(None, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What decides how notes are kept: tokens of a chunk, scopes by glob of path, and the embedding whose keys chunks carry."""
+    """The rules of the index: tokens of a chunk, scopes by glob of path, and the embedding that chunk keys name."""
 
     chunk_tokens: int
     scopes: Mapping[str, str]
     fingerprint: str
 
 
-def read(vault: Vault, path: str, rules: Rules, known: Known | None = None) -> Entry | None:
+def read(vault: Folder, path: str, rules: Rules, known: Known | None = None) -> Entry | None:
     """
     Read one file as the catalog keeps it; None if it is gone.
 
@@ -66,7 +71,9 @@ def read(vault: Vault, path: str, rules: Rules, known: Known | None = None) -> E
         return None
     except UnreadableNote as error:
         # Its stamp is not trusted: permissions may change without showing in it.
-        return Entry(path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (Fault(path, error.line or 0, _reason(path, error)),))
+        return Entry(
+            path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (Fault(path, error.line or 0, _reason(path, error)),)
+        )
     sha256 = digest(data)
     if known is not None and known.sha256 == sha256:
         return Entry(path, stamp, read_ns, sha256)
@@ -76,7 +83,13 @@ def read(vault: Vault, path: str, rules: Rules, known: Known | None = None) -> E
         return Entry(path, stamp, read_ns, sha256, (Fault(path, error.line or 0, _reason(path, error)),))
     except Exception as error:  # whatever one note does, the others are indexed
         _log.exception("%s cannot be read", path)
-        return Entry(path, stamp, read_ns, sha256, (Fault(path, 0, f"Spellbook cannot read it ({type(error).__name__}: {error})"),))
+        return Entry(
+            path,
+            stamp,
+            read_ns,
+            sha256,
+            (Fault(path, 0, f"Spellbook cannot read it ({type(error).__name__}: {error})"),),
+        )
 
 
 def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> Entry:
@@ -89,7 +102,9 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     pieces = chunks.cut(note, rules.chunk_tokens)
     first = tuple(_findable(" ".join(each)) for each in found_by)
     later = first
-    if sum(len(label) + 1 for each in found_by for label in each) > (room := (_REPEATED + len(note.text)) // len(pieces)):
+    if sum(len(label) + 1 for each in found_by for label in each) > (
+        room := (_REPEATED + len(note.text)) // len(pieces)
+    ):
         later = tuple(_findable(text) for text in _shortened(found_by, room))
     rows = tuple(_row(piece, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     columns = {
@@ -115,10 +130,17 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "entities": entities,
         "scope": scopes_of(note, rules.scopes),
         # A tag a/b is found by a as well.
-        "tags": ["/".join(tag.split("/")[:depth]) for tag in tags for depth in range(1, min(tag.count("/"), _DEEPEST) + 2)],
+        "tags": [
+            "/".join(tag.split("/")[:depth]) for tag in tags for depth in range(1, min(tag.count("/"), _DEEPEST) + 2)
+        ],
     }
-    linked = tuple(LinkRow(links.key(link.target), link.target, link.fragment, link.is_markdown, link.line) for link in links.find(note))
-    return Entry(note.path, stamp, read_ns, sha256, tuple(faults), columns, frozenset(_fields(named, note.meta)), rows, linked)
+    linked = tuple(
+        LinkRow(links.key(link.target), link.target, link.fragment, link.is_markdown, link.line)
+        for link in links.find(note)
+    )
+    return Entry(
+        note.path, stamp, read_ns, sha256, tuple(faults), columns, frozenset(_fields(named, note.meta)), rows, linked
+    )
 
 
 def folded(text: str) -> str:
@@ -143,7 +165,8 @@ def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault
         yield Fault(
             note.path,
             line,
-            f"only its first {most:,} sections are indexed each by itself; the {len(starts) - most:,} from here on, by size",
+            f"only its first {most:,} sections are indexed each by itself; the {len(starts) - most:,} from here on, "
+            "by size",
         )
 
 

@@ -23,6 +23,7 @@ DATES = ("created", "updated")
 
 _MOST_GLOBS = 2_000
 _MOST_GLOB = 1_000
+"""Globs in a filter, and letters of one: a judgement, far below the 32,766 values that SQLite takes."""
 
 Filter = Mapping[str, object]
 
@@ -67,7 +68,7 @@ def did_you_mean(suggestions: Sequence[str]) -> str:
 
 
 def alike(value: str, among: Iterable[str], most: int = 3) -> tuple[str, ...]:
-    """Return up to `most` texts of `among` that `value` may be a misspelling or the beginning of, the likeliest first."""
+    """Return up to `most` texts of `among`, likeliest first, of which `value` may be a misspelling or the beginning."""
     from difflib import get_close_matches
 
     # In letters of Hangul, not syllables: 결졍 and 결정 share five of six.
@@ -89,7 +90,9 @@ def conditions(given: Filter | None) -> tuple[Condition, ...]:
     if given is None:
         return ()
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"The filter must map keys to values, not be {given!r:.80}.", 'Give it as {"category": "project"}.')
+        raise InvalidInput(
+            f"The filter must map keys to values, not be {given!r:.80}.", 'Give it as {"category": "project"}.'
+        )
     return tuple(_condition(str(key), value) for key, value in given.items())
 
 
@@ -129,7 +132,11 @@ def instant(text: str | None) -> float | None:
 def _seconds(moment: dt.datetime) -> float:
     try:
         return moment.timestamp()
-    except (ValueError, OverflowError, OSError):  # the system knows no local time for that year; Windows, for none before 1970
+    except (
+        ValueError,
+        OverflowError,
+        OSError,
+    ):  # the system knows no local time for that year; Windows, for none before 1970
         return (moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)).total_seconds()
 
 
@@ -157,7 +164,8 @@ def _condition(name: str, value: object) -> Condition:
     if key == "path":
         if len(values) > _MOST_GLOBS or any(len(str(each)) > _MOST_GLOB for each in values):
             raise InvalidInput(
-                "The filter path has too much in it.", f"Name folders: {_MOST_GLOBS:,} globs of {_MOST_GLOB:,} letters are the most."
+                "The filter path has too much in it.",
+                f"Name folders: {_MOST_GLOBS:,} globs of {_MOST_GLOB:,} letters are the most.",
             )
         return Condition(key, tuple(unicodedata.normalize("NFC", str(each)) for each in values), negated=negated)
     return Condition(key, tuple(fold(_bare(key, each)) for each in values), negated=negated)
@@ -178,22 +186,31 @@ def _importance(value: object) -> float:
         except ValueError:
             number = math.nan
     if not 0 <= number <= 1:
-        raise InvalidInput(f"The filter importance={value!r:.80} makes no sense.", "Give low, medium, high, or a number from 0 to 1.")
+        raise InvalidInput(
+            f"The filter importance={value!r:.80} makes no sense.", "Give low, medium, high, or a number from 0 to 1."
+        )
     return number
 
 
 def _range(key: str, value: object) -> tuple[float | None, float | None]:
     if isinstance(value, Mapping):
         if not value or not value.keys() <= {"from", "to"}:
-            raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", 'A range is {"from": "2026-01-01", "to": "2026-12-31"}.')
+            raise InvalidInput(
+                f"The filter {key}={value!r:.80} makes no sense.",
+                'A range is {"from": "2026-01-01", "to": "2026-12-31"}.',
+            )
         first, last = value.get("from") or "", value.get("to") or ""
     else:
         text = str(value).strip()
         first, dots, last = (part.strip() for part in text.partition(".."))
         if not dots:
-            first, last = (text[2:], "") if text.startswith(">=") else ("", text[2:]) if text.startswith("<=") else (text, text)
+            first, last = (
+                (text[2:], "") if text.startswith(">=") else ("", text[2:]) if text.startswith("<=") else (text, text)
+            )
     if not first and not last:
-        raise InvalidInput(f"The filter {key}={value!r:.80} names no date.", f"For example: {key}=2026-11-01..2026-11-30")
+        raise InvalidInput(
+            f"The filter {key}={value!r:.80} names no date.", f"For example: {key}=2026-11-01..2026-11-30"
+        )
     return _moment(key, first, False) if first else None, _moment(key, last, True) if last else None
 
 
@@ -217,7 +234,9 @@ def _moment(key: str, value: object, end: bool) -> float:
             after = start + dt.timedelta(days=1)
         return _seconds(after) - 1e-3
     except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidInput(f"The filter {key}: {text!r:.80} is no date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00.") from error
+        raise InvalidInput(
+            f"The filter {key}: {text!r:.80} is no date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00."
+        ) from error
 
 
 def path_glob(path: str, pattern: str) -> bool:
@@ -225,7 +244,9 @@ def path_glob(path: str, pattern: str) -> bool:
     return bool(_glob(pattern).match(unicodedata.normalize("NFC", path)))
 
 
-@lru_cache(maxsize=4_000)  # more than a filter and the scopes of a vault have together: each is compared with every path
+@lru_cache(
+    maxsize=4_000
+)  # more than a filter and the scopes of a vault have together: each is compared with every path
 def _glob(pattern: str) -> re.Pattern[str]:
     # Since Python 3.11 what fnmatch makes of `*` takes its first match and no other, so no pattern takes long.
     inside = fnmatch.translate(f"{pattern.removesuffix('/')}/*")

@@ -7,15 +7,16 @@ from __future__ import annotations
 import contextlib
 
 from spellbook.errors import InvalidInput, MemoryNotFound
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.index.opened import Index
 from spellbook.notes.note import MERGED
 
 _MOST_ID = 5_000
+"""Letters of an id: a path has at most 4,096, and its suffix 200."""
 
 
-def resolve(index: Index, id: str) -> Found:
+def resolve(index: Index, id: str) -> StoredChunk:
     """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
     if len(id) > _MOST_ID:
         raise MemoryNotFound(f"There is no memory {id[:80]!r}….", "Search for it: ids are in every hit.")
@@ -23,16 +24,19 @@ def resolve(index: Index, id: str) -> Found:
         return found[0]
     name = id.rpartition("#")[0] or id
     if into := _merged_into(index, name):
-        raise MemoryNotFound(f"{id[:200]!r} was merged into {into.path}.", f"Look at {into.note}, which says what it said.")
+        raise MemoryNotFound(
+            f"{id[:200]!r} was merged into {into.path}.", f"Look at {into.note}, which says what it said."
+        )
     for fault in index.catalog.notes.faults():
         named = fault.path.removesuffix(".md") in {id.removesuffix(".md"), name.removesuffix(".md")}
         if named and index.catalog.where_is(fault.path) is None:
-            place = f"{fault.path}, line {fault.line}" if fault.line else fault.path
-            raise MemoryNotFound(f"{place}: {fault.reason}.", "The file cannot be read as a note until that is mended.")
-    raise MemoryNotFound(f"There is no memory {id[:200]!r}.", "Search for it: ids are in every hit; it may have been erased or renamed.")
+            raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
+    raise MemoryNotFound(
+        f"There is no memory {id[:200]!r}.", "Search for it: ids are in every hit; it may have been erased or renamed."
+    )
 
 
-def _merged_into(index: Index, name: str) -> Found | None:
+def _merged_into(index: Index, name: str) -> StoredChunk | None:
     """Return the note that another one, of this id or path, was merged into."""
     with contextlib.suppress(InvalidInput):  # no note has such a key
         for path in index.catalog.paths(conditions({MERGED: name.removesuffix(".md")})):
@@ -40,6 +44,6 @@ def _merged_into(index: Index, name: str) -> Found | None:
     return None
 
 
-def chunks_of(index: Index, id: str) -> list[Found]:
+def chunks_of(index: Index, id: str) -> list[StoredChunk]:
     """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
     return index.catalog.note(id) or [resolve(index, id)]  # which says what is wrong with an id that means nothing

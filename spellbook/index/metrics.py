@@ -18,6 +18,8 @@ from spellbook.errors import SpellbookError
 from spellbook.index.catalog.usage import Usage
 
 _FLUSH_SECONDS = 10.0
+"""Seconds of timings that a kill may lose: nobody misses them, and each write is a transaction."""
+
 _STEPS = 8
 """Buckets for each tenfold of time: a figure is right to 15 %."""
 

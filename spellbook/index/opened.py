@@ -15,7 +15,7 @@ from spellbook.errors import EmbeddingError, SpellbookError
 from spellbook.index import scopes
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import Condition
-from spellbook.index.vectors.vectors import Chroma
+from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker
 from spellbook.vault.journal import Journal
@@ -49,7 +49,9 @@ class Index:
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        vault = Vault(config.vault, config.state, Journal(config.state, config.journal_mb * 1_000_000, config.journal_days))
+        vault = Vault(
+            config.vault, config.state, Journal(config.state, config.journal_mb * 1_000_000, config.journal_days)
+        )
         vault.recover()
         return cls(config, vault, catalog, embedder, chroma, embedders.reranker(config.reranker), scope)
 
@@ -72,8 +74,10 @@ class Index:
             kept = self.catalog.vectors.width()
         if kept not in {0, width}:
             raise EmbeddingError(
-                f"{self.embedder.name} now gives vectors of {width} numbers; those of this index have {kept}: its model changed.",
-                f"Go back to the old model, or delete {self.config.state} and run `spellbook reindex`: the notes stay as they are.",
+                f"{self.embedder.name} now gives vectors of {width} numbers; those of this index have {kept}: "
+                "its model changed.",
+                f"Go back to the old model, or delete {self.config.state} and run `spellbook reindex`: "
+                "the notes stay as they are.",
             )
         if kept:
             self._widths.add(kept)
@@ -94,14 +98,14 @@ class Index:
         return None
 
     def with_embedder(self, name: str) -> Index:
-        """Return this index as it is with the embedder `name`; both share the catalog. Raises InvalidInput, EmbeddingError."""
+        """Return this index with the embedder `name`; both share the catalog. Raises InvalidInput, EmbeddingError."""
         config = replace(self.config, embedder=name)
         embedder = embedders.create(name, config.threads, config.state / _CALIBRATIONS)
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
         return replace(self, config=config, embedder=embedder, chroma=chroma, _widths=set())
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         self.chroma.close()
         self.catalog.close()
         self.vault.journal.close()

@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from spellbook.index.catalog.schema import Entry, Known
 from spellbook.index.extract import Rules, read
-from spellbook.vault.vault import Vault
+from spellbook.vault.folder import Folder
 
 Piece = Mapping[str, Known | None]
 """Files to read, and what is known of them."""
@@ -44,7 +44,7 @@ _NO_WINDOW = 0x0800_0000  # `subprocess` has its name on Windows alone
 _SIZE = struct.Struct("!Q")
 
 
-def entries(vault: Vault, rules: Rules, piece: Piece) -> list[Entry]:
+def entries(vault: Folder, rules: Rules, piece: Piece) -> list[Entry]:
     """Read a piece in this process; files that are gone are left out."""
     return [entry for path, known in piece.items() if (entry := read(vault, path, rules, known))]
 
@@ -52,14 +52,14 @@ def entries(vault: Vault, rules: Rules, piece: Piece) -> list[Entry]:
 class Readers:
     """Processes that read the notes of `vault` by `rules`; use it as a context manager."""
 
-    def __init__(self, vault: Vault, state: Path, rules: Rules) -> None:
+    def __init__(self, vault: Folder, rules: Rules) -> None:
         self._vault, self._rules = vault, rules
         self._threads = ThreadPoolExecutor(_COUNT, thread_name_prefix="spellbook-reader")
         self._idle: SimpleQueue[_Reader] = SimpleQueue()
         self._all: list[_Reader] = []
         with contextlib.suppress(OSError):  # no memory, or no Python where it was
             while _may_help() and len(self._all) < _COUNT:
-                self._all.append(_Reader(vault.root, state, rules))
+                self._all.append(_Reader(vault.root, rules))
                 self._idle.put(self._all[-1])
 
     def __enter__(self) -> Readers:
@@ -112,9 +112,11 @@ class Readers:
 class _Reader:
     """One process, which answers one piece at a time."""
 
-    def __init__(self, root: Path, state: Path, rules: Rules) -> None:
+    def __init__(self, root: Path, rules: Rules) -> None:
         # What Ctrl-C sends to every process of a terminal is meant for the one that was started there.
-        apart: dict[str, Any] = {"creationflags": _NO_WINDOW} if sys.platform == "win32" else {"start_new_session": True}
+        apart: dict[str, Any] = (
+            {"creationflags": _NO_WINDOW} if sys.platform == "win32" else {"start_new_session": True}
+        )
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", _CODE, *sys.path],
             stdin=subprocess.PIPE,
@@ -122,7 +124,7 @@ class _Reader:
             stderr=subprocess.DEVNULL,
             **apart,
         )
-        self._told: tuple[Path, Path, Rules] | None = (root, state, rules)
+        self._told: tuple[Path, Rules] | None = (root, rules)
 
     def ask(self, piece: Piece) -> bytes:
         """Return the pickled entries of a piece. Raises OSError or EOFError if the process is no more."""
@@ -165,8 +167,8 @@ def serve() -> None:
     os.dup2(2, 1)  # whatever prints, prints elsewhere
     gc.disable()  # notes hold no cycles, and looking for them takes a tenth of the time
     with contextlib.suppress(EOFError, BrokenPipeError):
-        root, state, rules = pickle.load(sys.stdin.buffer)
-        vault = Vault(root, state)
+        root, rules = pickle.load(sys.stdin.buffer)
+        vault = Folder(root)
         while True:
             answer = pickle.dumps(entries(vault, rules, pickle.load(sys.stdin.buffer)), pickle.HIGHEST_PROTOCOL)
             answers.write(_SIZE.pack(len(answer)) + answer)

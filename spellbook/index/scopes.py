@@ -27,7 +27,11 @@ _KEY = "scope"
 
 
 def scopes_of(note: Note, rules: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a note's scopes, folded; none if everybody sees it. `rules` map globs of paths to scopes; the first that matches holds."""
+    """
+    Return a note's scopes, folded; none if everybody sees it.
+
+    `rules` map globs of paths to scopes; the first that matches holds.
+    """
     said = note.meta.get(_KEY)
     if said is not None:
         named = [str(each) for each in said] if isinstance(said, list) else [str(said)]

@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from spellbook.config import Config
-from spellbook.errors import EmbeddingError, StorageError
-from spellbook.index.catalog.schema import Known, whole
+from spellbook.errors import StorageError
+from spellbook.index.catalog.schema import Known
+from spellbook.index.embed import Progress, embed_texts, maintain
 from spellbook.index.opened import Index
-from spellbook.index.vectors.vectors import Unavailable
-from spellbook.models.base import unhurried, vector_key
+from spellbook.models.base import vector_key
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
+from spellbook.system.lock import take
 from spellbook.system.processes import EMBEDDING, present
 from spellbook.vault.folder import digest
 
@@ -36,17 +34,18 @@ if TYPE_CHECKING:
     from spellbook.index.extract import Rules
     from spellbook.index.parse_pool import Piece
 
-_log = logging.getLogger(__name__)
-
-Progress = Callable[[str, int, int], None]
-"""Called with the stage ("reading", "embedding"), how much is done and of how much."""
-
 SETTLED_NS = 2_000_000_000
 """A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""
 
 _FEW = 10
+"""Notes that may always be missing at once: fewer are deleted by hand, and a drive holds more. A judgement."""
+
 _PIECE = (250, 1_000_000)
-"""Files and bytes that are committed at once: the fewer commits the better for the full-text index, but others wait for each."""
+"""
+Files and bytes that are committed at once.
+
+Fewer commits are better for the full-text index, but other processes wait for each.
+"""
 
 _ROUND = (4_000, 16_000_000)
 """Files and bytes that are read while `sync.lock` is held, if other processes read them."""
@@ -54,20 +53,14 @@ _ROUND = (4_000, 16_000_000)
 MANY = 3
 """From so many such pieces on, reading them takes longer than to start processes that help."""
 
-_BATCH_TEXTS = 32
-_BATCH_AT_ONCE = 4
-_COUNTED = 200
-"""Most chunks that are counted after a batch: what of a longer note has no size is counted whenever it is a hit."""
-
 _LOOKS = 5
-_GLANCES = 3
-_CATCHING_UP = 20.0
-"""Seconds that Chroma is caught up for at once: for a large vault it takes minutes, and nobody needs to wait for it."""
+"""Times that a file is read again which somebody else changes meanwhile; the next scan takes what is left."""
 
-_BEHIND = 500
-"""Vectors that Chroma may be behind: to search so many exactly takes a moment, to load Chroma and its index a second."""
+_GLANCES = 3
+"""Times that the vault is listed before so many missing notes are believed; the second finds a folder that moved."""
+
 _SPARING = 10.0
-_SOON = 0.8
+"""Seconds to wait for the work of another process, which takes about one; then both do it, which only costs time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +99,9 @@ class Report:
         return {name: value for name, value in asdict(self).items() if name != "pending"}
 
 
-def plan(disk: Mapping[str, Stamp], known: Mapping[str, Known], hidden: Sequence[str] = (), *, full: bool = False) -> Plan:
+def plan(
+    disk: Mapping[str, Stamp], known: Mapping[str, Known], hidden: Sequence[str] = (), *, full: bool = False
+) -> Plan:
     """
     Return the least work that brings the index up to `disk`.
 
@@ -144,18 +139,20 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
         known: list[str] = []
 
         def reading(stage: str, done: int, total: int) -> None:
-            if not (words_only or known):  # from the first piece on something waits; where nothing is read, no lock is needed
+            if not (
+                words_only or known
+            ):  # from the first piece on something waits; where nothing is read, no lock is needed
                 known.append(stage)
                 shown.enter_context(present(index.config.state, EMBEDDING))
             if progress:
                 progress(stage, done, total)
 
-        report = words(index, full=full, progress=reading)
+        report = scan(index, full=full, progress=reading)
         if not words_only:
             if not known and index.catalog.counts().pending:
                 shown.enter_context(present(index.config.state, EMBEDDING))
-            report.embedded = embed(index, progress=progress)
-            settle(index)
+            report.embedded = embed_texts(index, progress=progress)
+            maintain(index, report.embedded)
             if report.embedded:
                 from spellbook.index.vectors.nearest import Nearest
 
@@ -163,7 +160,7 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
     return finish(index, report, started)
 
 
-def words(index: Index, *, full: bool = False, progress: Progress | None = None) -> Report:
+def scan(index: Index, *, full: bool = False, progress: Progress | None = None) -> Report:
     """First stage: read what changed anywhere in the vault; afterwards search by words is right."""
     index.catalog.notes.recut(_rules(index.config))
     adopt(index)
@@ -190,7 +187,7 @@ def words(index: Index, *, full: bool = False, progress: Progress | None = None)
     return report
 
 
-def some(index: Index, paths: Sequence[str]) -> Report:
+def scan_paths(index: Index, paths: Sequence[str]) -> Report:
     """First stage for `paths` alone, which somebody says have changed; waits for no other process."""
     adopt(index)
     index.vault.recover()
@@ -262,7 +259,10 @@ def _take(
                     todo = {path: fresh.get(path) for path in plan({path: disk[path] for path in batch}, fresh).read}
                 report.unchanged += len(batch) - len(todo)
                 done += len(batch) - len(todo)
-                pieces = [{path: None if full else todo[path] for path in piece} for piece in _batches(tuple(todo), disk, *_PIECE)]
+                pieces = [
+                    {path: None if full else todo[path] for path in piece}
+                    for piece in _batches(tuple(todo), disk, *_PIECE)
+                ]
                 for piece, entries in zip(pieces, read(pieces), strict=True):
                     late += _commit(index, entries, todo, lost, heirs, report)
                     done += len(piece)
@@ -275,8 +275,14 @@ def _take(
 
 
 @contextlib.contextmanager
-def _reader(index: Index, pieces: int) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[Entry]]]]]:
-    """Yield how many files and bytes are read at a time, and what reads them: this process, or for many pieces others too."""
+def _reader(
+    index: Index, pieces: int
+) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[Entry]]]]]:
+    """
+    Yield how many files and bytes are read at a time, and the reader.
+
+    This process reads them; for many pieces other processes help.
+    """
     if not pieces:
         yield _PIECE, lambda pieces: iter(())  # what reads notes takes a while to import
         return
@@ -286,12 +292,17 @@ def _reader(index: Index, pieces: int) -> Iterator[tuple[tuple[int, int], Callab
     if pieces < MANY:
         yield _PIECE, lambda pieces: (parse_pool.entries(index.vault, decided, piece) for piece in pieces)
         return
-    with parse_pool.Readers(index.vault, index.config.state, decided) as others:
+    with parse_pool.Readers(index.vault, decided) as others:
         yield _ROUND, others.read
 
 
 def _commit(
-    index: Index, entries: Sequence[Entry], before: Mapping[str, Known | None], lost: Counter[str], heirs: set[str], report: Report
+    index: Index,
+    entries: Sequence[Entry],
+    before: Mapping[str, Known | None],
+    lost: Counter[str],
+    heirs: set[str],
+    report: Report,
 ) -> list[str]:
     """
     Commit what was read and add to `report`; return the paths that changed meanwhile.
@@ -325,132 +336,6 @@ def _commit(
     return [entry.path for entry in news if entry.path not in accepted]
 
 
-def embed(
-    index: Index,
-    *,
-    progress: Progress | None = None,
-    most: int | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> int:
-    """
-    Second stage: embed what is pending, as `Waiting.in_order` has it, and return how many vectors were stored.
-
-    What a search finds by words meanwhile, in any process, is taken next.
-
-    At most `most` texts if given, because somebody waits. Texts that another
-    process is at come last, and are embedded here after all if that process
-    does not finish them.
-    """
-    owner = f"{os.getpid()}-{os.urandom(4).hex()}"
-    stored = done = 0
-    refused: set[str] = set()
-    size = _BATCH_TEXTS if most is None else _BATCH_AT_ONCE
-    with unhurried() if most is None else contextlib.nullcontext():
-        for attempt in range(3):
-            keys = [key for key in index.catalog.waiting.in_order() if key not in refused][:most]
-            for batch in _in_turn(keys, index.catalog.waiting.asked_for, size):
-                if stop():
-                    return stored
-                rows = index.catalog.waiting.claim(batch, owner) if attempt == 0 else index.catalog.waiting.texts(batch)
-                if rows:
-                    stored += index.catalog.vectors.add(patiently(index, rows, refused))
-                    count(index, [key for key, _ in rows])
-                done += len(batch)
-                if progress:
-                    progress("embedding", done, max(done, len(keys)))
-            if not keys or most is not None:
-                break
-    return stored
-
-
-def count(index: Index, keys: Sequence[str]) -> None:
-    """
-    Keep how many tokens the chunks are, as an answer shows them, of the notes that have something under `keys`.
-
-    All of these, since a note that was edited is of new chunks; a question then counts none of them.
-    What cannot be counted or kept now is counted there, as before.
-    """
-    tokeniser = index.embedder.tokeniser
-    with contextlib.suppress(EmbeddingError, StorageError):
-        missing = index.catalog.counted.missing(keys, tokeniser, _COUNTED) if tokeniser else []
-        sizes = [index.embedder.count_tokens(whole(text, lead, tail)) for _, _, text, lead, tail in missing]
-        index.catalog.counted.add([(chunk, key, size) for (chunk, key, *_), size in zip(missing, sizes, strict=True)], tokeniser)
-
-
-def _in_turn(keys: Sequence[str], asked_for: Callable[[], Sequence[str]], size: int) -> Iterator[list[str]]:
-    """Yield `keys` in batches of at most `size`, in their order but for those that are asked for by then."""
-    left, later = set(keys), iter(keys)
-    while left:
-        batch = [key for key in asked_for() if key in left][:size]
-        left.difference_update(batch)
-        batch += islice((key for key in later if key in left), size - len(batch))
-        left.difference_update(batch)
-        yield batch
-
-
-def patiently(index: Index, rows: Sequence[tuple[str, str]], refused: set[str]) -> list[tuple[str, bytes]]:
-    """Embed `rows`; where one text is refused, its key goes to `refused` and the others are embedded. Raises EmbeddingError if all are."""
-    try:
-        return vectors(index, rows)
-    except EmbeddingError as failure:
-        done: list[tuple[str, bytes]] = []
-        for number, row in enumerate(rows if len(rows) > 1 else ()):
-            try:
-                done += vectors(index, [row])
-            except EmbeddingError as error:
-                if number and not done:  # the first two alone too: the embedder is down, and asking on would take for ever
-                    raise
-                refused.add(row[0])
-                _log.warning("A text that begins %r is not embedded: %s", row[1][:60], error)
-        if not done:
-            raise failure
-        return done
-
-
-def vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, bytes]]:
-    """
-    Embed the texts of `rows` (key, text) and return key and vector, as the catalog keeps them.
-
-    Keys of another embedding than the index's are left out: another process
-    may have changed it since. Raises EmbeddingError for what is no unit
-    vector, or not as wide as those that are kept.
-    """
-    import numpy as np
-
-    rows = [(key, text) for key, text in rows if key == vector_key(index.embedder.fingerprint, text)]
-    if not rows:
-        return []
-    try:
-        block = np.asarray(index.embedder.embed_passages([text for _, text in rows]), dtype="<f4")
-    except (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError) as error:  # what a text may cause in a library
-        raise EmbeddingError(
-            f"The embedder {index.embedder.name} failed ({type(error).__name__}: {error}).", "Choose another one with SPELLBOOK_EMBEDDER."
-        ) from error
-    if block.ndim != 2 or len(block) != len(rows) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
-        raise EmbeddingError(
-            f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {len(rows)} texts.",
-            "Choose another one with SPELLBOOK_EMBEDDER.",
-        )
-    index.fits(block.shape[1])
-    return [(key, row.tobytes()) for (key, _), row in zip(rows, block, strict=True)]
-
-
-def settle(index: Index) -> bool:
-    """
-    After embedding: keep the cache within its bound, and let Chroma catch up if it is asked, or soon will be, and is far behind.
-
-    Says whether that is all; if not, the next call goes on.
-    """
-    index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
-    chunks = index.catalog.counts().chunks
-    behind = min(_BEHIND, chunks // 20)
-    if chunks > _SOON * index.config.exact_most and len(index.catalog.vectors.changes(index.chroma.seq, behind + 1)) > behind:
-        with contextlib.suppress(Unavailable):  # search does without until it succeeds
-            index.chroma.catch_up(index.catalog.vectors.changes, index.catalog.vectors.of, chunks, _CATCHING_UP)
-            return not index.catalog.vectors.changes(index.chroma.seq, 1)
-    return True
-
-
 def _batches(paths: Sequence[str], disk: Mapping[str, Stamp], most: int, most_bytes: int) -> Iterator[tuple[str, ...]]:
     batch: list[str] = []
     size = 0
@@ -466,13 +351,16 @@ def _batches(paths: Sequence[str], disk: Mapping[str, Stamp], most: int, most_by
 
 @contextlib.contextmanager
 def _sparing(index: Index) -> Iterator[None]:
-    """Spare double work with another process; the catalog's transactions decide, so a busy lock is no reason to wait long."""
-    from filelock import FileLock, Timeout
+    """
+    Avoid double work with another process.
 
-    lock = FileLock(index.config.state / "sync.lock", timeout=_SPARING)
-    with contextlib.suppress(Timeout, OSError):
-        lock.acquire()
+    The catalog's transactions keep it correct, so a busy lock is no reason to wait long.
+    """
+    lock = None
+    with contextlib.suppress(OSError):
+        lock = take(index.config.state / "sync.lock", _SPARING)
     try:
         yield
     finally:
-        lock.release()
+        if lock is not None:
+            lock.release()

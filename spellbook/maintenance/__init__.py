@@ -1,1 +1,1 @@
-"""How good a vault and its index are: evaluation, duplicates, health, and the switch of embedding models. Changes no note."""
+"""Evaluation, duplicates, health checks, keeping the index current, and switching embedding models. Changes no note."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
+from spellbook.index.vectors import follow
 from spellbook.notes.note import Fault
 from spellbook.system.disk import eventless
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
@@ -29,9 +30,9 @@ class Remark(str):
 
 
 def figures(index: Index, meter: Meter) -> dict[str, Any]:
-    """Return counts and sizes, the chunks of each category, how long verbs took, and what was opened most."""
+    """Return counts and sizes, chunks by category, response times, and the notes opened most."""
     catalog = index.catalog
-    with catalog.reading():  # one state: else a run in another process makes sums that are none
+    with catalog.reading():  # one state, so that the sums are consistent
         counts, topics, sizes = catalog.counts(), catalog.topics(), catalog.sizes()
     categories: dict[str, int] = {}
     for topic in topics:
@@ -49,13 +50,13 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
 
 
 def unseen(index: Index) -> str:
-    """Say which folders the process that watches the vault cannot watch, why, and what to do; "" if it sees all, or if there is none."""
+    """Return which folders the watcher cannot watch, why, and what to do; "" for none, or without a watcher."""
     told = index.catalog.unseen
     return told if told and is_elected(index.config.state) else ""
 
 
 def _unwatched(index: Index) -> str:
-    """Say why a process that watches the vault is not relied upon."""
+    """Return why the watcher is not relied upon."""
     if is_silent(index.config.state):
         return "the process that watches gives no sign of life; is it stopped?"
     kind = eventless(index.config.vault)
@@ -63,7 +64,7 @@ def _unwatched(index: Index) -> str:
 
 
 def places(index: Index) -> dict[str, Any]:
-    """Return where the vault and its index are, which embedder they have, and who watches or has them open."""
+    """Return the paths of vault and index, the embedder, and the processes that watch or use them."""
     why_not = _unwatched(index)
     return {
         "vault": str(index.config.vault),
@@ -74,12 +75,29 @@ def places(index: Index) -> dict[str, Any]:
         "watched": is_watched(index.config.state),
         **({"unwatched": why_not} if why_not else {}),
         "embedding": is_embedding(index.config.state),
+        "chroma": chroma(index),
         "processes": [asdict(each) for each in processes(index.config.state)],
     }
 
 
+def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> dict[str, Any]:
+    """Return paths, counts, sizes, processes, and faults to fix; `complaint` is why the last scan failed."""
+    return {
+        **places(index),
+        "snapshots": snapshots.state(),
+        **figures(index, meter),
+        "faults": [asdict(fault) for fault in faults(index)],
+        **({"warning": complaint} if complaint else {}),
+    }
+
+
+def chroma(index: Index) -> dict[str, Any]:
+    """Return where Chroma keeps the vectors ("" if nowhere yet), how many it has and how many it is behind."""
+    return {"place": index.chroma.place, "vectors": index.chroma.rows, "behind": follow.behind(index)}
+
+
 def faults(index: Index) -> tuple[Fault, ...]:
-    """Return what a person should mend in the vault's files."""
+    """Return the faults in the vault's files that a person should fix."""
     return (*index.catalog.notes.faults(), *index.catalog.notes.twins())
 
 
@@ -89,21 +107,25 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
 
     `complaint` is what the last look at the vault met.
     """
-    yield "the vault can be read and the index is up to it", [complaint] if complaint else []
-    silent = ["the process that watches gives no sign of life: end it, or let it go on"] if is_silent(index.config.state) else []
-    yield "whoever watches the vault sees every folder", [*filter(None, [unseen(index)]), *silent]
-    yield "every note can be read as it is written", [_fault(fault) for fault in index.catalog.notes.faults()]
-    yield "no two notes have one id", [_fault(fault) for fault in index.catalog.notes.twins()]
-    yield "no link was broken by a rename", _links(index)
-    yield "nothing was left half done", _unfinished(index, snapshots)
-    yield "the catalog is sound", _sound(index.catalog.verify)
-    yield "what was changed can be undone", _sound(lambda: [lost] if (lost := index.vault.journal.lost) else [])
-    yield "the embedder works", _embedder(index)
+    yield "vault and index", [complaint] if complaint else []
+    silent = (
+        ["the process that watches gives no sign of life: end it, or let it go on"]
+        if is_silent(index.config.state)
+        else []
+    )
+    yield "watcher", [*filter(None, [unseen(index)]), *silent]
+    yield "note files", [str(fault) for fault in index.catalog.notes.faults()]
+    yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
+    yield "links", _links(index)
+    yield "interrupted work", _unfinished(index, snapshots)
+    yield "catalog", _sound(index.catalog.verify)
+    yield "undo history", _sound(lambda: [lost] if (lost := index.vault.journal.lost) else [])
+    yield "embedder", _embedder(index)
     pending = index.catalog.counts().pending
     if pending and is_embedding(index.config.state):  # nothing that a person should do
-        yield f"every text has its vector, but {pending} that are being embedded now", []
+        yield f"embeddings ({pending} texts are being embedded now)", []
     else:
-        yield "every text has its vector", [f"{pending} texts wait for theirs: run `spellbook reindex`"] if pending else []
+        yield "embeddings", [f"{pending} texts are not embedded yet: run `spellbook reindex`"] if pending else []
 
 
 def _links(index: Index) -> list[str]:
@@ -111,12 +133,20 @@ def _links(index: Index) -> list[str]:
 
     offer = repair_links.offered(index)
     count = sum(each.links for each in offer.changed)
-    said = [f"{count} link{'s' * (count != 1)} can be mended: `spellbook doctor --fix links` shows how"] if count else []
-    said += [f"{left.path}: {left.reason}" for left in offer.left]
+    said = (
+        [f"{count} broken link{'s' * (count != 1)} can be repaired: `spellbook doctor --fix links` shows how"]
+        if count
+        else []
+    )
+    said += [str(left) for left in offer.left]
     unknown = [guess for guess in offer.guesses if guess.path is None]
     for guess in unknown[:_MOST_LISTED]:
         like = f"; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else ""
-        said.append(Remark(f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and what it means is not known{like}"))
+        said.append(
+            Remark(
+                f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and its target is not known{like}"
+            )
+        )
     if len(unknown) > _MOST_LISTED:
         said.append(Remark(f"{len(unknown) - _MOST_LISTED} more such links: `spellbook doctor --fix links` lists all"))
     return said
@@ -129,7 +159,10 @@ def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:
     restoring = snapshots.interrupted
     if restoring:
         name, before = restoring
-        half.append(f"restoring {name} was cut short: `spellbook snapshot restore {name}` goes on, `… restore {before}` goes back")
+        half.append(
+            f"restoring {name} was cut short: `spellbook snapshot restore {name}` goes on, "
+            f"`… restore {before}` goes back"
+        )
     return half
 
 
@@ -150,8 +183,3 @@ def _embedder(index: Index) -> list[str]:
     length = float(np.linalg.norm(vector))
     wrong = vector.ndim != 1 or not 0.99 < length < 1.01
     return [f"{index.embedder.name} gave a vector of shape {vector.shape} and length {length:.3f}"] if wrong else []
-
-
-def _fault(fault: Fault) -> str:
-    place = f"{fault.path}, line {fault.line}" if fault.line else fault.path
-    return f"{place!r}: {fault.reason}" if "\n" in fault.path else f"{place}: {fault.reason}"

@@ -1,8 +1,8 @@
 """
-Repeats: what a vault says twice, and what it says twice and otherwise.
+Duplicates and contradictions: texts that repeat each other, and texts that differ only in numbers or a negation.
 
 Every vector is compared with every other, exactly and a block at a time, so
-that nothing is missed and memory does not grow with the vault. Only reads.
+that nothing is missed and memory does not grow with the vault. It only reads.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spellbook.editing.write import DUPLICATE
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.schema import Place, StoredChunk
+from spellbook.index.embed import Progress
 from spellbook.index.extract import folded
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress
 from spellbook.models.base import score
 from spellbook.notes.note import Note
-from spellbook.search.ranking import Hit
 from spellbook.text import diff
 from spellbook.text.languages import declared, differ, marked, written_in
 
@@ -37,27 +37,11 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a chunk stands, or the first one of a note."""
-
-    id: str
-    path: str
-    line: int
-    title: str
-    heading: str
-
-    @classmethod
-    def of(cls, at: Found | Hit) -> Place:
-        """Return the place of a chunk or a hit."""
-        return cls(at.id, at.path, at.line, at.title, at.heading)
-
-
-@dataclass(frozen=True, slots=True)
 class Alike:
     """
-    Chunks that say the same in one language: `score` is 1 if in the same words, else that of the least alike link between them.
+    Chunks that repeat each other in one language; `score` is 1 for the same words, else the lowest that joins them.
 
-    A translation is no repetition: whoever reads it needs it.
+    A translation is not a duplicate.
     """
 
     chunks: tuple[Place, ...]
@@ -66,7 +50,7 @@ class Alike:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two chunks of one text but for numbers or a negation; `parts` are what they differ in, side by side."""
+    """Two chunks that differ only in numbers or a negation; `parts` are the differing parts, side by side."""
 
     chunks: tuple[Place, Place]
     parts: tuple[tuple[str, str], ...]
@@ -75,10 +59,10 @@ class Contradiction:
 @dataclass(frozen=True, slots=True)
 class Piece:
     """
-    What is kept of a chunk while all are compared; their texts are many.
+    What is needed of a chunk for the comparison, without its text, to save memory.
 
-    `words` is a hash of its text without the `numbers`; `subject` is what it
-    is about: title and headings; `language` what its note's frontmatter says.
+    `words` is a hash of its text without the `numbers`. `subject` is its title and headings. `language` is that of its
+    note's frontmatter.
     """
 
     chunk: int
@@ -90,8 +74,8 @@ class Piece:
     language: str
 
     @classmethod
-    def of(cls, found: Found, note: Note) -> Piece | None:
-        """Return what is kept of a chunk of `note`, None for one that says next to nothing below its headings."""
+    def of(cls, found: StoredChunk, note: Note) -> Piece | None:
+        """Return the piece of a chunk of `note`, None if it has next to no text below its headings."""
         if not _says_something(found.text):
             return None
         # A person's title for a note is its file's name; a memory's is made from its text.
@@ -99,11 +83,11 @@ class Piece:
         subject = fold(" > ".join(filter(None, (found.title if is_named else "", found.heading))))
         words, numbers = diff.masked(found.text)
         language = declared(note.meta.get("language") or note.meta.get("lang"))
-        return cls(found.chunk, Place.of(found), found.key, folded(words), numbers, subject, language)
+        return cls(found.number, found.place, found.key, folded(words), numbers, subject, language)
 
     @property
     def said(self) -> tuple[str, tuple[str, ...]]:
-        """What makes it the same as another: words and numbers; `1.5` and `15` would be one but for a mark."""
+        """Words and numbers, which are equal in equal texts. The numbers tell `1.5` from `15`."""
         return self.words, self.numbers
 
 
@@ -118,32 +102,34 @@ def _says_something(text: str) -> bool:
 
 
 class _Languages:
-    """What language each piece is in: what its note says, by frontmatter or by its name beside another's, else what its text tells."""
+    """The language of each piece: by its frontmatter, by its file name beside a translation's, or by its text."""
 
-    def __init__(self, index: Index, pieces: Sequence[Piece]) -> None:
-        self._index = index
+    def __init__(self, catalog: Catalog, pieces: Sequence[Piece]) -> None:
+        self._catalog = catalog
         self._pieces = pieces
         self._told: dict[int, str] = {}
         marks = {path: marked(path) for path in {piece.place.path for piece in pieces}}
         families: dict[str, set[str]] = defaultdict(set)
         for base, mark in marks.values():
             families[base].add(mark)
-        # `go.it.md` or `it/` says nothing without a counterpart in another language.
+        # `go.it.md` or `it/` means nothing without a counterpart in another language.
         self._marks = {path: mark for path, (base, mark) in marks.items() if len(families[base]) > 1}
 
     def said(self, i: int) -> str:
-        """Return what the note says; of one that only its translations name, what the text tells."""
+        """Return the language that the note names; if only its translations are marked, that of its text."""
         piece = self._pieces[i]
         mark = self._marks.get(piece.place.path)
         return piece.language or (mark if mark or mark is None else self._tells(i) or "original") or ""
 
     def of(self, i: int) -> str:
-        """Return the language, "" if nothing tells it."""
+        """Return the language, "" if it is unknown."""
         return self.said(i) or self._tells(i)
 
     def _tells(self, i: int) -> str:
         if i not in self._told:
-            self._told[i] = "".join(written_in(found.text) for found in self._index.catalog.by_number([self._pieces[i].chunk]))
+            self._told[i] = "".join(
+                written_in(found.text) for found in self._catalog.by_number([self._pieces[i].chunk])
+            )
         return self._told[i]
 
 
@@ -165,7 +151,9 @@ class _Groups:
         return i
 
     def join(self, i: int, j: int, score: float, languages: tuple[str, str]) -> None:
-        known = [self._languages.get(self.root(each)) or language for each, language in zip((i, j), languages, strict=True)]
+        known = [
+            self._languages.get(self.root(each)) or language for each, language in zip((i, j), languages, strict=True)
+        ]
         if differ(*known):
             return
         i, j = sorted((self.root(i), self.root(j)))
@@ -180,7 +168,9 @@ class _Groups:
         return [(members, self._least[root]) for root, members in groups.items() if len(members) > 1]
 
 
-def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = None) -> tuple[tuple[Alike, ...], tuple[Contradiction, ...]]:
+def compare(
+    index: Index, pieces: Sequence[Piece], progress: Progress | None = None
+) -> tuple[tuple[Alike, ...], tuple[Contradiction, ...]]:
     """
     Return the groups of `pieces` that repeat each other, likest first, and the pairs that contradict.
 
@@ -189,14 +179,14 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
     neither is a translation. Chunks without a vector are compared by their
     words only.
     """
-    groups, languages = _Groups(len(pieces)), _Languages(index, pieces)
+    groups, languages = _Groups(len(pieces)), _Languages(index.catalog, pieces)
     doubted: dict[tuple[object, ...], tuple[int, int]] = {}
     doubts: Counter[int] = Counter()
     spoken: dict[tuple[object, ...], list[int]] = {}
     forms: dict[tuple[str, str], int] = {}
 
     def doubt(i: int, j: int) -> None:
-        # Once for what is said, however many say it; and who contradicts a crowd is shown a few of it.
+        # Once for each pair of texts, however many chunks have them; and a few for each chunk.
         if doubts[j] < _MOST_DOUBTS and (said := (*pieces[i].said, *pieces[j].said)) not in doubted:
             doubted[said] = (i, j)
             doubts[j] += 1
@@ -219,7 +209,7 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
         if a.words == b.words and a.numbers != b.numbers:
             if not _is_series(a, b):
                 doubt(i, j)
-        elif _contradiction(index, a, b):
+        elif _contradiction(index.catalog, a, b):
             doubt(i, j)
         else:
             groups.join(i, j, alike, (languages.of(i), languages.of(j)))
@@ -227,7 +217,7 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
     contrary = [
         Contradiction((pieces[i].place, pieces[j].place), parts)
         for i, j in doubted.values()
-        if (parts := _contradiction(index, pieces[i], pieces[j]))
+        if (parts := _contradiction(index.catalog, pieces[i], pieces[j]))
     ]
     return (
         tuple(sorted(repeated, key=lambda each: (-each.score, each.chunks[0].path, each.chunks[0].line))),
@@ -236,22 +226,22 @@ def compare(index: Index, pieces: Sequence[Piece], progress: Progress | None = N
 
 
 def _is_series(a: Piece, b: Piece) -> bool:
-    """Say whether the two are about things that a number tells apart, days or servers: each has numbers of its own."""
+    """Return whether both have numbers of their own, which tell things such as days or servers apart."""
     return a.subject != b.subject and diff.masked(a.subject)[0] == diff.masked(b.subject)[0]
 
 
-def _contradiction(index: Index, a: Piece, b: Piece) -> tuple[tuple[str, str], ...]:
-    texts = {found.chunk: found.text for found in index.catalog.by_number([a.chunk, b.chunk])}
+def _contradiction(catalog: Catalog, a: Piece, b: Piece) -> tuple[tuple[str, str], ...]:
+    texts = {found.number: found.text for found in catalog.by_number([a.chunk, b.chunk])}
     return diff.contradiction(texts.get(a.chunk, ""), texts.get(b.chunk, ""))
 
 
 def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> Iterator[tuple[int, int, float]]:
-    """Yield the pairs of pieces whose vectors say that they are duplicates, with their scores."""
+    """Yield the pairs of pieces that are duplicates by their vectors, with their scores."""
     import numpy as np
 
     catalog = index.catalog
     if catalog.fingerprint != index.embedder.fingerprint:
-        return  # its scale says nothing of their vectors
+        return  # the vectors are of another embedder
     at: dict[str, int] = {}
     for i, piece in enumerate(pieces):
         at.setdefault(piece.key, i)
@@ -265,7 +255,7 @@ def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> I
     def block(start: int) -> Vectors:
         part = keys[start : start + _BLOCK]
         blobs = catalog.vectors.of(part)
-        gone = bytes(len(next(iter(blobs.values()), b"")))  # evicted a moment ago: like nothing
+        gone = bytes(len(next(iter(blobs.values()), b"")))  # evicted a moment ago: equal to nothing
         return np.frombuffer(b"".join(blobs.get(key, gone) for key in part), dtype="<f4").reshape(len(part), -1)
 
     done = 0
@@ -277,10 +267,10 @@ def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> I
             cosines = upper @ (upper if left == top else block(left)).T
             near = cosines >= least
             near = np.triu(near, 1) if left == top else near
-            touched = np.flatnonzero(near.any(axis=1))  # few rows; to look for pairs in all of them takes longer than the product
+            touched = np.flatnonzero(near.any(axis=1))  # searching all rows would take longer than the product
             rows, columns = np.nonzero(near[touched])
             rows = touched[rows]
-            # In a crowd where all are alike, a few links a row hold it together.
+            # In a large group of similar texts, a few links for each row suffice.
             few = np.arange(len(rows)) - np.searchsorted(rows, rows) + given[rows] < _MOST_NEAR
             given += np.bincount(rows, minlength=len(upper))
             rows, columns = rows[few], columns[few]

@@ -1,10 +1,9 @@
 """
-Check: how well a vault finds what it holds, and what in it says too much or too little.
+Check: how well the notes of a vault are found, and which are duplicates, contradictory or unlabelled.
 
-Every note names the questions it answers; they are asked as `search` asks
-them, but with nothing to find by what the notes name as questions: else each
-would find itself by its own words, and the figures would say nothing. Texts
-are compared exactly, each with every other.
+Every question that a note names is asked as `search` does. The index of the
+questions themselves is left out: otherwise each question would find itself. All
+texts are compared with each other, exactly.
 """
 
 from __future__ import annotations
@@ -15,36 +14,37 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound
+from spellbook.index.catalog.schema import Place
+from spellbook.index.embed import Progress
 from spellbook.index.filters import Condition, Filter, conditions
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress
 from spellbook.maintenance import golden
-from spellbook.maintenance.duplicates import Alike, Contradiction, Piece, Place, compare
+from spellbook.maintenance.duplicates import Alike, Contradiction, Piece, compare
 from spellbook.maintenance.golden import Golden
 from spellbook.notes.note import Note
 from spellbook.paths import MARKER
+from spellbook.search.question import MOST_QUERY, VERBS, Question, State, state
 from spellbook.search.ranking import Hit
-from spellbook.search.searcher import MOST_QUERY, VERBS, Question, Searcher, State, state
+from spellbook.search.searcher import Searcher
 from spellbook.system import disk
 
 FIRST = 5
-"""A question is answered well if the answer is among so many hits."""
+"""A question is answered well if its note is among so many hits."""
 
 _HITS = 10
 _AT_ONCE = 2_000
-_ROOM = 1_000_000  # tokens: no hit is left out for want of space
+_ROOM = 1_000_000  # tokens: no hit is left out for lack of room
 _NO_GUIDES = Condition("category", ("system",), negated=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Standard:
     """
-    What is checked, and what it is held to.
+    What is checked, and the least figures that pass. Raises InvalidInput for a share that makes no sense.
 
-    `filter` limits whose questions are asked and whose texts are compared, not
-    what they are asked of. `all_notes` names also the notes of people that
-    lack a topic or questions. Shares are in 0..1; 0 holds to nothing.
+    `filter` limits the notes whose questions are asked and whose texts are compared, not the notes that are searched.
+    `all_notes` lists people's notes without topic or questions, too. Shares are in 0..1; 0 always passes.
     """
 
     filter: Filter | None = None
@@ -55,12 +55,14 @@ class Standard:
     def __post_init__(self) -> None:
         for name in ("min_recall5", "min_mrr"):
             if not 0 <= getattr(self, name) <= 1:
-                raise InvalidInput(f"{name}={getattr(self, name)} makes no sense.", "It is a share from 0 to 1, 0.8 say.")
+                raise InvalidInput(
+                    f"{name}={getattr(self, name)} is out of range.", "Give a share from 0 to 1, such as 0.8."
+                )
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A question that its own note is not among the first five hits for: its rank, 0 if past ten, and what came first."""
+    """A question without its own note among the first five hits: its rank (0 past ten), and the first hit."""
 
     note: Place
     question: str
@@ -71,7 +73,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A golden query that did not find what it should: `missing` were not found, `unknown` are not in the vault at all."""
+    """A golden query that failed: `missing` were not found, `unknown` are not in the vault."""
 
     query: str
     line: int
@@ -92,11 +94,10 @@ class Unlabelled:
 @dataclass(frozen=True, slots=True)
 class Checked:
     """
-    What a check found; `failures` says why the vault does not stand it, nothing if it does.
+    The result of a check; `failures` says why the vault does not pass, and is empty if it does.
 
-    Figures are None where no question could be asked. `memories` are the notes
-    of `notes` that Spellbook wrote; of the others, people's, `lacking` counts
-    those without topic and without questions.
+    Figures are None if no question could be asked. `memories` counts the notes that Spellbook wrote. Of people's notes,
+    `lacking` counts those without topic and those without questions.
     """
 
     notes: int
@@ -148,7 +149,11 @@ def run(index: Index, searcher: Searcher, standard: Standard, progress: Progress
         golden_failed=tuple(asked.failed),
         duplicates=duplicates,
         contradictions=contradictions,
-        unlabelled=tuple(Unlabelled(note.place, note.lacks) for note in notes if note.lacks and (note.is_memory or standard.all_notes)),
+        unlabelled=tuple(
+            Unlabelled(note.place, note.lacks)
+            for note in notes
+            if note.lacks and (note.is_memory or standard.all_notes)
+        ),
         lacking=dict(Counter(name for note in of_people for name in note.lacks)),
         failures=(),
         index=state(index, counts, asked.reason),
@@ -162,9 +167,16 @@ def _failures(checked: Checked, standard: Standard, pending: int) -> Iterable[st
     if checked.index.reason:
         yield f"nothing can be asked by meaning: {checked.index.reason}"
     if pending:
-        then = "they are being embedded, so check again when that is done" if checked.index.embedding else "run `spellbook reindex`"
+        then = (
+            "they are being embedded, so check again when that is done"
+            if checked.index.embedding
+            else "run `spellbook reindex`"
+        )
         yield f"{pending} texts are not embedded yet, and not found by meaning: {then}"
-    for name, value, least in (("recall@5", checked.recall5, standard.min_recall5), ("MRR", checked.mrr, standard.min_mrr)):
+    for name, value, least in (
+        ("recall@5", checked.recall5, standard.min_recall5),
+        ("MRR", checked.mrr, standard.min_mrr),
+    ):
         if value is not None and value < least:
             yield f"{name} is {value:.3f}, below {least:g}"
     if checked.golden_failed:
@@ -187,17 +199,17 @@ class _Note:
 
 
 def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_Note], list[Piece]]:
-    """All notes by their paths, and what is compared of their chunks, in reading order."""
+    """Return all notes by path, and the pieces of their chunks, in reading order."""
     notes: dict[str, tuple[int, _Note]] = {}
     pieces: list[tuple[str, int, Piece]] = []
     keys = index.catalog.keys(limits)
     for start in range(0, len(keys), _AT_ONCE):
         for found in index.catalog.by_key(keys[start : start + _AT_ONCE], limits):
-            # Frontmatter as the catalog has it, read by the rules for notes.
+            # The frontmatter as the catalog has it, interpreted as a note's.
             note = Note(found.path, "", found.meta, 0, 0, ())
             if found.path not in notes or found.ordinal < notes[found.path][0]:
                 lacks = tuple(name for name in ("topic", "questions") if not getattr(note, name))
-                place = replace(Place.of(found), id=found.note)
+                place = replace(found.place, id=found.note)
                 notes[found.path] = found.ordinal, _Note(place, note.kind == "memory", note.questions, lacks)
             if piece := Piece.of(found, note):
                 pieces.append((found.path, found.ordinal, piece))
@@ -210,7 +222,7 @@ def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_Note], list[
 
 @dataclass(slots=True)
 class _Asked:
-    """What came of asking: the rank of the own note for every question, 0 past ten; `reason` if nothing could be asked by meaning."""
+    """Ranks of each question's own note (0 past ten), and `reason` if search by meaning failed."""
 
     ranks: list[int] = field(default_factory=list)
     missed: list[Missed] = field(default_factory=list)
@@ -219,10 +231,12 @@ class _Asked:
 
 
 class _Deaf(Exception):
-    """Nothing can be asked by meaning any more."""
+    """Search by meaning does not work."""
 
 
-def _ask_all(index: Index, searcher: Searcher, notes: Sequence[_Note], queries: Sequence[Golden], progress: Progress | None) -> _Asked:
+def _ask_all(
+    index: Index, searcher: Searcher, notes: Sequence[_Note], queries: Sequence[Golden], progress: Progress | None
+) -> _Asked:
     asked = _Asked()
     by_words = [query for query in queries if query.mode == "find"]
     by_meaning = [query for query in queries if query.mode != "find"]
@@ -242,7 +256,7 @@ def _ask_all(index: Index, searcher: Searcher, notes: Sequence[_Note], queries: 
 
 
 def _listen(index: Index) -> None:
-    """Raise _Deaf if nothing can be asked by meaning."""
+    """Raise _Deaf if search by meaning does not work."""
     if index.catalog.fingerprint != index.embedder.fingerprint:
         raise _Deaf("another process indexes this vault with another embedder")
     try:
@@ -255,12 +269,12 @@ def _hits(searcher: Searcher, question: Question) -> tuple[Hit, ...]:
     answer = searcher.ask(question)
     by_words_only = answer.hits and not any("semantic" in hit.why for hit in answer.hits)
     if question.mode != "keyword" and answer.index.degraded and by_words_only:
-        raise _Deaf(answer.index.reason)  # since a moment ago; the words alone would be measured
+        raise _Deaf(answer.index.reason)  # otherwise search by words alone would be measured
     return answer.hits
 
 
 def _ask(searcher: Searcher, notes: Iterable[_Note], progress: Progress | None) -> tuple[list[int], list[Missed]]:
-    """Ask every question of every note; return the rank of its note in each answer, 0 past the tenth, and what was missed."""
+    """Ask every question of every note; return the ranks of its note (0 past ten), and what was missed."""
     asked: dict[str, list[_Note]] = {}
     for note in notes:
         for question in note.questions:
@@ -273,7 +287,7 @@ def _ask(searcher: Searcher, notes: Iterable[_Note], progress: Progress | None) 
             rank = next((rank for rank, hit in enumerate(hits, 1) if hit.path == note.place.path), 0)
             ranks.append(rank)
             if not 0 < rank <= FIRST:
-                instead, score = (Place.of(hits[0]), hits[0].score) if hits else (None, 0.0)
+                instead, score = (hits[0].chunk.place, hits[0].score) if hits else (None, 0.0)
                 missed.append(Missed(note.place, question, rank, instead, score))
         if progress:
             progress("asking", done, len(asked))
@@ -291,18 +305,22 @@ def _golden(index: Index) -> tuple[Golden, ...]:
         return ()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidInput(f"{file}: the golden queries cannot be read ({reason}).", "Mend or delete the file.") from error
+        raise InvalidInput(
+            f"{file}: the golden queries cannot be read ({reason}).", "Fix or delete the file."
+        ) from error
 
 
 def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]:
-    """Return how a golden query failed, nothing if it did not."""
+    """Return how a golden query failed; empty if it passed."""
     chunks = {name: _meant(index, name) for name in query.expect}
     unknown = tuple(name for name, ids in chunks.items() if not ids)
     limit = max(FIRST, len(query.expect))
     try:
         question = Question(query.query, VERBS[query.mode], limit=limit, filter=query.filter, max_tokens=_ROOM)
         hits = _hits(searcher, question)
-        if unmatched := searcher.unmatched(question):  # where nothing may be found, a misspelling would pass
+        if unmatched := searcher.unmatched(
+            question
+        ):  # otherwise a misspelt filter would pass where nothing may be found
             return [Failed(query.query, query.line, reason=str(unmatched[0]))]
     except InvalidInput as error:
         return [Failed(query.query, query.line, reason=str(error))]
@@ -311,11 +329,11 @@ def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]
     reason = f"{hits[0].path} was found, and nothing should be" if hits and not query.expect else ""
     if not (missing or unknown or reason):
         return []
-    return [Failed(query.query, query.line, missing, unknown, tuple(map(Place.of, hits)), reason)]
+    return [Failed(query.query, query.line, missing, unknown, tuple(hit.chunk.place for hit in hits), reason)]
 
 
 def _meant(index: Index, name: str) -> frozenset[str]:
-    """The ids of the chunks that a name means: a note's id or path, a chunk's id, `topic` or `category/topic`."""
+    """Return the ids of the chunks of a name: a note's id or path, a chunk's id, `topic` or `category/topic`."""
     try:
         found = chunks_of(index, name)
     except MemoryNotFound:

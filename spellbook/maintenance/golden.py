@@ -34,7 +34,7 @@ _MOST_TOLD = 5
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """A query and what it is to find: each of `expect`, or nothing if there is none. `line` is 1-based in the file."""
+    """A query that must find each of `expect`, or nothing if that is empty. `line` counts from 1."""
 
     query: str
     line: int
@@ -44,7 +44,7 @@ class Golden:
 
 
 def parse(text: str, name: str = FILE) -> tuple[Golden, ...]:
-    """Read the file's text. Raises InvalidInput that names what is wrong with its line; `name` is how the file is called."""
+    """Parse the file's text; `name` is the file's name. Raises InvalidInput that names the line."""
     import yaml
 
     try:
@@ -68,7 +68,7 @@ def parse(text: str, name: str = FILE) -> tuple[Golden, ...]:
 
 
 class _Fault(ValueError):
-    """What is wrong, and its 0-based line."""
+    """An error, and its line, counted from 0."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -82,7 +82,7 @@ def _invalid(name: str, faults: Sequence[_Fault]) -> InvalidInput:
 
 
 def _tree(text: str) -> yaml.Node | None:
-    """The file as YAML nodes, which know their lines; nothing that is deep or refers to itself."""
+    """Return the file as YAML nodes, which have line numbers; deep nesting and references are refused."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -157,7 +157,7 @@ def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, Any]]:
 
 
 def _value(node: yaml.Node) -> Any:
-    """Texts, lists and mappings; every scalar is the text that stands there, as filters compare it."""
+    """Return a node as texts, lists and mappings; every scalar is its literal text, as filters compare it."""
     import yaml
 
     if isinstance(node, yaml.SequenceNode):

@@ -1,26 +1,27 @@
 """
-Go over to another embedder: its vectors are built beside the old ones, then the index switches.
+Switch to another embedder: build its vectors beside the old ones, then switch the index.
 
-Searching goes on with the old vectors until the new are whole. Every batch is
-kept, so that a migration that was ended anywhere goes on where it was. The
-settings say first which embedder is meant, the catalog follows in one
-transaction: whoever is killed in between leaves a vault that the next process
-takes over, and nothing is embedded twice. The old vectors are spared for a
-month, so that the way back embeds nothing either.
+Search uses the old vectors until the new ones are complete. Every batch is
+stored, so an interrupted migration continues where it stopped. The settings
+name the new embedder first, then the catalog switches in one transaction: if
+the process is killed in between, the next process completes the switch, and
+nothing is embedded twice. The old vectors are kept for a month, so that
+switching back embeds nothing either.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from spellbook.config import model_path, service
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
-from spellbook.index import sync
+from spellbook.index import embed, sync
+from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
-from spellbook.index.sync import Progress
 from spellbook.maintenance import settings
 from spellbook.maintenance.evaluate import Checked
 from spellbook.models.base import unhurried, vector_key
@@ -29,7 +30,7 @@ from spellbook.system import disk
 from spellbook.vault.folder import digest
 
 SPARED_DAYS = 30
-"""For so long the vectors of the embedder before are kept, beyond what the cache may hold."""
+"""Days for which the previous embedder's vectors are kept, even beyond the limit of the cache."""
 
 _FILE = f"{MARKER}/config.toml"
 _SAMPLE = 16
@@ -40,7 +41,7 @@ _ROW_BYTES = 200
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is ahead: of `texts` in the vault, `missing` have no vector of the new embedder; `seconds` and `bytes` are for these."""
+    """The cost of a migration: `missing` of `texts` must be embedded, which takes `seconds` and `bytes`."""
 
     embedder: str
     texts: int
@@ -55,7 +56,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a migration did; `before` and `after` are what `check` said, None where it could not or was not to be asked."""
+    """What a migration did; `before` and `after` are the results of `check`, None where it did not run."""
 
     embedder: str
     switched: bool
@@ -71,38 +72,62 @@ class Migrated:
 
 def beside(index: Index, name: str) -> Index:
     """
-    Return `index` as it would be with the embedder `name`; both share the catalog.
+    Return `index` with the embedder `name`; both share the catalog.
 
-    Raises InvalidInput if there is no such embedder, if the environment says
-    which one holds, or if the vault's settings may not name it.
+    Raises InvalidInput for an unknown embedder, if the environment sets another
+    one, or if the vault's settings may not name it.
     """
     named = service(name)
     decided = index.config.embedder if index.config.embedder_given else ""
     if decided and decided != name:
         raise InvalidInput(
-            f"SPELLBOOK_EMBEDDER={decided} decides which embedder holds here.", f"Set it to {name} for this command, or unset it."
+            f"SPELLBOOK_EMBEDDER={decided} sets the embedder here.", f"Set it to {name} for this command, or unset it."
         )
     if named and not named.is_local and not decided:
         raise InvalidInput(
-            f"{name} sends notes to {named.url}, and a vault's own settings may not say so.",
-            f"Set SPELLBOOK_EMBEDDER={name} here, and afterwards wherever Spellbook is started.",
+            f"{name} sends notes to {named.url}, which a vault's own settings may not choose.",
+            f"Set SPELLBOOK_EMBEDDER={name} here, and then wherever Spellbook is started.",
         )
     if model_path(name) and not decided:
         raise InvalidInput(
-            f"{name} is a file of this machine, and a vault's own settings may not name one.",
-            f"Set SPELLBOOK_EMBEDDER={name} here, and afterwards wherever Spellbook is started.",
+            f"{name} is a file of this machine, which a vault's own settings may not name.",
+            f"Set SPELLBOOK_EMBEDDER={name} here, and then wherever Spellbook is started.",
         )
     return index.with_embedder(name)
 
 
+def run(
+    index: Index,
+    to: str,
+    use: Callable[[Index], None],
+    check: Callable[[], Checked] | None = None,
+    progress: Progress | None = None,
+) -> Migrated:
+    """
+    Switch the vault of `index` to the embedder `to`; `use` gets the new index once the vault has switched.
+
+    `check` is called before, if the old embedder still works, and after. Raises as `beside`, `alone` and `build` do.
+    """
+    with alone(index):
+        aside = beside(index, to)
+        old = index.catalog.fingerprint
+        before = check() if check and old == index.embedder.fingerprint else None
+        embedded = build(aside, progress)
+        switch(index, aside)
+        use(aside)
+        embed.maintain(aside, embedded)
+        after = check() if check else None
+    return Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded, before, after)
+
+
 def alone(index: Index) -> AbstractContextManager[None]:
-    """Hold the vault's only place for a migration. Raises Conflict if another process is at one."""
-    busy = Conflict("Another process is migrating this vault.", "Wait for it, or end it: what it has done is kept.")
+    """Hold the lock for a migration of this vault. Raises Conflict if another process holds it."""
+    busy = Conflict("Another process is migrating this vault.", "Wait for it, or stop it: its progress is kept.")
     return disk.alone(index.config.state / "migrate.lock", 0, busy)
 
 
 def estimate(aside: Index) -> Estimate:
-    """Embed a first few texts and return what the rest will take. Raises EmbeddingError if the new embedder does not work."""
+    """Embed a few texts and estimate the rest. Raises EmbeddingError if the new embedder does not work."""
     missing = _missing(aside)
     total = len(aside.catalog.keys(()))
     with unhurried():
@@ -118,9 +143,9 @@ def estimate(aside: Index) -> Estimate:
 
 def build(aside: Index, progress: Progress | None = None) -> int:
     """
-    Embed with the new embedder what has no vector of it, also what is written meanwhile; return how many vectors were stored.
+    Embed all texts without a vector of the new embedder, new ones included; return how many vectors were stored.
 
-    Raises EmbeddingError if it fails; what was done is kept.
+    Raises EmbeddingError if it fails; the progress is kept.
     """
     stored = done = 0
     refused: set[str] = set()
@@ -135,7 +160,7 @@ def build(aside: Index, progress: Progress | None = None) -> int:
 
 
 def switch(index: Index, aside: Index) -> None:
-    """Make the embedder of `aside` the vault's, in its settings and in its index. Raises Conflict if somebody edits the settings."""
+    """Make the embedder of `aside` the vault's, in settings and index. Raises Conflict if the settings change."""
     before = index.catalog.fingerprint
     if before == index.embedder.fingerprint != aside.embedder.fingerprint:
         index.catalog.spared.spare(index.catalog.keys(()), SPARED_DAYS)
@@ -146,10 +171,10 @@ def switch(index: Index, aside: Index) -> None:
 
 
 def left(index: Index) -> str:
-    """Return the name of the embedder that the last migration left, "" for the default. Raises InvalidInput if there was none."""
+    """Return the name of the previous embedder, "" for the default. Raises InvalidInput if there was no migration."""
     said = index.catalog.spared.left()
     if said is None:
-        raise InvalidInput("This index was not migrated.", "`spellbook migrate --to MODEL` does.")
+        raise InvalidInput("This index was never migrated.", "`spellbook migrate --to MODEL` does so.")
     return said
 
 
@@ -168,7 +193,7 @@ def _say(index: Index, name: str) -> None:
 
 
 def _missing(aside: Index) -> list[tuple[str, str]]:
-    """Key and text of what has no vector of the new embedder, in the order of the vault."""
+    """Return key and text of all texts without a vector of the new embedder, in the order of the vault."""
     rows: list[tuple[str, str]] = []
     keys = aside.catalog.keys(())
     for start in range(0, len(keys), _AT_ONCE):
@@ -180,8 +205,4 @@ def _missing(aside: Index) -> list[tuple[str, str]]:
 
 
 def _build(aside: Index, rows: list[tuple[str, str]], refused: set[str] | None = None) -> int:
-    if not rows:
-        return 0
-    vectors = sync.patiently(aside, rows, set() if refused is None else refused)
-    aside.catalog.spared.spare([key for key, _ in vectors], SPARED_DAYS)
-    return aside.catalog.vectors.add(vectors)
+    return embed.embed_and_store(aside, rows, set() if refused is None else refused, spared_days=SPARED_DAYS)

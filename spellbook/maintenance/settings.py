@@ -1,49 +1,52 @@
 """
-One line of a vault's config.toml changed, and every other byte left as it is.
+Set or remove `embedder` in a vault's config.toml; every other byte stays as it is.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
 
 from spellbook.errors import InvalidInput
 
 _TABLE = re.compile(r"^[ \t]*\[", re.M)
-_LINE = re.compile(r"""^[ \t]*embedder[ \t]*=[ \t]*(?P<value>"(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*')(?P<bare>[ \t]*(?:\r?\n|\Z))?""", re.M)
 _EXAMPLE = re.compile(r"^#[ \t]*embedder[ \t]*=.*(?:\r?\n#[ \t]{5,}.*)*(?:\r?\n|\Z)", re.M)
-"""The commented line that shows how, and the indented comments that go on under it."""
+"""The commented line that shows how, and the indented comments that follow it."""
 
 
 def with_embedder(toml: str, name: str) -> str:
     """
-    Return settings in which `embedder` is `name`; with "" the line goes, and Spellbook's own choice holds.
+    Return settings in which `embedder` is `name`; with "" the line is removed, and Spellbook's own choice holds.
 
-    Raises InvalidInput if they are no TOML, or written so that a person has to change them.
+    Raises InvalidInput if the settings are not TOML, or if only a person can change them safely.
     """
-    top = toml[: found.start()] if (found := _TABLE.search(toml)) else toml
-    line = _LINE.search(top)
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+    from tomlkit.items import Item
+
+    text = toml.removeprefix("\ufeff")
     value = json.dumps(name, ensure_ascii=False)
-    if line and not name and line["bare"]:
-        changed = toml[: line.start()] + toml[line.end() :]
-    elif line:
-        changed = toml[: line.start("value")] + value + toml[line.end("value") :]
-    elif name:
-        newline = "\r\n" if "\r\n" in toml else "\n"
-        example = _EXAMPLE.search(top)
-        at = example.end() if example else len("\ufeff") if toml.startswith("\ufeff") else 0
-        before = newline if example and not example[0].endswith("\n") else ""
-        changed = f"{toml[:at]}{before}embedder = {value}{newline}{toml[at:]}"
-    else:
-        changed = toml
-    if _read(changed) != {**_read(toml), "embedder": name}:
-        raise InvalidInput("config.toml sets its embedder in a way that only a person can change.", f"Write embedder = {value} there.")
-    return changed
-
-
-def _read(toml: str) -> dict[str, object]:
     try:
-        return {"embedder": "", **tomllib.loads(toml.removeprefix("\ufeff"))}
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"config.toml cannot be read ({error}).", "Mend or delete the file.") from error
+        settings = tomlkit.parse(text)
+        if "embedder" in settings:
+            item = settings.item("embedder")
+            if name or (isinstance(item, Item) and item.trivia.comment):
+                settings["embedder"] = name
+            else:
+                del settings["embedder"]
+            text = settings.as_string()
+        elif name:
+            # tomlkit would put a new key after the others, with its own line end.
+            newline = "\r\n" if "\r\n" in text else "\n"
+            example = _EXAMPLE.search(text, 0, found.start() if (found := _TABLE.search(text)) else len(text))
+            at = example.end() if example else 0
+            before = newline if example and not example[0].endswith("\n") else ""
+            text = f"{text[:at]}{before}embedder = {value}{newline}{text[at:]}"
+        if tomlkit.parse(text).get("embedder", "") != name:
+            raise InvalidInput(
+                "config.toml sets its embedder in a way that cannot be changed automatically.",
+                f"Write embedder = {value} there.",
+            )
+    except TOMLKitError as error:
+        raise InvalidInput(f"config.toml cannot be read ({error}).", "Fix or delete the file.") from error
+    return toml[: len(toml) - len(toml.removeprefix("\ufeff"))] + text

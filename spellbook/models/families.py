@@ -1,7 +1,7 @@
 """
-Families of models: what their cards want before a question and before a passage, and how tokens become one vector.
+Families of models: their prefixes for questions and passages, and their pooling.
 
-For models that do not say it themselves.
+Used for models that do not declare these themselves.
 """
 
 from __future__ import annotations

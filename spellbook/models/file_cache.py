@@ -1,13 +1,12 @@
 """
-What was found out about the files of models, at a cost, and need not be found out again: a small file in the cache.
+A small cache file of facts about model files that are slow to compute.
 
-What cannot be read or written there is found out once more.
+If it cannot be read or written, they are computed again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 from pathlib import Path
@@ -37,14 +36,13 @@ def remember(kind: str, key: str, value: Any) -> None:
 
 
 def sum_of(file: Path) -> str:
-    """Return the SHA-256 of `file`, in hexadecimal; a file of the same size and time is not read again. Raises OSError."""
+    """Return the SHA-256 of `file`, in hexadecimal, from the cache if size and time are the same. Raises OSError."""
     state = file.stat()
     stamp = [state.st_size, state.st_mtime_ns]
     kept = recall("sums", str(file))
     if isinstance(kept, list) and kept[:2] == stamp:
         return str(kept[2])
-    with file.open("rb") as data:
-        found = hashlib.file_digest(data, "sha256").hexdigest()
+    found = disk.hash_of(file)
     if time.time_ns() - state.st_mtime_ns > _SETTLED:
         remember("sums", str(file), [*stamp, found])
     return found

@@ -43,7 +43,9 @@ class HashEmbedder:
             for word in re.findall(r"\w+", clean(text).casefold()) or [""]:
                 padded = f"^{word}$"
                 for feature, weight in [(word, 2.0)] + [(padded[i : i + 3], 0.5) for i in range(len(padded) - 2)]:
-                    bits = int.from_bytes(hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+                    bits = int.from_bytes(
+                        hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest(), "little"
+                    )
                     row[bits % self.dim] += weight if bits >> 40 & 1 else -weight
             row /= np.linalg.norm(row) or 1.0
         return vectors

@@ -1,8 +1,7 @@
 """
-Where models are kept on this machine.
+Where models are stored on this machine.
 
-What is prepared lies in the cache, which may be deleted at any time; what a
-person pulled is theirs, and lies with the data of their programs.
+Prepared models are in the cache, which may be deleted at any time. Downloaded models are in the user's data folder.
 """
 
 from __future__ import annotations

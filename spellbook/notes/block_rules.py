@@ -1,5 +1,7 @@
 """
-A rule of markdown-it that takes what most of a note is at once: plain paragraphs, headings, lists, tables, code and quotes.
+A rule of markdown-it for the most frequent blocks of a note.
+
+It takes plain paragraphs, headings, lists, tables, code and quotes.
 
 The parser asks ten rules about each block, and seven about each further line
 of a paragraph. Most lines begin with something that is for none of them, so
@@ -35,7 +37,8 @@ _MOST_MISSING = table.__globals__.get("MAX_AUTOCOMPLETED_CELLS", math.inf)
 _BULLETS = "-*+"
 _BLANK = " \t"
 _OF_TABLES = "|-:"
-# The beginning of a line that can only be running text: no rule but those of tables and underlines, which look at the next line, takes it.
+# The beginning of a line that can only be running text. Only the rules of tables and underlines can take such a line,
+# because they look at the next line.
 _TEXT = (
     r"(?:[^\s`~>*\-_+<#=|:\[\d]|\*\*?[^\s*]|__?[^\s_]|``?[^\s`]|\d+(?![\d.)])"
     r"|\[(?:\[|[^\[\]\\\n]*(?:\[|\](?!:))))"
@@ -102,7 +105,11 @@ def _stop(state: StateBlock, start: int) -> int:
 
 
 def _ends_paragraph(state: StateBlock, at: int, begin: int) -> bool:
-    """Say whether the line that begins there is a block of its own for sure, or the next item of the list that the paragraph stands in."""
+    """
+    Say whether the line that begins there certainly ends the paragraph.
+
+    It does if it is a block of its own, or the next item of the list that the paragraph is in.
+    """
     indent = state.sCount[at]
     if indent >= state.blkIndent:
         return indent - state.blkIndent <= _MOST_INDENT and bool(_ENDS(state.src, begin))
@@ -138,7 +145,9 @@ def _list(state: StateBlock, start: int, end: int) -> _Found | None:
     """A list, and lists in it, whose items are running text; between items may be blank lines."""
     source, begins, shifts, ends = state.src, state.bMarks, state.tShift, state.eMarks
     first = ""  # the mark of the items
-    depths: list[tuple[int, int, str]] = []  # of each list that is open: where its marker stands, where its text does, and its mark
+    depths: list[
+        tuple[int, int, str]
+    ] = []  # of each list that is open: where its marker stands, where its text does, and its mark
     items: list[int] = []
     prose: list[tuple[int, int]] = []
     after_blank = False
@@ -166,7 +175,9 @@ def _list(state: StateBlock, start: int, end: int) -> _Found | None:
             return None
         elif not after_blank and _IS_TEXT(source, begin):
             prose[-1] = (prose[-1][0], at + 1)
-        elif state.sCount[at] < depths[0][1] and (_ends_list(source, begin) if after_blank else _HEADING(source, begin)):
+        elif state.sCount[at] < depths[0][1] and (
+            _ends_list(source, begin) if after_blank else _HEADING(source, begin)
+        ):
             break
         else:
             return None

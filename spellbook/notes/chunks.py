@@ -21,20 +21,37 @@ from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, height, lines
-from spellbook.notes.splitter import BLOCK, ITEM, LINE, NEVER, SECTION, SENTENCE, WORD, Frame, Piece, beginning, ending, line_costs, prose
+from spellbook.notes.splitter import (
+    BLOCK,
+    ITEM,
+    LINE,
+    NEVER,
+    SECTION,
+    SENTENCE,
+    WORD,
+    Frame,
+    Piece,
+    beginning,
+    ending,
+    line_costs,
+    prose,
+)
 from spellbook.text.terms import token_weight
 
-# What stands before the text in `embedded` is bounded, so that text of 256 tokens is never pushed out of the model's 512.
+# The length of what precedes the text in `embedded` is limited, so that text of 256 tokens always fits into the
+# model's 512.
 _MOST_PATH = 64
 _MOST_KEYWORDS = 48
 _MOST_BEFORE = 64
-# Sections of their own: a chunk takes some kilobyte in the catalog, so that more short ones would be many times the note.
+# The most sections of their own. A chunk takes about a kilobyte in the catalog, so more short ones would take many
+# times the size of the note.
 _SECTIONS, _LETTERS_EACH = 1_000, 400
 _OVERLAP = 48
 _MOST_SUFFIX = 200
 """Letters of a heading that an id takes: an id stands in every answer that names its chunk."""
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
-# All but a blank, a line end and an empty line; a set first, which is looked for several times as fast as alternatives are.
+# All whitespace but a single blank, a line end and an empty line. The set comes first, because a search for a set is
+# several times as fast as a search for alternatives.
 _WIDE = re.compile(r"\s(?:(?<= )\s+|(?<=[^ \n])\s*|(?<=\n)(?:\n?[^\S\n]|\n\n)\s*)")
 _PLAIN = re.compile(r"[\w\-\s]*")
 _FENCE = re.compile(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
@@ -87,7 +104,9 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
         suffix = _unique(f"#{slug(section.top.text)[:_MOST_SUFFIX]}", seen) if section.top else "#"
         parts = page.parts(section)
         starts = [part.start for part in parts]
-        placed = zip(parts, [None, *parts[:-1]], _paths(section, offsets, starts), page.labels(section, starts), strict=True)
+        placed = zip(
+            parts, [None, *parts[:-1]], _paths(section, offsets, starts), page.labels(section, starts), strict=True
+        )
         for number, (part, previous, heading, label) in enumerate(placed, 1):
             text = note.text[part.start : part.end]
             first = note.body_line + bisect_right(offsets, part.start) - 1
@@ -96,12 +115,29 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
             tall = height(text.rstrip()) or 1
             name = suffix if number == 1 else f"{suffix}~{number}"
             path = _path(tuple(dict.fromkeys(filter(None, (title, *heading, label)))))
-            # Overlap helps a text that nothing else introduces, and blurs one that has a heading or keywords (tests/benchmarks/chunks.py).
+            # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
+            # (tests/benchmarks/chunks.py).
             follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
             shown = _squeezed(f"{part.lead}{text}{part.tail}")
-            embedded = without_folders("\n".join(filter(None, ("" if day in path else day, path, words, follows, shown))))
+            embedded = without_folders(
+                "\n".join(filter(None, ("" if day in path else day, path, words, follows, shown)))
+            )
             line, end_line = first + blank, first + tall - 1
-            chunks.append(Chunk(name, len(chunks), heading, line, end_line, part.start, part.end, text, embedded, part.lead, part.tail))
+            chunks.append(
+                Chunk(
+                    name,
+                    len(chunks),
+                    heading,
+                    line,
+                    end_line,
+                    part.start,
+                    part.end,
+                    text,
+                    embedded,
+                    part.lead,
+                    part.tail,
+                )
+            )
     return tuple(chunks)
 
 
@@ -123,7 +159,9 @@ def slug(text: str) -> str:
     if not _PLAIN.fullmatch(folded):
         # Vowel signs of Thai and Indic scripts are marks; so is the selector that colours an emoji, which says nothing.
         folded = "".join(
-            c for c in folded if re.match(r"[\w\-\s]", c) or (unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f")
+            c
+            for c in folded
+            if re.match(r"[\w\-\s]", c) or (unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f")
         )
     return re.sub(r"\s", "-", folded.strip()) or "section"
 
@@ -214,7 +252,11 @@ def _narrow(run: re.Match[str]) -> str:
 
 
 class _Part(NamedTuple):
-    """Characters `start` to `end` of the text, what must stand around them, and whether running text was cut before them."""
+    """
+    A part of the text, from character `start` to `end`.
+
+    `lead` and `tail` must stand around it. `is_torn`: running text was cut before it.
+    """
 
     start: int
     end: int
@@ -277,13 +319,21 @@ class _Page:
                 block = section.blocks[at]
                 if block.kind == "heading":
                     label = ""
-                elif block.kind == "paragraph" and block.end - block.start == 1 and (match := _BOLD_LINE.match(self.source[block.start])):
+                elif (
+                    block.kind == "paragraph"
+                    and block.end - block.start == 1
+                    and (match := _BOLD_LINE.match(self.source[block.start]))
+                ):
                     label = match[2].rstrip(":：")
                 at += 1
             yield label
 
     def _divided(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
-        """Yield lines `first` to `last` whole if they fit, else by their highest headings or turns, else by their blocks."""
+        """
+        Yield lines `first` to `last` whole if they fit.
+
+        Otherwise divide them at their highest headings or turns, or else at their blocks.
+        """
         start, end = self.offsets[first], self.offsets[last]
         weight = token_weight(self.text[start:end])
         if weight <= self.most:
@@ -339,11 +389,17 @@ class _Page:
                 else:
                     for line in range(first, last):
                         price = cost if line == first else prices[line - a]
-                        yield from prose(self.text, self.offsets[line], self.offsets[line + 1], self.most, price, frames[line - a])
+                        yield from prose(
+                            self.text, self.offsets[line], self.offsets[line + 1], self.most, price, frames[line - a]
+                        )
                 cost = ITEM
 
     def _priced(self, block: Block, a: int, b: int) -> tuple[list[int], list[Frame | None]]:
-        """What a cut before each of the lines `a` to `b` of a block costs, and the table or code that it would go through."""
+        """
+        Return the costs of a cut before each of the lines `a` to `b` of a block.
+
+        Also return the table or the code that each cut would divide.
+        """
         source = self.source[a:b]
         prices = line_costs(source, code=block.kind in {"fence", "code_block", "html_block"})
         title = source[0] if block.kind == "blockquote" and re.match(r"[ \t]*>[ \t]*\[!", source[0]) else ""
@@ -394,7 +450,11 @@ def _glued(pieces: Iterable[Piece], most: int) -> list[Piece]:
 
 
 def _cuts(pieces: Sequence[Piece], most: int) -> Iterator[int]:
-    """Yield the pieces that begin a new part: of the places that leave a part at least half full, the last that costs least."""
+    """
+    Yield the indexes of the pieces that begin a new part.
+
+    A cut must leave a part at least half full. Of such cuts, take the cheapest one, and the last of equals.
+    """
     begin, filled, at = 0, 0.0, 0
     room = float(most)
     while at < len(pieces):

@@ -1,11 +1,9 @@
 """
-Turns: who speaks where in a note that is a conversation, and when a dated note is from.
+Detect the turns of a conversation in a note, and the date of a dated note.
 
-Exports and pasted chats mark a turn by a heading (`## User`), a label
-(`Claude:`, `**나:**`), a callout, or a name with a time. A note with labels of
-another kind (`Note:`, `Example:`) is never read as one: unless its frontmatter
-says so, known speakers of both sides, or names with times, must alternate
-through most of it. Pure.
+Exports and pasted chats mark a turn by a heading (`## User`), a label (`Claude:`, `**나:**`), a callout, or a name
+with a time. Other labels (`Note:`, `Example:`) do not count: unless the frontmatter says that it is a conversation,
+known speakers of both sides, or names with times, must alternate through most of the note. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +21,8 @@ _ASKING = {
     *("用户", "我", "你", "您", "ユーザー", "ユーザ", "あなた", "usuario", "tú", "utilisateur", "vous", "nutzer", "du"),
 }
 _ANSWERING = re.compile(
-    r"(?:ai )?assistant|ai|asistente|assistent|chat ?gpt(?:의 말)?|gpt-?\d\S*|claude(?: [\w.]+){0,2}|gemini(?: [\w.]+){0,2}"
+    r"(?:ai )?assistant|ai|asistente|assistent|chat ?gpt(?:의 말)?|gpt-?\d\S*"
+    r"|claude(?: [\w.]+){0,2}|gemini(?: [\w.]+){0,2}"
     r"|copilot|grok|deepseek|perplexity|어시스턴트|클로드(?:의 말)?|챗지피티|챗 ?gpt|제미나이|助手|アシスタント"
 )
 _CONVERSATIONS = {
@@ -40,7 +39,8 @@ _HEADING = re.compile(rf"\W{{0,4}}(?:role::? ?)?{_NAME}\s*[:：]?(?:\s*[-,·(\[�
 _LINES = tuple(
     re.compile(r"[ \t]{0,3}" + pattern)
     for pattern in (
-        rf"(?:> ?)?(?:\*\*|__)?\W{{0,3}}{_NAME}\s*(?:[(\[]{_TIME}[)\]]\s*)?(?:(?:\*\*|__)?[:：]|[:：](?:\*\*|__))(?=\s|$)",
+        rf"(?:> ?)?(?:\*\*|__)?\W{{0,3}}{_NAME}\s*(?:[(\[]{_TIME}[)\]]\s*)?"
+        rf"(?:(?:\*\*|__)?[:：]|[:：](?:\*\*|__))(?=\s|$)",
         rf"(?P<bold>\*\*|__)\W{{0,3}}{_NAME}[:：]?(?P=bold)(?:\s*[-,·(\[]?\s*{_TIME}[)\]]?)?\s*$",
         rf"\[(?P<name>[^\[\]\n]{{1,30}})\] \[{_TIME}\] ",
         rf"> ?\[!{_NAME}\]",
@@ -51,7 +51,7 @@ _CLOCK = re.compile(r"\d{1,2}:\d\d")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one speaker says at once: lines of the body, 0-based, end exclusive."""
+    """One turn of a speaker: lines of the body, 0-based, end exclusive."""
 
     start: int
     end: int
@@ -117,7 +117,9 @@ def _marks(note: Note, source: Sequence[str]) -> Iterator[_Mark]:
 
 
 def _mark(line: int, level: int, match: re.Match[str]) -> _Mark:
-    return _Mark(line, level, match["name"].strip().casefold(), bool(_CLOCK.search(match.groupdict().get("time") or "")))
+    return _Mark(
+        line, level, match["name"].strip().casefold(), bool(_CLOCK.search(match.groupdict().get("time") or ""))
+    )
 
 
 def _speaking(marks: list[_Mark], is_said: bool) -> list[_Mark]:
@@ -132,7 +134,11 @@ def _speaking(marks: list[_Mark], is_said: bool) -> list[_Mark]:
 
 
 def _turns(note: Note, marks: list[_Mark], last: int) -> Iterator[Turn]:
-    """Each turn ends where the next begins, or at a heading that is none and stands as high as what the turns stand under."""
+    """
+    Yield the turns.
+
+    Each turn ends at the next turn, or at a heading that is no turn and is not below the level of the turns.
+    """
     spoken = {mark.line for mark in marks}
     others = [block for block in note.blocks if block.kind == "heading" and block.start not in spoken]
     above = next((block.level for block in reversed(others) if block.start < marks[0].line), 0)

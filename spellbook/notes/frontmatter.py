@@ -1,8 +1,8 @@
 """
-Frontmatter: the YAML block at the top of a note, between text and values.
+Frontmatter: parse and write the YAML block at the top of a note.
 
-What a person wrote there is read as far as it goes, with its line for what
-does not, and whatever it holds: nothing here can hang, crash or swell. Pure.
+Valid values are kept even if others are faulty, and faults have a line. Hostile YAML cannot hang, crash or exhaust
+memory. Pure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _Lines = list[tuple[str, int]]  # something said or found, and its 0-based line 
 
 
 class BadHeader(ValueError):
-    """Frontmatter that gives no values; `line` is 0-based in the header, `is_text` says that it is YAML, and no mapping."""
+    """
+    Frontmatter without usable values. `line` is 0-based in the header; `is_text` means valid YAML that is not a
+    mapping.
+    """
 
     def __init__(self, reason: str, line: int, *, is_text: bool = False) -> None:
         super().__init__(reason)
@@ -40,36 +43,74 @@ class BadHeader(ValueError):
         self.is_text = is_text
 
 
-def load(header: str) -> tuple[dict[str, Any], _Lines, _Lines]:
-    """Return the header's values, its repeated keys, and what looks like a date or number and is none. Raises BadHeader."""
-    if len(header) > _MOST_HEADER:
-        raise BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
+def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
+    """
+    Return the values of a block that `FRONTMATTER` matches, its repeated keys, and values that were read as text.
+
+    The latter look like a date or a number and are not valid. Raises BadHeader.
+    """
+    import frontmatter
+
+    handler = _handler()()
+    values, _ = frontmatter.parse(block, handler=handler)
+    return _plain(values), handler.repeated, handler.odd
+
+
+def load_value(text: str) -> object:
+    """Return one value as frontmatter would read it; text that is not YAML is returned as it is."""
+    try:
+        return _plain(_handler()().load(f"k: {text}"))["k"]
+    except BadHeader:
+        return text
+
+
+@cache
+def _handler() -> Any:
     import yaml
     from frontmatter.default_handlers import YAMLHandler
 
-    repeated: _Lines = []
-    odd: _Lines = []
-    header = header.replace("\0", " ")
-    try:
-        # libyaml's composer overflows the C stack on deep nesting; its parser does not.
-        if sum(map(header.count, "[{-?:")) > 500:
-            _no_abyss(yaml.parse(header, Loader=_fast()))
-        value = YAMLHandler().load(header, Loader=lambda text: _loader()(text, repeated, odd))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", mark.line if mark else 0) from error
-    except yaml.reader.ReaderError as error:
-        letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
-        line = line_at(header, max(0, header.find(letter))) - 1
-        raise BadHeader(f"the frontmatter is not YAML (the character {letter!r} is not allowed)", line) from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadHeader(f"the frontmatter is not YAML ({error})", 0) from error
-    if value is None:
-        return {}, [], []
-    if not isinstance(value, dict):
-        kind = "a list" if isinstance(value, list) else "plain text"
-        raise BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0, is_text=True)
-    return _plain(value), repeated, odd
+    class Handler(YAMLHandler):
+        """python-frontmatter's YAML handler with bounds on size, depth and aliases."""
+
+        FM_BOUNDARY = FRONTMATTER
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.repeated: _Lines = []
+            self.odd: _Lines = []
+
+        def split(self, text: str) -> tuple[str, str]:
+            found = FRONTMATTER.match(text)
+            return (found[1], text[found.end() :]) if found else ("", text)
+
+        def load(self, fm: str, **_: object) -> Any:
+            if len(fm) > _MOST_HEADER:
+                raise BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
+            fm = fm.replace("\0", " ")
+            try:
+                # libyaml's composer overflows the C stack on deep nesting; its parser does not.
+                if sum(map(fm.count, "[{-?:")) > 500:
+                    _no_abyss(yaml.parse(fm, Loader=_fast()))
+                value = super().load(fm, Loader=lambda text: _loader()(text, self.repeated, self.odd))
+            except yaml.MarkedYAMLError as error:
+                mark = error.problem_mark or error.context_mark
+                raise BadHeader(
+                    f"the frontmatter is not YAML ({error.problem or error.context})", mark.line if mark else 0
+                ) from error
+            except yaml.reader.ReaderError as error:
+                letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
+                line = line_at(fm, max(0, fm.find(letter))) - 1
+                raise BadHeader(
+                    f"the frontmatter is not YAML (the character {letter!r} is not allowed)", line
+                ) from error
+            except (yaml.YAMLError, RecursionError) as error:
+                raise BadHeader(f"the frontmatter is not YAML ({error})", 0) from error
+            if value is not None and not isinstance(value, dict):
+                kind = "a list" if isinstance(value, list) else "plain text"
+                raise BadHeader(f"the frontmatter is {kind}, not `key: value` lines", 0, is_text=True)
+            return value
+
+    return Handler
 
 
 def _fast() -> Any:
@@ -115,10 +156,10 @@ def _no_abyss(events: Iterable[yaml.Event]) -> None:
 
 def _survey(root: yaml.Node) -> _Lines:
     """
-    Make every key of the tree a text, as it is written, and return the repeated ones.
+    Turn every key of the tree into text, as written, and return the repeated ones.
 
-    Aliases are followed as often as they stand there: what would grow huge or
-    endless when built is refused here. Raises BadHeader.
+    Aliases are followed each time they are used, so a value that would grow huge or endless is refused. Raises
+    BadHeader.
     """
     import yaml
 
@@ -130,7 +171,9 @@ def _survey(root: yaml.Node) -> _Lines:
         left -= 1
         letters -= len(node.value) if isinstance(node, yaml.ScalarNode) else 0
         if min(left, letters) < 0 or depth > _MOST_DEPTH:
-            raise BadHeader("the frontmatter holds too many or too deep values", node.start_mark.line if node.start_mark else 0)
+            raise BadHeader(
+                "the frontmatter holds too many or too deep values", node.start_mark.line if node.start_mark else 0
+            )
         if isinstance(node, yaml.SequenceNode):
             stack += [(item, depth + 1) for item in node.value]
         elif isinstance(node, yaml.MappingNode):
@@ -160,7 +203,7 @@ def _plain(value: object) -> Any:
 
 
 def as_json(meta: Mapping[str, Any]) -> Any:
-    """Return a note's values with those as text that readers of JSON do not know: dates, nan and inf, numbers beyond 64 bits."""
+    """Return a note's values for JSON: dates, nan, inf and numbers beyond 64 bits become text."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -182,7 +225,7 @@ def compose(meta: Mapping[str, object], body: str) -> str:
 
 
 def dump(value: object, style: str | None = None) -> str:
-    """Return `value` as YAML on one line, ready to stand behind `key: `; `style` is the quote a text is to have."""
+    """Return `value` as YAML on one line, for use after `key: `; `style` is the preferred quote for text."""
     if isinstance(value, dt.datetime | dt.date):
         return value.isoformat()
     import yaml
@@ -197,7 +240,9 @@ def dump(value: object, style: str | None = None) -> str:
             return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if broken else style)
 
     Dumper.add_representer(str, Dumper.represent_text)
-    text = yaml.dump(value, Dumper=Dumper, allow_unicode=True, default_flow_style=True, width=float("inf"), sort_keys=False)
+    text = yaml.dump(
+        value, Dumper=Dumper, allow_unicode=True, default_flow_style=True, width=float("inf"), sort_keys=False
+    )
     return text.strip(" \n").removesuffix("...").strip(" \n")
 
 

@@ -1,9 +1,8 @@
 """
-Links between files of a vault: where they stand in a note, and where they lead, as Obsidian has it.
+Links between files of a vault: where they are in a note and where they lead, by Obsidian's rules.
 
-Wikilinks and embeds, Markdown links, images and reference definitions, and
-wikilinks in frontmatter; none in code or comments. A link knows its characters,
-so that its target can be written anew and nothing else is touched. Pure.
+Wikilinks and embeds, Markdown links, images, reference definitions, and wikilinks in frontmatter; not in code or
+comments. A link knows its characters, so that only its target is rewritten. Pure.
 """
 
 from __future__ import annotations
@@ -24,17 +23,25 @@ from spellbook.notes.frontmatter import FRONTMATTER
 from spellbook.notes.note import Note, code_spans, lines
 
 Style = Literal["wiki", "single", "double", "plain", "angle"]
-"""How a target is spelled: in a wikilink, in one in a quoted YAML text, in a Markdown link, or in one between < and >."""
+"""
+How a target is spelled.
+
+In a wikilink, in a wikilink in a quoted YAML text (two styles), in a Markdown link, or in one between < and >.
+"""
 
 _WIKI = re.compile(
     r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*+)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*+)?(?:\\?\|[^\r\n]*?)?\]\]"
 )
 _CLOSING = re.compile(r"\]\]|[\r\n]")
 _TITLE = r"""(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?"""
-_PLAIN = r"(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))*"
+_PLAIN = (
+    r"(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))"
+    r"(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))*"
+)
 _INLINE = re.compile(rf"\(\s*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>{_PLAIN})){_TITLE}\s*\)", re.S)
 _DEFINITION = re.compile(
-    r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*+[ \t>]*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>[^\s<]\S*))"
+    r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*+[ \t>]*"
+    r"(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>[^\s<]\S*))"
 )
 _FOOTNOTE = re.compile(r"[ \t>]*\[\^[^\]\s]+\]:")
 _TAG = r"""</?[A-Za-z][\w-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?)*\s*/?>"""
@@ -47,7 +54,8 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f%<>()\\#?:|`]|&(?=#?\w+;)")
 _UNSAFE_BETWEEN = re.compile(r"[\x00-\x1f\x7f%<>\\#?|]|&(?=#?\w+;)")
 _FOLDERS = re.compile(
-    r"(\[\[|\]\(<?)(?![A-Za-z][A-Za-z0-9+.-]+:|//)(?:[^\[\]()<>|#\s]|(?<=[^\s/])[ ](?=[^\s/]))*/(?=[^\[\]()<>|#/\r\n]+(?:[\])>|#]))"
+    r"(\[\[|\]\(<?)(?![A-Za-z][A-Za-z0-9+.-]+:|//)(?:[^\[\]()<>|#\s]|(?<=[^\s/])[ ](?=[^\s/]))*/"
+    r"(?=[^\[\]()<>|#/\r\n]+(?:[\])>|#]))"
 )
 
 
@@ -76,7 +84,7 @@ class Link:
 
 class Span(NamedTuple):
     """
-    A target in a text that was written anew: at which character of the text after, and its spelling before and after.
+    A rewritten target: its position in the text after, and its spelling before and after.
 
     `at` is None for the target of a symbolic link.
     """
@@ -182,11 +190,16 @@ def _next(text: str, mark: str, at: int, start: int) -> int:
     return found if found >= 0 else len(text)
 
 
-def _defined(note: Note, body: str, source: Sequence[str], offsets: Sequence[int], prose: set[tuple[int, int]]) -> Iterator[_Place]:
+def _defined(
+    note: Note, body: str, source: Sequence[str], offsets: Sequence[int], prose: set[tuple[int, int]]
+) -> Iterator[_Place]:
     """Yield the links of definitions, which are neither prose nor code, and add the lines of footnotes to `prose`."""
     taken = {line for span in prose for line in range(*span)}
     for block in note.blocks:
-        spans = [*block.code, *([(block.start, block.end)] if block.kind in {"fence", "code_block", "html_block"} else [])]
+        spans = [
+            *block.code,
+            *([(block.start, block.end)] if block.kind in {"fence", "code_block", "html_block"} else []),
+        ]
         taken.update(line for span in spans for line in range(*span))
     for number, line in enumerate(source):
         if number in taken or "]:" not in line:
@@ -248,7 +261,9 @@ def _wikis(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
 
 
 class _Closed:
-    """The characters of a run of text with a `]]` after them on their line; from others `_WIKI` would read the line in vain."""
+    """
+    The positions of a text that have a `]]` later on their line, so that `_WIKI` does not scan other lines in vain.
+    """
 
     def __init__(self, text: str, first: int, last: int) -> None:
         self._marks = [(found.start(), found[0] == "]]") for found in _CLOSING.finditer(text, first, last)]
@@ -284,7 +299,7 @@ def _decoded(written: str) -> str:
 
 
 def without_folders(text: str) -> str:
-    """Return a text whose links name files alone: it says the same wherever they lie."""
+    """Return a text whose links name files without folders, so that it stays the same wherever these are."""
     return _FOLDERS.sub(r"\1", text) if "/" in text else text
 
 
@@ -292,12 +307,14 @@ def without_folders(text: str) -> str:
 
 
 class Files:
-    """The files among which links are followed; `aliases` are other names of notes, folded, with their paths."""
+    """The files that links can lead to; `aliases` maps other names of notes, folded, to their paths."""
 
     def __init__(self, paths: Iterable[str], aliases: Mapping[str, str] | None = None) -> None:
         self._by_name: dict[str, list[tuple[str, str]]] = {}
         self._aliases = aliases or {}
-        self._followed: dict[tuple[str, str, bool], Reached | None] = {}  # a note links to the same files again and again
+        self._followed: dict[
+            tuple[str, str, bool], Reached | None
+        ] = {}  # a note links to the same files again and again
         for path in sorted(paths, key=lambda path: (len(path), path)):
             folded = _folded(path)
             self._by_name.setdefault(_bare(folded.rpartition("/")[2]), []).append((folded, path))
@@ -364,11 +381,10 @@ def _bare(name: str) -> str:
 
 def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Files) -> str | None:
     """
-    Return how `link`, which led to `before`, is to name the file `wanted` from the note `source` among `files`.
+    Return the target by which `link`, which led to `before`, names the file `wanted` from the note `source`.
 
-    It keeps its form: short, relative, or from the vault, with or without
-    `.md`. A name that is no longer enough becomes a whole path. None if no
-    spelling leads there.
+    Its form is kept: short, relative, or from the vault, with or without `.md`. An ambiguous name becomes a full
+    path. None if no spelling leads there.
     """
     has_ending = link.target.lower().endswith(".md") or not wanted.lower().endswith(".md")
     name = wanted if has_ending else wanted[:-3]
@@ -385,7 +401,11 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
         forms += [short] if len(files.ending(short)) == 1 else []
     for form in (*forms, name, wanted, f"/{wanted}"):
         reached = files.follow(source, form, link.is_markdown)
-        if reached and reached.path == wanted and (not link.is_markdown or before.by != By.RELATIVE or reached.by == By.RELATIVE):
+        if (
+            reached
+            and reached.path == wanted
+            and (not link.is_markdown or before.by != By.RELATIVE or reached.by == By.RELATIVE)
+        ):
             return form
     return None
 

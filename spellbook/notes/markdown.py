@@ -1,8 +1,7 @@
 """
-Markdown: the blocks of a text, as far as chunks, links and edits ask for them.
+Parse Markdown into the blocks that chunks, links and edits need.
 
-Time and memory are bounded: where a text has more blocks than anybody writes,
-what is left is one block. Pure.
+Time and memory are bounded: after a very large number of blocks, the rest of a text is one block. Pure.
 """
 
 from __future__ import annotations
@@ -16,18 +15,26 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_MOST_LINES = 300_000
+MOST_LINES = 300_000
 _MOST_TOKENS = 200_000
-"""Lines and tokens in which blocks are looked for. A token takes half a kilobyte: so many are ten times the largest note."""
+"""
+The most lines and the most tokens in which blocks are looked for.
 
-_MOST_MARKED = 200_000
+A token takes half a kilobyte. These limits are ten times the largest note.
+"""
+
+MOST_MARKED = 200_000
 """Letters of headings with marks in them, each of which takes up to ten microseconds."""
 
 REST = "rest"
 """The kind of the block that is all that follows where a note has more blocks than are looked for."""
 
 _LONG = 100_000
-"""Letters from which on a text is kept with its blocks until the next one is parsed: an edit asks for them several times."""
+"""
+A text of at least so many letters is kept with its blocks until the next one is parsed.
+
+An edit asks for them several times.
+"""
 
 _MOST_HEADING = 200
 _MOST_REFERENCE = 50  # lines
@@ -74,7 +81,7 @@ def height(text: str) -> int:
 
 
 @cache
-def _markdown() -> MarkdownIt:
+def block_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock, reference
 
@@ -106,7 +113,7 @@ def blocks(body: str) -> Iterator[Block]:
     """
     Yield the top-level blocks of Markdown without frontmatter, in order.
 
-    Where there are more than anybody writes, the last one is what is left, of the kind `REST`, so that time and memory are bounded.
+    After a very large number of blocks, the rest is one block of the kind `REST`, which bounds time and memory.
     """
     if len(body) < _LONG:
         yield from _parsed(body)
@@ -120,7 +127,7 @@ def blocks(body: str) -> Iterator[Block]:
 
 
 def forget() -> bool:
-    """Release what is kept of the long text that was parsed last; say whether there was any."""
+    """Release the blocks of the long text that was parsed last; return whether there were any."""
     global _latest
     was, _latest = _latest[0], ("", ())
     return bool(was)
@@ -130,8 +137,8 @@ def _parsed(body: str) -> Iterator[Block]:
     # Without its last line end the parser trips over an HTML block in a list in a quote.
     body = body if body.endswith("\n") else f"{body}\n"
     count = height(body)
-    found: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, _MOST_LINES)}
-    tokens = _markdown().parse(body if count <= _MOST_LINES else "".join(lines(body)[:_MOST_LINES]), found)
+    found: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, MOST_LINES)}
+    tokens = block_parser().parse(body if count <= MOST_LINES else "".join(lines(body)[:MOST_LINES]), found)
     for block in _blocks(tokens, found):
         if block.end > found[REST]:
             block = _until(found[REST], block)
@@ -164,7 +171,9 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
             if token.level == 0 and opened and opened.map:
                 start, end = opened.map
                 runs = tuple(dict.fromkeys(prose))  # a table's cells share their line
-                yield Block(opened.type.removesuffix("_open"), start, end, 0, "", tuple(items), tuple(code), tuple(tables), runs)
+                yield Block(
+                    opened.type.removesuffix("_open"), start, end, 0, "", tuple(items), tuple(code), tuple(tables), runs
+                )
                 opened, items, code, tables, prose = None, [], [], [], []
             continue
         start, end = token.map
@@ -179,7 +188,7 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
         elif token.level == 0 and kind == "heading":
             source = token if token.nesting == 0 else tokens[at + 1]
             marked += min(len(source.content), 3 * _MOST_HEADING) if _MARKED.search(source.content) else 0
-            if marked > _MOST_MARKED:
+            if marked > MOST_MARKED:
                 found[REST] = min(found[REST], start)
                 return
             yield Block(kind, start, end, int(token.tag[1]), heading_text(source.content), prose=((start, end),))

@@ -1,9 +1,8 @@
 """
 A note: one Markdown file as text, metadata and blocks.
 
-Reading never fails on bad frontmatter (the body is what a person wrote, the
-fault is told), and an edit changes the characters it was asked to change and
-no other. Pure: bytes in, values out; no file is touched here.
+Faulty frontmatter never prevents reading: the body is kept and the fault reported. An edit changes only the
+requested characters. Pure: bytes in, values out; no file is opened here.
 """
 
 from __future__ import annotations
@@ -53,15 +52,21 @@ Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something in a file that a person should mend. `line` is 1-based, 0 where none is known."""
+    """
+    Something in a file that a person should fix. `line` is 1-based, 0 if unknown. `str()` gives `path, line N:
+    reason`.
+    """
 
     path: str
     line: int
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.path}, line {self.line}: {self.reason}" if self.line else f"{self.path}: {self.reason}"
+
 
 class Stamp(NamedTuple):
-    """What the disk says of a file without opening it: bytes, nanoseconds, inode."""
+    """A file's status without opening it: bytes, nanoseconds, inode."""
 
     size: int
     mtime_ns: int
@@ -198,13 +203,21 @@ class Note:
         marked = [bisect_right(offsets, mark) for mark in marks]
         for block in self.blocks:
             first = bisect_left(marked, block.start)
-            if first == len(marked) or marked[first] >= block.end or block.kind in {"fence", "code_block", "html_block"}:
+            if (
+                first == len(marked)
+                or marked[first] >= block.end
+                or block.kind in {"fence", "code_block", "html_block"}
+            ):
                 continue
             bounds = [block.start, *(line for span in block.code for line in span), block.end]
             prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
             prose = unicodedata.normalize("NFC", _without_code_spans(prose)) if "#" in prose else ""
             # A number alone is no tag in Obsidian.
-            yield from (tag.strip("/") for tag in _INLINE_TAG.findall(prose) if len(tag) <= _MOST_LABEL and re.search(r"[^\d/]", tag))
+            yield from (
+                tag.strip("/")
+                for tag in _INLINE_TAG.findall(prose)
+                if len(tag) <= _MOST_LABEL and re.search(r"[^\d/]", tag)
+            )
 
 
 def parse(path: str, data: bytes) -> Note:
@@ -224,7 +237,7 @@ def parse(path: str, data: bytes) -> Note:
     problems: list[Fault] = []
     if match:
         try:
-            meta, repeated, odd = load(match[1])
+            meta, repeated, odd = load(match[0])
             faults += [Fault(path, line + 2, reason) for reason, line in odd]
             problems += [Fault(path, line + 2, f"the key {key!r} is there twice") for key, line in repeated]
         except BadHeader as error:
@@ -235,7 +248,10 @@ def parse(path: str, data: bytes) -> Note:
     body_line = line_at(text, body_at)
     found = tuple(blocks(text[body_at:].replace("\0", " ")))
     if found and found[-1].kind == REST:
-        reason = "more headings, lists or lines than are looked for; from here on it is found as plain text, not by its sections"
+        reason = (
+            "more headings, lists or lines than are looked for; "
+            "from here on it is found as plain text, not by its sections"
+        )
         faults.append(Fault(path, body_line + found[-1].start, reason))
     return Note(path, text, meta, body_at, body_line, found, (*faults, *problems), encoding, editable=not problems)
 
@@ -265,7 +281,11 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
     # Every other byte of English in UTF-16 is NUL; what a crash leaves is NUL from some point on.
     if text.count("\0") * 3 > len(text):
         guess = _looks_like(data)
-        hint = "Restore the note from a backup, or remove it." if guess == "binary" else "Save it as UTF-8; it was not changed."
+        hint = (
+            "Restore the note from a backup, or remove it."
+            if guess == "binary"
+            else "Save it as UTF-8; it was not changed."
+        )
         raise UnreadableNote(f"{path}, line 1: {guess}, mostly NUL bytes.", hint, 1)
     return text, encoding
 
@@ -284,14 +304,18 @@ def iso(value: object) -> str | None:
         text = value.strip()
         for form in (text, text.replace("/", "-").replace(". ", "-").rstrip(".")):
             try:
-                return dt.datetime.fromisoformat(form).isoformat() if len(form) > 10 else dt.date.fromisoformat(form).isoformat()
+                return (
+                    dt.datetime.fromisoformat(form).isoformat()
+                    if len(form) > 10
+                    else dt.date.fromisoformat(form).isoformat()
+                )
             except ValueError:
                 continue
     return None
 
 
 def code_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of inline code, its ticks included; linear, as a regex for them is not."""
+    """Yield the spans of inline code, with their backticks. Linear, which a regex is not."""
     runs = [match.span() for match in re.finditer("`+", text)]
     same: dict[int, list[int]] = {}  # the runs of each length, in order
     for i, (start, end) in enumerate(runs):

@@ -1,9 +1,8 @@
 """
-Where a text may be cut if it must be: pieces of it, each with what a cut before it would cost.
+Where a text may be split: pieces of it, each with the cost of a split before it.
 
-The pieces of a text joined are the text, none weighs more than was asked, and
-no cut goes through a letter as a reader sees it. Code spans and links stay
-whole while they fit. Pure, and linear in the text.
+The pieces joined are the text. None exceeds the requested size, and no split tears a grapheme. Code spans and links
+stay whole while they fit. Pure, and linear in the text.
 """
 
 from __future__ import annotations
@@ -39,14 +38,19 @@ _MOST_MARKS = 32
 
 
 class Frame(NamedTuple):
-    """A table or a code block: what stands before its later parts (header, fence), and after its earlier ones."""
+    """
+    A table or a code block: the text to repeat before its later parts (header, fence), and after its earlier ones.
+    """
 
     lead: str
     tail: str = ""
 
 
 class Piece(NamedTuple):
-    """Characters `start` to `end` and their tokens; `cost` is that of a cut before it, `inside` the frame that the cut goes through."""
+    """
+    Characters `start` to `end` and their tokens; `cost` of a split before it, and the `inside` frame that it would
+    split.
+    """
 
     start: int
     end: int
@@ -56,14 +60,20 @@ class Piece(NamedTuple):
 
 
 def prose(text: str, start: int, end: int, most: int, cost: int, inside: Frame | None = None) -> Iterator[Piece]:
-    """Yield running text in pieces of at most `most` tokens: whole, else sentences and lines, else words; `cost` is the first one's."""
+    """
+    Yield running text in pieces of at most `most` tokens: whole, else sentences and lines, else words.
+
+    `cost` is the cost of a split before the first piece.
+    """
     run = text[start:end]
     weight = token_weight(run)
     if weight <= most:
         yield Piece(start, end, weight, cost, inside)
         return
     whole = _whole_spans(run)
-    ends = {match.end(): LINE for match in _LINE_END.finditer(run)} | {match.end(): SENTENCE for match in _SENTENCE_END.finditer(run)}
+    ends = {match.end(): LINE for match in _LINE_END.finditer(run)} | {
+        match.end(): SENTENCE for match in _SENTENCE_END.finditer(run)
+    }
     bounds = sorted(at for at in ends if 0 < at < len(run) and not _within(whole, at))
     for a, b in pairwise([0, *bounds, len(run)]):
         here = ends[a] if a else cost
@@ -76,9 +86,11 @@ def prose(text: str, start: int, end: int, most: int, cost: int, inside: Frame |
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the sentences of running text stand, without the blanks between them."""
-    whole = _whole_spans(text)
-    ends = [match.end() for match in _SENTENCE_END.finditer(text) if not _within(whole, match.end())]
+    """Yield the start and end of each sentence of running text, without the whitespace between them."""
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    if ends:
+        whole = _whole_spans(text)
+        ends = [end for end in ends if not _within(whole, end)]
     for start, end in pairwise([0, *ends, len(text)]):
         said = text[start:end]
         if said.strip():
@@ -87,15 +99,19 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
 
 def line_costs(source: Sequence[str], *, code: bool) -> list[int]:
     """
-    Return what a cut before each line costs, NEVER before a blank one.
+    Return the cost of a split before each line; NEVER before a blank one.
 
-    In code, a line at the outer edge after a blank one begins something; in
-    lists and quotes, an item does, and a line after one that ends a sentence.
+    In code, an unindented line after a blank one starts a unit. In lists and quotes an item does, and a line after
+    the end of a sentence.
     """
     bodies = [line.lstrip(" \t>") for line in source]
     edges = [len(line) - len(body) for line, body in zip(source, bodies, strict=True)]
     begins = [bool(_MARKER.match(body)) for body in bodies]
-    counted = [edge for edge, body, item in zip(edges[1:], bodies[1:], begins[1:], strict=True) if body.strip() and (code or item)]
+    counted = [
+        edge
+        for edge, body, item in zip(edges[1:], bodies[1:], begins[1:], strict=True)
+        if body.strip() and (code or item)
+    ]
     edge_of_all = min(counted, default=0)
     costs = [NEVER if not body.strip() else LINE for body in bodies]
     for i in range(1, len(source)):
@@ -113,7 +129,7 @@ def line_costs(source: Sequence[str], *, code: bool) -> list[int]:
 
 
 def beginning(text: str, most: int) -> str:
-    """Return the beginning of `text` on one line, at most `most` tokens, cut at a sentence or a word if it can be."""
+    """Return the start of `text` on one line, at most `most` tokens, cut at a sentence or a word if possible."""
     line = " ".join(text[: 8 * most].split())
     if len(line) >= len(text.strip()) and token_weight(line) <= most:
         return line
@@ -155,14 +171,16 @@ def _within(spans: list[tuple[int, int]], at: int) -> tuple[int, int] | None:
 
 
 def _words(text: str, start: int, end: int, most: int, whole: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Cut what no mark divides into short runs of words, or of letters where there are no blanks."""
+    """Split text without marks into short runs of words, or of letters where there are no spaces."""
     # No letter weighs more than a token, so that so many letters fit whatever they are.
     step = max(2, most // 2)
     at, cost = start, WORD
     while end - at > step:
         low = at + step // 2
         window = text[low : at + step]
-        marks = [match.end() for match in _CLAUSE_END.finditer(window)] or [match.end() for match in _BLANKS.finditer(window)]
+        marks = [match.end() for match in _CLAUSE_END.finditer(window)] or [
+            match.end() for match in _BLANKS.finditer(window)
+        ]
         stop, price = (low + marks[-1], WORD) if marks else (_letter_end(text, at, at + step), LETTER)
         span = _within(whole, stop)
         if span and span[0] > at:
@@ -176,7 +194,7 @@ def _words(text: str, start: int, end: int, most: int, whole: list[tuple[int, in
 
 
 def _letter_end(text: str, low: int, high: int) -> int:
-    """The last place in `low` + 1 to `high` where no letter is torn, `high` if there is none near."""
+    """The last position in `low` + 1 to `high` that does not tear a grapheme, `high` if there is none near."""
     for at in range(high, max(low, high - _MOST_MARKS), -1):
         if not _joins(text, at):
             return at
@@ -184,7 +202,10 @@ def _letter_end(text: str, low: int, high: int) -> int:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Whether the letters before and after `at` are one to a reader (Unicode's grapheme clusters, without its tables)."""
+    """
+    Whether the letters before and after `at` form one grapheme (an approximation of Unicode's rules, without their
+    tables).
+    """
     before, after = text[at - 1], text[at : at + 1]
     if not after:
         return False

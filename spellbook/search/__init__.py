@@ -1,1 +1,1 @@
-"""From a question to an answer: parse, retrieve, fuse, rank, pack, explain. Only reads."""
+"""From a question to an answer: filter, retrieve, fuse, rerank, adjust, choose, pack, explain. It only reads."""

@@ -1,7 +1,7 @@
 """
-Why: how a question came to its answer, and what became of a chunk that somebody misses in it.
+Explain: how a question got its answer, and why a certain chunk is or is not a hit.
 
-Nothing here decides anything: it runs the search and tells what it did.
+Nothing is decided here: the search runs as always, and this reports what it did.
 """
 
 from __future__ import annotations
@@ -9,32 +9,30 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.schema import Place
 from spellbook.index.filters import Unmatched, conditions
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
-from spellbook.search import ranking
+from spellbook.search import ranking, weights
+from spellbook.search.question import Question, Ranked, Word
 from spellbook.search.ranking import Candidate
-from spellbook.search.searcher import Question, Ranked, Searcher, Word, hits
+from spellbook.search.searcher import Searcher, hits
 
 _SHOWN = 10
 _MOST_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Place):
     """
-    What became of one chunk.
+    What the search made of one chunk.
 
-    `place` is that of the hit, None if it is none; `evidence` how sure it has
-    to do with the question, if that was asked; `legs` and `adjustments` add up
-    to `score`; `words` of the question are in it, and it `lacks` others.
+    `place` is its rank among the hits, None if it is no hit. `evidence` is 0..1, None for a question by words alone.
+    The shares of `legs` and `adjustments` add up to `score`. The chunk contains `words` of the question and `lacks`
+    others.
     """
 
-    id: str
-    path: str
-    line: int
-    title: str
-    heading: str
     place: int | None
     verdict: str
     score: float
@@ -47,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a question was answered: by which words, from how many chunks, and what became of `rows`."""
+    """How a question was answered: its words, the number of candidates, and a row for each chunk shown."""
 
     query: str
     mode: str
@@ -65,33 +63,37 @@ class Explanation:
 
 def why(index: Index, searcher: Searcher, question: Question, id: str | None = None) -> Explanation:
     """
-    Explain what `question` finds, or what became of the chunk or note `id` in it.
+    Explain the answer to `question`, or why the chunk or note `id` is or is not in it.
 
     Raises MemoryNotFound for an unknown id, InvalidInput for a filter that makes no sense.
     """
-    wanted = [each.chunk for each in chunks_of(index, id)] if id else []
+    wanted = [each.number for each in chunks_of(index, id)] if id else []
     found = searcher.rank(question, wanted)
-    refused = {each.found.chunk: _refused_by(index, question, each.found.path) for each in found.candidates if each.found.chunk in wanted}
-    passed = [each for each in hits(question, found) if not refused.get(each.found.chunk)]
+    refused = {
+        each.chunk.number: _refused_by(index, question, each.chunk.path)
+        for each in found.candidates
+        if each.chunk.number in wanted
+    }
+    passed = [each for each in hits(question, found) if not refused.get(each.chunk.number)]
     chosen = ranking.choose(passed, question.limit)
-    places = {each.found.chunk: place for place, each in enumerate(chosen, 1)}
+    places = {each.chunk.number: place for place, each in enumerate(chosen, 1)}
     if wanted:
-        shown = [each for each in found.candidates if each.found.chunk in wanted]
+        shown = [each for each in found.candidates if each.chunk.number in wanted]
     else:
-        rest = [each for each in found.candidates if each.found.chunk not in places]
+        rest = [each for each in found.candidates if each.chunk.number not in places]
         shown = [*chosen, *rest[: max(0, _SHOWN - len(chosen))]]
     rows = []
     for each in shown[:_MOST_SHOWN]:
-        number = each.found.chunk
+        number = each.chunk.number
         if key := refused.get(number):
-            verdict = f"the filter {key} leaves its note out"
+            verdict = f"excluded by the filter {key}"
         elif place := places.get(number):
             verdict = f"hit {place}"
         elif any(one is each for one in passed):
             verdict = f"beyond the limit of {question.limit}"
         else:
-            verdict = _refusal(question, found, each, ranking.WEAK if passed else ranking.least(found.counts.chunks))
-        rows.append(_row(index, found, each, verdict, places.get(number)))
+            verdict = _refusal(question, found, each, weights.WEAK if passed else ranking.least(found.counts.chunks))
+        rows.append(_row(index.catalog, found, each, verdict, places.get(number)))
     return Explanation(
         question.text,
         question.mode,
@@ -104,16 +106,12 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     )
 
 
-def _row(index: Index, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
+def _row(catalog: Catalog, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
     words = [word.text for word in dict.fromkeys(found.words)]
-    # The index knows: it finds a word by its stem, or by a part of a name.
-    has = [word for word in words if index.catalog.match_among(word, [each.found.chunk])]
+    # Ask the index: it matches a word by its stem, or by a part of a name.
+    has = [word for word in words if catalog.match_among(word, [each.chunk.number])]
     return Row(
-        id=each.found.id,
-        path=each.found.path,
-        line=each.found.line,
-        title=each.found.title,
-        heading=each.found.heading,
+        **asdict(each.chunk.place),
         place=place,
         verdict=verdict,
         score=each.score,
@@ -126,17 +124,24 @@ def _row(index: Index, found: Ranked, each: Candidate, verdict: str, place: int 
 
 
 def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -> str:
-    """Say why a chunk that no filter leaves out is no hit; `least` is what it had to reach in evidence."""
+    """Return why a chunk within the filter is no hit; `least` is the evidence that it needed."""
     note = "; its text is not embedded yet" if each.semantic is None and found.vector is not None else ""
     if not each.score:
-        return f"neither meaning nor words find anything of the question in it{note}"
+        return f"neither its meaning nor its words match{note}"
     if found.quotes and not each.keyword:
-        return "it does not hold what the question quotes"
+        return "it does not contain the quoted text"
     if question.min_score is not None:
         return f"its score is below {question.min_score:g}"
-    return f"too little to do with the question: {each.evidence(found.expected):.2f}, and {least:.2f} is the least{note}"
+    return f"its evidence {each.evidence(found.expected):.2f} is below the minimum {least:.2f}{note}"
 
 
 def _refused_by(index: Index, question: Question, path: str) -> str:
     """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
-    return next((each.key for each in (*conditions(question.filter), *index.visible) if path not in index.catalog.paths([each])), "")
+    return next(
+        (
+            each.key
+            for each in (*conditions(question.filter), *index.visible)
+            if path not in index.catalog.paths([each])
+        ),
+        "",
+    )

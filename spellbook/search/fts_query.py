@@ -1,9 +1,9 @@
 """
-What a question asks of the full-text index: the words that carry it, and the phrases it quotes.
+From a question to an FTS5 query: its content words, and the phrases it quotes.
 
-The index holds words as they are written; how to ask for them is decided here,
-so that a better way needs no vault to be read again. Every word is asked for
-in the most exact form that the vault has. Pure.
+The index has words as they are written. All rules for matching are here, so
+that a better rule needs no new index. Each word is asked for in the most exact
+form that the vault has. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_RUN = 16
 _LONGEST_NAME = 64
 _SHORTEST_PREFIX, _PREFIX = 5, 2 / 3
 
-# Bounded, so that an opening quote without its closing one costs no more than that.
+# Bounded, so that an opening quote without a closing one stays cheap.
 _QUOTED = re.compile(
     r"(?<![^\s(\[{,:;])(?:\"([^\"]{1,300})\"|“([^”]{1,300})”|„([^“”]{1,300})[“”]|«([^»]{1,300})»)(?!\w)"
     r"|「([^」]{1,300})」|『([^』]{1,300})』"
@@ -34,40 +34,41 @@ _VERSION = re.compile(r"[vV](\d+)$")
 _VIETNAMESE = re.compile("[ơưƠƯ\u1ea0-\u1ef9]")
 
 _STOP_WORDS = """
-a an and are as at be been being but by can could did do does for from had has have he her his how i if in into is it its me my of
-on or our she should so than that the their them then there these they this those to us was we were what when where which who whom
-whose why will with would you your 어떻게 무엇 무엇을 무엇이 무엇인가 무엇인가요 무슨 어떤 어디 어디서 언제 누가 누구 왜 것 것을
-것이 것은 수 등 및 또는 그리고 그 이 저 때 있는 있다 있습니다 있나요 있을까요 하는 한다 합니다 하나요 할까요 해야 대한 대해 위한
-위해 통해 뭐야 뭔가요 알려줘 알려주세요
+a an and are as at be been being but by can could did do does for from had has have he her his how i if in into is it
+its me my of on or our she should so than that the their them then there these they this those to us was we were what
+when where which who whom whose why will with would you your
+어떻게 무엇 무엇을 무엇이 무엇인가 무엇인가요 무슨 어떤 어디 어디서 언제 누가 누구 왜 것 것을
+것이 것은 수 등 및 또는 그리고 그 이 저 때 있는 있다 있습니다 있나요 있을까요 하는 한다 합니다 하나요 할까요 해야 대한
+대해 위한 위해 통해 뭐야 뭔가요 알려줘 알려주세요
 """
 _PARTICLE_LIST = """
-은 는 이 가 을 를 의 에 와 과 로 도 만 들 란 나 께 에서 에게 께서 으로 로서 로써 부터 까지 보다 처럼 마다 이나 이란 라는 라고 에는
-에도 들이 들은 들을 들의 들에 들과 들도 만을 만이 이고 이며 이면 이다 인가 인지 에의 와의 과의 로의 로는 에게서 으로서 으로써
-이라는 이라고 에서는 에서도 에서의 으로는 으로의 까지의 부터의 이라면 입니다 인가요 일까요
+은 는 이 가 을 를 의 에 와 과 로 도 만 들 란 나 께 에서 에게 께서 으로 로서 로써 부터 까지 보다 처럼 마다 이나 이란 라는
+라고 에는 에도 들이 들은 들을 들의 들에 들과 들도 만을 만이 이고 이며 이면 이다 인가 인지 에의 와의 과의 로의 로는
+에게서 으로서 으로써 이라는 이라고 에서는 에서도 에서의 으로는 으로의 까지의 부터의 이라면 입니다 인가요 일까요
 """
 _ENDING_LIST = """
-하기 하는 하고 하여 해서 했다 한다 하면 하지 하게 하며 했던 했고 해야 할까 합니다 하세요 하려면 하려고 하도록 하는데 하나요 할까요
-했습니다 되는 되고 되어 돼서 된다 되면 되지 되게 되며 됐다 됩니다 되나요 될까요 되었다 되었습니다 됐습니다 시키는 시키기 시킨다
-시킵니다 스러운 적인 적으로 습니다 습니까 는다 는데 는지 어요 아요 지요 네요 나요 까요 니다 니까 었다 았다 었던 았던 으면 으며 으니
-어서 아서 어야 아야 지만 거나 도록 면서 으면서 었습니다 았습니다 한 할 해 된 될 돼 하 되 했 됐 하셨 하시 하십 하신 하실 하였 하겠
-해요 해주 해준 되셨 되시 되었 되겠 시켜 시켰 셨 시겠 겠 었 았 였 이었 이였 스러워 스럽 스럽게 스런 세요 주세요 합시다 거야 는거야
-예요 이에요 에요 님 분
+하기 하는 하고 하여 해서 했다 한다 하면 하지 하게 하며 했던 했고 해야 할까 합니다 하세요 하려면 하려고 하도록 하는데
+하나요 할까요 했습니다 되는 되고 되어 돼서 된다 되면 되지 되게 되며 됐다 됩니다 되나요 될까요 되었다 되었습니다 됐습니다
+시키는 시키기 시킨다 시킵니다 스러운 적인 적으로 습니다 습니까 는다 는데 는지 어요 아요 지요 네요 나요 까요 니다 니까
+었다 았다 었던 았던 으면 으며 으니 어서 아서 어야 아야 지만 거나 도록 면서 으면서 었습니다 았습니다 한 할 해 된 될 돼 하
+되 했 됐 하셨 하시 하십 하신 하실 하였 하겠 해요 해주 해준 되셨 되시 되었 되겠 시켜 시켰 셨 시겠 겠 었 았 였 이었 이였
+스러워 스럽 스럽게 스런 세요 주세요 합시다 거야 는거야 예요 이에요 에요 님 분
 """
 _STOP = frozenset(_STOP_WORDS.split())
-"""Words that a question is asked with and not about, English and Korean; they are asked for only if there are no others."""
+"""Stop words, English and Korean; they are asked for only if a question has no other words."""
 
 _PARTICLES = frozenset(_PARTICLE_LIST.split())
 _ENDINGS = _PARTICLES.union(_ENDING_LIST.split())
-"""Particles and endings of Korean that are glued on most; the stem before one is asked for as a word."""
+"""The most frequent Korean particles and endings; the stem before one is asked for as a word."""
 
 _LONGEST_ENDING = max(map(len, _ENDINGS))
-# After one syllable most particles are as often a part of the word: 아이, 지도, 서로, 나이.
+# After one syllable, most particles may as well be part of the word: 아이, 지도, 서로, 나이.
 _ALWAYS_PARTICLES = frozenset("을를은는")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One thing asked for: `forms` to ask for it by, the most exact first, each one or more FTS5 expressions."""
+    """One word or name: its `forms`, the most exact first, each one or more FTS5 expressions."""
 
     forms: tuple[tuple[str, ...], ...]
 
@@ -75,10 +76,10 @@ class Term:
 @dataclass(frozen=True, slots=True)
 class Query:
     """
-    What to ask of the index: any or `all` of `terms`, and in any case every expression of `required`.
+    What to ask the index for: any or `all` of `terms`, and always every expression of `required`.
 
-    A question that quotes what the vault nowhere has, a film's title in
-    another language say, is asked by `instead`, if it holds more than quotes.
+    If the vault has a quoted phrase nowhere, such as a film's title in another language, `instead` is asked for, if
+    the question has more than quotes.
     """
 
     terms: tuple[Term, ...]
@@ -114,9 +115,9 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """
-    An FTS5 expression, "" if there is nothing to ask for, its phrases, and in how many chunks each of them is.
+    An FTS5 expression ("" if there is nothing to ask for), its phrases, and the number of chunks that contain each.
 
-    If it `quotes`, what does not match it is no hit, whatever it means.
+    If it `quotes`, a chunk that does not match is no hit, whatever its meaning.
     """
 
     expression: str
@@ -127,7 +128,7 @@ class Chosen:
 
 def parse(text: str) -> Query:
     """
-    Read a question: its words, without those it is merely asked with, and what it quotes, which a hit must have.
+    Parse a question: its words without stop words, and its quoted phrases, which a hit must contain.
 
     Quotes are "…", “…”, „…“, «…», 「…」 and 『…』. A minus is a part of a flag
     and excludes nothing.
@@ -137,7 +138,11 @@ def parse(text: str) -> Query:
     found = list(_terms(_QUOTED.sub(" ", text)))
     content = [term for word, term in found if word not in _STOP]
     kept = content or ([] if required else [term for _, term in found])
-    instead = tuple(dict.fromkeys(term for word, term in _terms(_QUOTED.sub(_unquoted, text)) if word not in _STOP)) if kept else ()
+    instead = (
+        tuple(dict.fromkeys(term for word, term in _terms(_QUOTED.sub(_unquoted, text)) if word not in _STOP))
+        if kept
+        else ()
+    )
     return Query(tuple(dict.fromkeys(kept)), required, instead=instead if required else ())
 
 
@@ -146,18 +151,18 @@ def _unquoted(match: re.Match[str]) -> str:
 
 
 def phrases(listed: Iterable[str], *, all: bool = False) -> Query:
-    """Return what asks for any, or `all`, of these texts, each as a phrase."""
+    """Return a query for any, or `all`, of these texts, each as a phrase."""
     found = dict.fromkeys(filter(None, map(terms.phrase, listed)))
     return Query(tuple(Term(((part,),)) for part in found), all=all)
 
 
 def unprompted(expression: str) -> str:
-    """Return what `expression` finds elsewhere than in the questions that notes name."""
+    """Return `expression` for all columns but the questions that notes name."""
     return f"- questions : ({expression})"
 
 
 def stem(word: str) -> str:
-    """Return a Korean word without its particles and endings, as far as a list of them tells; two letters keep most of theirs."""
+    """Return a Korean word without the particles and endings of the list; words of two syllables keep most."""
     shortest = 1
     while True:
         sizes = range(min(_LONGEST_ENDING, len(word) - shortest), 0, -1)
@@ -168,7 +173,7 @@ def stem(word: str) -> str:
 
 
 def _terms(text: str) -> Iterator[tuple[str, Term]]:
-    """Yield each word of `text`, lower-cased, and what asks for it."""
+    """Yield each word of `text`, lower-cased, with its term."""
     compounds = [(compound, terms.runs(compound)) for compound in _BLANK.split(text)]
     is_english = all(run.isascii() or _BY_PAIRS.match(run) for _, runs in compounds for run in runs)
     is_vietnamese = bool(_VIETNAMESE.search(text))
@@ -180,22 +185,24 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
         latin = [run for run in runs if not _BY_PAIRS.match(run)]
         if len(latin) > 1 and runs[: len(latin)] == latin:
             yield compound.lower(), _compound_term(latin)
-            # The numbers and letters of a version or a path say nothing by themselves.
+            # Single numbers and letters of a version or a path mean nothing alone.
             runs = [run for run in runs if len(run) > 2 or run not in latin]
         for i, run in enumerate(runs):
             if not _BY_PAIRS.match(run):
                 yield run.lower(), _word_term(run, is_english)
-            elif not (i and run in _PARTICLES and runs[i - 1] in latin):  # else it is that word's particle, as in `React를`
+            elif not (
+                i and run in _PARTICLES and runs[i - 1] in latin
+            ):  # else it is the particle of that word, as in `React를`
                 yield run, _run_term(run)
         for run in latin if is_vietnamese else ():
             if last:
-                # Written by syllables, of which two together say more than each.
+                # Vietnamese writes syllables apart; two together are more specific than each.
                 yield f"{last} {run}", Term(((terms.quoted(last, run),),))
             last = run
 
 
 def _compound_term(words: Sequence[str]) -> Term:
-    """A name of several words, as `snake_case`, a path or a version, whole."""
+    """Return the term of a name of several words: `snake_case`, a path or a version."""
     first = _VERSION.match(words[0])
     forms = [words, [first[1], *words[1:]]] if first else [words]
     return Term(tuple((terms.quoted(*form[:_MOST_PARTS]),) for form in forms))
@@ -210,7 +217,7 @@ def _word_term(word: str, is_english: bool) -> Term:
         return Term((exact, ()))
     if len(word) <= _SHORTEST_PREFIX or word.isdigit():
         return Term((exact,))
-    # Stems for the languages that the index stems nothing of. English loses by it: `compose` is no `component`.
+    # Prefixes stand in for stems where the index has no stemmer. In English they do harm: `compose` is no `component`.
     prefix = (f'"{word[: max(_SHORTEST_PREFIX, math.ceil(len(word) * _PREFIX))]}"*',)
     return Term((exact, prefix) if is_english else (prefix, exact))
 
@@ -219,5 +226,5 @@ def _run_term(run: str) -> Term:
     is_hangul = bool(_HANGUL.fullmatch(run))
     pairs = terms.words(stem(run) if is_hangul else run)
     each = tuple(map(terms.quoted, pairs))
-    # Whole, a Korean word counts once however many pairs it has; Chinese and Thai runs are sentences.
+    # A whole Korean word counts once, however many pairs it has; Chinese and Thai runs are sentences.
     return Term(((terms.quoted(*pairs),), each) if is_hangul and 1 < len(pairs) < _MOST_RUN else (each,))

@@ -1,8 +1,8 @@
 """
-Ranking: two legs fused into one score, adjusted, and the hits chosen; with every share named.
+Ranking: fuse the two legs into one score, adjust it, and choose the hits. Every share of a score has a name.
 
-Scores are absolute: they do not depend on what else was found, except for the
-adjustments that say so. The shares of a hit add up to its score. Pure.
+Scores are absolute: they do not depend on other candidates, except where an
+adjustment says so. The shares of a hit add up to its score. Pure.
 """
 
 from __future__ import annotations
@@ -10,88 +10,81 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from types import MappingProxyType
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import instant
+from spellbook.search import weights
 
+T = TypeVar("T")
 Mode = Literal["semantic", "keyword", "both"]
 
-SEMANTIC, KEYWORD = 0.7, 0.3
-"""Weights of the legs in `both`: best of nine question sets; see tests/benchmarks/README.md."""
-
-WEAK = 0.3
-"""What every further hit must reach in `Candidate.evidence` once the best is sure."""
-
-HALF_LIVES: Mapping[str, float] = MappingProxyType(
-    {"": 365.0, "project": 180.0, "system": math.inf, "preference": math.inf, "decision": math.inf}
-)
-"""Days after which half of what age can take is taken, by category; "" stands for all others."""
-
 _BACKWARDS = {letter: 0x10FFFF - letter for letter in range(128)}
-"""Dates in ISO sort backwards by their inverted digits."""
+"""Inverts the digits of an ISO date, so that newer dates sort first."""
 
 _DAY = 86_400.0
-_IMPORTANCE = 0.04
-_PINNED = 0.05
-_FADED = 0.15
-_SUPERSEDED = 0.4
-_CROWDED = 0.04
-_MOST_CROWDED = 0.16
-_FREE_PLACES = 2
-_REPEATED = 0.12
-_RERANKED = 0.6
-_CREDITED = 0.9
-_OPENED = 0.01
-_MOST_OPENED = 0.03
-_FORGOTTEN_DAYS = 90.0
-_CONFIRMING = 0.4
-_EXPECTED = 0.6
-_BY_WORDS_ALONE = 0.5 / 0.6
-_FEW, _FEW_TENFOLD = 0.28, 0.18
-_MANY, _MANY_TENFOLD = 0.4725, 0.0125
+
+
+class _OfChunk(Generic[T]):
+    """An attribute that a hit takes from its chunk under the same name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, hit: Hit, owner: type) -> T:
+        found: T = getattr(hit.chunk, self._name)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """
-    A chunk that was found: where it stands, its score in 0..1, its text as far as the budget goes, and why.
+    A chunk that was found, its score in 0..1, and why: the shares of its legs and adjustments.
 
-    `hash` is of its whole text, for who wants to change it; `backlinks` counts
-    the notes that link to its note. `lead` and `tail` are the header or fence
-    that its text was cut from, and part of `text` once it is packed. `tokens`
-    are those of its whole text with them, None if they were not counted yet.
+    `text` is what an answer shows of the chunk, "" where it has no room for it. `backlinks` counts the notes that link
+    to its note. `tokens` are those of the whole text, None if they were not counted yet.
     """
 
-    id: str
-    path: str
-    line: int
-    title: str
-    heading: str
+    chunk: StoredChunk
     score: float
-    text: str
     why: Mapping[str, Any]
-    topic: str
-    category: str
-    keywords: tuple[str, ...]
-    tags: tuple[str, ...]
-    importance: str | float
-    created: str | None
-    updated: str | None
-    hash: str = ""
+    text: str
     backlinks: int = 0
-    source: str | None = field(default=None, compare=False)
-    lead: str = field(default="", compare=False)
-    tail: str = field(default="", compare=False)
-    tokens: int | None = field(default=None, compare=False)
+    tokens: int | None = None
+
+    id = _OfChunk[str]()
+    path = _OfChunk[str]()
+    line = _OfChunk[int]()
+    title = _OfChunk[str]()
+    heading = _OfChunk[str]()
+    topic = _OfChunk[str]()
+    category = _OfChunk[str]()
+    keywords = _OfChunk[tuple[str, ...]]()
+    tags = _OfChunk[tuple[str, ...]]()
+    created = _OfChunk[str | None]()
+    updated = _OfChunk[str | None]()
+    hash = _OfChunk[str]()
+    source = _OfChunk[str]()
+
+    @property
+    def importance(self) -> str | float:
+        """The importance as its note says it, "medium" if it does not."""
+        given = self.chunk.meta.get("importance")
+        return given if isinstance(given, str | int | float) and not isinstance(given, bool) else "medium"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the hit as the command line's JSON shows it."""
-        shown = {name.name: getattr(self, name.name) for name in fields(self) if name.compare}
+        shown = {name: getattr(self, name) for name in _SHOWN}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in shown.items()}
+
+
+_SHOWN = (
+    *("id", "path", "line", "title", "heading", "score", "text", "why", "topic", "category"),
+    *("keywords", "tags", "importance", "created", "updated", "hash", "backlinks"),
+)
+"""The names of a hit in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +92,7 @@ class Leg:
     """
     What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score in 0..1.
 
-    `beyond` is what a score of 1 does not show: how far above it the leg would go.
+    `beyond` is how far the score would exceed 1 if it were not cut there.
     """
 
     rank: int
@@ -110,13 +103,13 @@ class Leg:
 @dataclass(slots=True)
 class Candidate:
     """
-    A chunk on its way to a hit; `score` is the sum of `legs`' shares and `adjustments`.
+    A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
-    `foreign` is how far it is in another script or language than the question,
-    0..1: so far it cannot hold the question's words, whatever it says.
+    `foreign`, 0..1, is how much of it is in another script or language than the question: that part cannot contain
+    the question's words.
     """
 
-    found: Found
+    chunk: StoredChunk
     semantic: Leg | None
     keyword: Leg | None
     foreign: float = 0.0
@@ -125,7 +118,7 @@ class Candidate:
     adjustments: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, reason: str, share: float) -> None:
-        """Adjust the score, which stays in 0..1, and say why."""
+        """Add `share` to the score, within 0..1, and record the reason."""
         share = round(min(1.0, max(0.0, self.score + share)) - self.score, 4)
         if share:
             self.adjustments.append({"reason": reason, "share": share})
@@ -133,58 +126,37 @@ class Candidate:
 
     def evidence(self, expected: float | None) -> float:
         """
-        Return how sure it is that this has to do with the question at all; `least` says what is enough.
+        Return the evidence, 0..1, that this chunk answers the question; `least` says how much is enough.
 
-        That is its meaning, and whether its words confirm it: `expected` is the
-        share of the question's words that the vault knows, 0..1, by their
-        weight; None if nobody asked for words. Where a vault knows the words of
-        a question, what answers it has most of them; where it knows none, as of
-        another language, their absence says nothing.
+        Evidence is the semantic score, raised or lowered by the words. `expected` is the share, 0..1 by weight, of the
+        question's words that the vault has; None if the question was not asked by words. If the vault has the words,
+        a chunk that answers contains most of them. If it has none of them, as with another language, their absence
+        means nothing.
         """
         words = self.keyword.score if self.keyword else 0.0
         if self.semantic is None:
             return words
         if expected is None:
             return self.semantic.score
-        missing = _EXPECTED * expected * (1 - self.foreign)
-        return max(self.semantic.score + _CONFIRMING * (words - missing), words * _BY_WORDS_ALONE)
+        missing = weights.EXPECTED * expected * (1 - self.foreign)
+        return max(self.semantic.score + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
 
     @property
     def order(self) -> tuple[float, float, str, str]:
-        """Sorts the best first, and the newest first among equals."""
-        newest = (self.found.updated or self.found.created or "").translate(_BACKWARDS) or "\U0010ffff"
-        return -self.score, -(self.keyword.beyond if self.keyword else 0.0), newest, self.found.id
+        """Sort key: best first, and newest first among equals."""
+        newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
+        return -self.score, -(self.keyword.beyond if self.keyword else 0.0), newest, self.chunk.id
 
     def hit(self) -> Hit:
         """Return it as a hit with its whole text."""
-        found = self.found
-        given, source = found.meta.get("importance"), found.meta.get("source")
-        return Hit(
-            id=found.id,
-            path=found.path,
-            line=found.line,
-            title=found.title,
-            heading=found.heading,
-            score=self.score,
-            text=found.text,
-            why={**self.legs, "adjustments": self.adjustments},
-            topic=found.topic,
-            category=found.category,
-            keywords=found.keywords,
-            tags=found.tags,
-            importance=given if isinstance(given, str | int | float) and not isinstance(given, bool) else "medium",
-            created=found.created,
-            updated=found.updated,
-            hash=found.hash,
-            source=str(source) if source else None,
-            lead=found.lead,
-            tail=found.tail,
-        )
+        return Hit(self.chunk, self.score, {**self.legs, "adjustments": self.adjustments}, self.chunk.text)
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
-    """Score each candidate by the weighed sum of its legs, with credit for words it cannot hold; return the best first."""
-    semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (SEMANTIC, KEYWORD)}[mode]
+    """Score each candidate by the weighted sum of its legs, with credit for another language; return the best first."""
+    semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[
+        mode
+    ]
     if by_words_only:
         semantic, keyword = 0.0, 1.0
     fused = []
@@ -195,86 +167,96 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
                 each.legs[name] = {"rank": leg.rank or None, "score": round(leg.score, 4), "share": share}
                 each.score = round(each.score + share, 4)
         if each.foreign and each.semantic and semantic and keyword:
-            # What a chunk that means as much would have of the words, were it in the question's language.
-            credit = each.foreign * _CREDITED * each.semantic.score - (each.keyword.score if each.keyword else 0.0)
+            # The estimated score by words, if the chunk were in the question's language.
+            credit = each.foreign * weights.CREDITED * each.semantic.score - (
+                each.keyword.score if each.keyword else 0.0
+            )
             each.add("in another language", max(0.0, keyword * credit))
         fused.append(each)
     return sorted(fused, key=lambda each: each.order)
 
 
 def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
-    """Move the scores of the first candidates towards what a reranker says of them, in 0..1; the others stay behind them."""
+    """Move the first candidates' scores towards a reranker's `scores`, 0..1; the others stay behind them."""
     for each, score in zip(candidates, scores, strict=False):
-        each.add(f"reranked {score:.2f} by {name}", _RERANKED * (score - each.score))
+        each.add(f"reranked {score:.2f} by {name}", weights.RERANK_WEIGHT * (score - each.score))
     least = min((each.score for each in candidates[: len(scores)]), default=0.0)
     for each in candidates[len(scores) :]:
         each.add(f"not seen by {name}", min(0.0, least - each.score))
 
 
-def adjust(candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float) -> list[Candidate]:
+def adjust(
+    candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float
+) -> list[Candidate]:
     """
     Adjust by importance, pins, use, age and supersession; return the best first.
 
-    `half_lives` are days by category, over HALF_LIVES; `uses` are by note id; `now` is in seconds since
-    1970. Only a note that says its date ages, from its last use on: a file's time changes with every
+    `half_lives` are days by category, and override weights.HALF_LIVES. `uses` are by note id. `now` is in seconds since
+    1970. Only a note with a date in its frontmatter ages, counted from its last use: file times change with every
     clone of the vault.
     """
-    lives = {**HALF_LIVES, **half_lives}
-    successors = {str(old).removesuffix("#"): each for each in candidates for old in _listed(each.found.meta.get("supersedes"))}
+    lives = {**weights.HALF_LIVES, **half_lives}
+    successors = {
+        str(old).removesuffix("#"): each for each in candidates for old in _listed(each.chunk.meta.get("supersedes"))
+    }
     for each in candidates:
-        found, base = each.found, each.score
+        found, base = each.chunk, each.score
         if not base:
             continue
         if found.importance != 0.5:
-            each.add(f"importance {found.importance:g}", _IMPORTANCE * (found.importance - 0.5))
+            each.add(f"importance {found.importance:g}", weights.IMPORTANCE * (found.importance - 0.5))
         use = uses.get(found.note)
         if use is not None:
-            fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / _FORGOTTEN_DAYS)
-            each.add(f"opened {use.count} times", min(_MOST_OPENED, _OPENED * math.log2(1 + use.count)) * fresh)
+            fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
+            each.add(
+                f"opened {use.count} times", min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count)) * fresh
+            )
         if found.meta.get("pinned") is True:
-            each.add("pinned", _PINNED)
+            each.add("pinned", weights.PINNED)
             continue
         written = instant(found.updated or found.created)
         life = lives.get(found.category, lives[""])
         if written is not None and written < now and life < math.inf:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
-            each.add(f"{days:.0f} days old", -_FADED * base * (1 - 0.5 ** (days / life)))
+            each.add(f"{days:.0f} days old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
     for each in candidates:
-        successor = (successors.get(each.found.note) or successors.get(each.found.path)) if successors else None
-        if successor is not None and successor.found.path != each.found.path:
-            each.add(f"superseded by {successor.found.path}", min(-_SUPERSEDED * each.score, successor.score - each.score - 0.0001))
-        elif each.found.meta.get("superseded_by") or each.found.meta.get("status") == "superseded":
-            each.add("superseded", -_SUPERSEDED * each.score)
+        successor = (successors.get(each.chunk.note) or successors.get(each.chunk.path)) if successors else None
+        if successor is not None and successor.chunk.path != each.chunk.path:
+            each.add(
+                f"superseded by {successor.chunk.path}",
+                min(-weights.SUPERSEDED * each.score, successor.score - each.score - 0.0001),
+            )
+        elif each.chunk.meta.get("superseded_by") or each.chunk.meta.get("status") == "superseded":
+            each.add("superseded", -weights.SUPERSEDED * each.score)
     return sorted(candidates, key=lambda each: each.order)
 
 
 def least(chunks: int) -> float:
     """
-    Return what the best of so many `chunks` must reach in evidence for there to be any hits.
+    Return the evidence that the best of so many `chunks` needs for there to be any hits.
 
-    The more there are, the nearer the nearest comes by chance: this lets
-    through about as many questions off topic whatever a vault's size.
+    With more chunks, the nearest one is nearer by chance. This bound lets through about the same share of
+    questions off topic for every size of vault.
     """
     tens = math.log10(max(1, chunks))
-    return min(_FEW + _FEW_TENFOLD * tens, _MANY + _MANY_TENFOLD * tens)
+    return min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
 
 
 def related(candidates: Sequence[Candidate], expected: float | None, chunks: int) -> list[Candidate]:
-    """Return those that have to do with the question: none, unless one of them surely does, which is one of so many `chunks`."""
+    """Return the candidates that are related to the question; none, unless one of them has enough evidence."""
     enough = least(chunks)
     sure = [each.evidence(expected) for each in candidates]
     if max(sure, default=0.0) < enough:
         return []
-    return [each for each, evidence in zip(candidates, sure, strict=True) if evidence >= min(WEAK, enough)]
+    return [each for each, evidence in zip(candidates, sure, strict=True) if evidence >= min(weights.WEAK, enough)]
 
 
 def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
     """
     Choose up to `limit` of `candidates`, best first.
 
-    From its third chunk on a note pays for each further place, and a text that
-    repeats one already chosen for its one, so that either takes a place of
-    others only if it is better by so much.
+    From its third chunk on, a note loses score for each further place. A text that repeats a chosen one loses score
+    too. Either takes another note's place only if it is better even so.
     """
     left = list(candidates)
     chosen: list[Candidate] = []
@@ -282,13 +264,14 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
     texts: dict[str, str] = {}
 
     def costs(each: Candidate) -> list[tuple[str, float]]:
-        further = places[each.found.path] - _FREE_PLACES + 1
-        crowded = [(f"chunk {further + _FREE_PLACES} of its note here", -min(_MOST_CROWDED, _CROWDED * further))] if further > 0 else []
-        twin = texts.get(each.found.key)
-        return crowded + ([(f"repeats {twin}", -_REPEATED)] if twin is not None else [])
+        further = places[each.chunk.path] - weights.FREE_PLACES + 1
+        cost = min(weights.MOST_CROWDED, weights.CROWDED * further)
+        crowded = [(f"chunk {further + weights.FREE_PLACES} of its note here", -cost)] if further > 0 else []
+        twin = texts.get(each.chunk.key)
+        return crowded + ([(f"repeats {twin}", -weights.REPEATED)] if twin is not None else [])
 
     while left and len(chosen) < limit:
-        # What costs nothing stands in order already: the first of it, or one before it that pays, is the best.
+        # Candidates without a cost are in order: the best is the first of them, or one with a cost before it.
         best, paid = 0, -1.0
         for i, each in enumerate(left):
             cost = costs(each)
@@ -300,8 +283,8 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
         each = left.pop(best)
         for reason, share in costs(each):
             each.add(reason, share)
-        places[each.found.path] += 1
-        texts.setdefault(each.found.key, each.found.path)
+        places[each.chunk.path] += 1
+        texts.setdefault(each.chunk.key, each.chunk.path)
         chosen.append(each)
     return chosen
 

@@ -1,8 +1,8 @@
 """
-The table of contents: categories, the topics in them, and what each is about, in its own words.
+The table of contents: categories, their topics, and a line of what each is about, taken from its notes.
 
-Nothing is kept for it: a topic is what its notes say, so to rename, merge or
-split one is to edit frontmatter or to move files. Only reads.
+Nothing is stored for it: topics come from frontmatter and folders. To rename,
+merge or split a topic, edit frontmatter or move files. It only reads.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from spellbook.errors import MemoryNotFound
-from spellbook.index.catalog.schema import Found, Topic
+from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import alike, conditions, did_you_mean, fold
 from spellbook.index.opened import Index
+from spellbook.notes.splitter import sentences
 
 DESCRIBES = "category.md"
-"""The note that describes the category its frontmatter names, else that of its folder's name."""
+"""The note that describes a category: the one in its frontmatter, else that of its folder's name."""
 
 _MOST_SUMMARY = 120
 _SAYS_SO = ("summary", "description")
 _WIKILINK = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
 _NO_PROSE = re.compile(r"\{/\*.*?\*/\}|%%.*?%%|\[!\w+\][+-]?.*|(?<=[-*+] )\[[ xX]\] ")
-_SENTENCE = re.compile(r".+?(?:[.!?…](?=\s|$)|[。！？]|$)", re.S)
 _LEAST_LETTERS = 12
 _MARKS = {"strong_open", "strong_close", "em_open", "em_close", "link_open", "link_close", "html_inline"}
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """A category with its topics, largest first; `description` is what category.md or the settings say of it."""
+    """A category with its topics, largest first; `description` comes from category.md or the settings."""
 
     name: str
     description: str
@@ -39,18 +39,18 @@ class Category:
 
     @property
     def chunks(self) -> int:
-        """How many chunks its topics have."""
+        """The number of chunks in its topics."""
         return sum(each.chunks for each in self.topics)
 
     @property
     def updated(self) -> str:
-        """When the newest of it was last updated."""
+        """The date of its latest update."""
         return max(each.updated for each in self.topics)
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a topic is called by the note that stands for it, and one line of what it is about."""
+    """A topic's title and a one-line summary, from its main note."""
 
     title: str
     summary: str
@@ -65,11 +65,12 @@ def topics_of(index: Index, scope: str) -> list[Topic]:
     there = {each.category for each in index.catalog.topics(index.visible) if each.category}
     meant = did_you_mean(alike(scope, sorted(there)))
     raise MemoryNotFound(
-        f"There is no scope, category or folder {scope[:200]!r}{meant}", "get_index() without a scope shows what there is."
+        f"There is no scope, category or folder {scope[:200]!r}{meant}",
+        "get_index() without a scope shows what there is.",
     )
 
 
-def chunks_of(index: Index, name: str) -> list[Found]:
+def chunks_of(index: Index, name: str) -> list[StoredChunk]:
     """Return all chunks of the topic that `name` means, in reading order. Raises MemoryNotFound."""
     category, topic = category_and_topic(index, name)
     found = index.catalog.topic(topic, category, index.visible)
@@ -79,7 +80,7 @@ def chunks_of(index: Index, name: str) -> list[Found]:
 
 
 def no_topic(index: Index, name: str) -> MemoryNotFound:
-    """Return the error for a topic that is not there, with those that may have been meant."""
+    """Return the error for an unknown topic, with similar names."""
     topics = index.catalog.topics(index.visible)
     names = {f"{each.category}/{each.topic}" if "/" in name and each.category else each.topic for each in topics}
     meant = did_you_mean(alike(name, sorted(names)))
@@ -87,7 +88,7 @@ def no_topic(index: Index, name: str) -> MemoryNotFound:
 
 
 def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
-    """Read `category/topic`; a topic may hold a slash itself."""
+    """Split `category/topic`; a topic may contain a slash itself."""
     if index.catalog.topic(name):
         return None, name
     category, slash, topic = name.partition("/")
@@ -95,7 +96,7 @@ def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
 
 
 def categories(index: Index, topics: Sequence[Topic], settings: Mapping[str, str]) -> tuple[Category, ...]:
-    """Return `topics` by category, the largest category first; descriptions in `settings` go before those of the vault."""
+    """Return `topics` by category, the largest first; descriptions in `settings` override those of the vault."""
     described = {**_described(index), **{fold(name): text for name, text in settings.items()}}
     grouped = groupby(sorted(topics, key=lambda each: each.category), key=lambda each: each.category)
     listed = [
@@ -106,7 +107,7 @@ def categories(index: Index, topics: Sequence[Topic], settings: Mapping[str, str
 
 
 def about(index: Index, topic: Topic) -> About:
-    """Return the title and the summary of a topic, "" where its notes give none."""
+    """Return the title and the summary of a topic, "" where its notes have none."""
     opening = index.catalog.opening(topic.category, topic.topic, index.visible)
     if not opening:
         return About("", "")
@@ -129,7 +130,7 @@ def _stands_for(path: str, topic: str) -> bool:
     return fold(stem) in {"index", "readme", fold(topic), fold(topic.rpartition("/")[2])}
 
 
-def _summary(chunks: Sequence[Found]) -> str:
+def _summary(chunks: Sequence[StoredChunk]) -> str:
     for key in _SAYS_SO:
         said = chunks[0].meta.get(key)
         if isinstance(said, str) and said.strip():
@@ -138,21 +139,25 @@ def _summary(chunks: Sequence[Found]) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of prose in Markdown, without its marks, "" if there is none."""
+    """Return the first sentence of prose in Markdown, without markup, "" if there is none."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").enable("table").parse(_NO_PROSE.sub("", _WIKILINK.sub(r"\1", text)))
     prose = [
         " ".join(
             "".join(
-                each.content if each.type in {"text", "code_inline"} else " " for each in inline.children or () if each.type not in _MARKS
+                each.content if each.type in {"text", "code_inline"} else " "
+                for each in inline.children or ()
+                if each.type not in _MARKS
             ).split()
         )
         for before, inline in pairwise(tokens)
         if before.type == "paragraph_open" and inline.type == "inline"
     ]
-    listed = [sentence for paragraph in prose for found in _SENTENCE.finditer(paragraph) if (sentence := found[0].strip())]
-    return _cut(next((each for each in listed if sum(map(str.isalpha, each)) >= _LEAST_LETTERS), listed[0] if listed else ""))
+    listed = [paragraph[start:end] for paragraph in prose for start, end in sentences(paragraph)]
+    return _cut(
+        next((each for each in listed if sum(map(str.isalpha, each)) >= _LEAST_LETTERS), listed[0] if listed else "")
+    )
 
 
 def _cut(text: str) -> str:

@@ -1,1 +1,1 @@
-"""The MCP server: tools over a Spellbook's verbs, their transports, and the watcher. What a verb does is never decided here."""
+"""The MCP server: tools over a Spellbook's verbs, the transport, and the watcher. The verbs are elsewhere."""

@@ -1,9 +1,9 @@
 """
-Types of tool arguments, forgiving of what clients really send.
+Types of tool arguments, which accept what clients really send.
 
-Some clients send an argument that they leave out as null or as the text
-"null", and a list or an object as its JSON text. The schemas stay plain: every
-argument is described and bounded, every array names its items.
+Some clients send a missing argument as null or as the text "null", and a list
+or an object as JSON text. The schemas stay plain: every argument has a
+description and bounds, and every array names its items.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _absent(value: object) -> object:
 
 
 def _or(default: object) -> BeforeValidator:
-    """Take what a client sends for nothing as `default`."""
+    """Replace a missing argument by `default`."""
 
     def given(value: object) -> object:
         return default if _absent(value) is None else value
@@ -31,7 +31,7 @@ def _or(default: object) -> BeforeValidator:
 
 
 def _decoded(most: int) -> BeforeValidator:
-    """Take JSON text for what it says, and refuse what has more than `most` letters."""
+    """Decode JSON text, and refuse a value of more than `most` characters."""
 
     def given(value: object) -> object:
         value = _absent(value)
@@ -42,9 +42,9 @@ def _decoded(most: int) -> BeforeValidator:
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
         except ValueError:
-            return value  # text that looks like JSON; the verb says what it wants
+            return value  # text that looks like JSON; the verb reports what it expects
         if size > most:
-            raise ValueError(f"too large: {size:,} letters as JSON, {most:,} are the most")
+            raise ValueError(f"too large: {size:,} characters as JSON, at most {most:,} are allowed")
         return value
 
     return BeforeValidator(given)
@@ -61,14 +61,14 @@ _STRINGS = {"type": "array", "items": _LINE, "maxItems": 50}
 
 CHUNK_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "description": "A finished chunk: it stands alone, holds one idea, and has 100 to 512 tokens.",
+    "description": "A finished chunk: it stands alone, has one idea, and 100 to 512 tokens.",
     "properties": {
         "text": {"type": "string", "maxLength": 200_000, "description": "The text to keep, in Markdown."},
         "metadata": {
             "type": "object",
             "properties": {
-                "topic": {**_LINE, "description": "What it is filed under; reuse a topic from get_index where one fits."},
-                "keywords": {**_STRINGS, "description": "3 to 10 exact terms that somebody would look for."},
+                "topic": {**_LINE, "description": "Its topic; reuse one from get_index where it fits."},
+                "keywords": {**_STRINGS, "description": "3 to 10 exact terms that somebody would search for."},
                 "questions": {**_STRINGS, "description": "2 to 5 questions that this chunk answers completely."},
                 "entities": {
                     "type": "array",
@@ -78,7 +78,10 @@ CHUNK_SCHEMA: dict[str, Any] = {
                         "type": "object",
                         "properties": {
                             "name": _LINE,
-                            "type": {"type": "string", "enum": ["person", "project", "technology", "organization", "concept"]},
+                            "type": {
+                                "type": "string",
+                                "enum": ["person", "project", "technology", "organization", "concept"],
+                            },
                         },
                         "required": ["name"],
                     },
@@ -110,12 +113,14 @@ def _optional(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
-    """Return what `Replace` was given as the old and the new text, and whether all are meant. Raises InvalidInput."""
+    """Return the old and the new text of a `Replace` argument, and whether to replace all. Raises InvalidInput."""
     if given is None:
         return None, False
     old, new = (given.get("old"), given.get("new")) if isinstance(given, Mapping) else (None, None)
     if not isinstance(given, Mapping) or not isinstance(old, str) or not isinstance(new, str) or not old:
-        raise InvalidInput("replace must be an object of old and new texts.", 'For example {"old": "3 ms", "new": "5 ms"}.')
+        raise InvalidInput(
+            "replace must be an object of old and new texts.", 'For example {"old": "3 ms", "new": "5 ms"}.'
+        )
     return (old, new), given.get("all") is True
 
 
@@ -126,7 +131,7 @@ def text(description: str, most: int = 2_000) -> Any:
     return Annotated[str, Field(max_length=most, description=description), _or("")]
 
 
-def tokens(default: int, description: str = "Most tokens of text in the answer; what does not fit is a pointer.") -> Any:
+def tokens(default: int, description: str = "Most tokens of the answer; texts that do not fit become pointers.") -> Any:
     """Return the type of a token budget."""
     return Annotated[int, Field(ge=50, le=50_000, description=description), _or(default)]
 
@@ -134,11 +139,15 @@ def tokens(default: int, description: str = "Most tokens of text in the answer; 
 Query = Annotated[str, Field(min_length=1, max_length=20_000, description="A question or a sentence, in any language.")]
 Keywords = Annotated[
     list[Annotated[str, Field(max_length=200)]],
-    Field(min_length=1, max_length=32, description='Exact terms, each matched as a phrase: ["Qdrant", "embedded mode"].'),
+    Field(
+        min_length=1, max_length=32, description='Exact terms, each matched as a phrase: ["Qdrant", "embedded mode"].'
+    ),
     BeforeValidator(_listed),
     _decoded(20_000),
 ]
-Match = Annotated[Literal["any", "all"], Field(description="Whether a hit holds any of the keywords, or all of them."), _or("any")]
+Match = Annotated[
+    Literal["any", "all"], Field(description="Whether a hit holds any of the keywords, or all of them."), _or("any")
+]
 Limit = Annotated[int, Field(ge=1, le=50, description="Most hits to return."), _or(5)]
 MinScore = Annotated[
     Annotated[float, Field(ge=0, le=1)] | None,
@@ -146,7 +155,7 @@ MinScore = Annotated[
     WithJsonSchema(
         {
             "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "null"}],
-            "description": "Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. If not given, what has to do with the query.",
+            "description": "Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. Default: related hits.",
             "default": None,
         }
     ),
@@ -189,7 +198,7 @@ Replace = Annotated[
         _optional(
             {
                 "type": "object",
-                "description": "A phrase to replace, as it stands there; once, unless all are meant.",
+                "description": "A phrase to replace, exactly as it is there; it must occur once, unless all is true.",
                 "properties": {
                     "old": {"type": "string", "maxLength": 100_000, "description": "The phrase."},
                     "new": {"type": "string", "maxLength": 100_000, "description": "What stands there instead."},
@@ -201,24 +210,35 @@ Replace = Annotated[
     ),
 ]
 MemoryId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a section or a note.")]
-ShownId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a chunk or a note, or a note's path.")]
-TopicName = Annotated[str, Field(min_length=1, max_length=2_000, description="A topic, as `topic` or `category/topic`.")]
+ShownId = Annotated[
+    str, Field(min_length=1, max_length=2_000, description="The id of a chunk or a note, or a note's path.")
+]
+TopicName = Annotated[
+    str, Field(min_length=1, max_length=2_000, description="A topic, as `topic` or `category/topic`.")
+]
 Source = text("Where it comes from, if the metadata does not say: a path, a URL, a person.")
 Category = text("Its category, if the metadata does not say: project, preference, knowledge, decision, article.", 200)
 Scope = text("Limit to one scope, category or folder.", 500)
 MaybeId = text("A note's id or path, or a section's id.")
 MaybeTopic = text("A topic, as `topic` or `category/topic`.")
-Content = text("The new text of the section; its heading stays unless the text brings one.", 200_000)
-ExpectedHash = text("The hash that was shown for the chunk: refuse if it changed since.", 64)
+Content = text("The new text of the section; its heading stays unless the text has one.", 200_000)
+ExpectedHash = text("The hash shown for the chunk; the change is refused if the chunk has changed since.", 64)
 Append = text("Text to add at the end of the section, or of the note.", 200_000)
-Force = Annotated[bool, Field(description="Write it although it repeats what is known or looks secret."), _or(False)]
-ForceSecret = Annotated[bool, Field(description="Write what looks like a password or key."), _or(False)]
+Force = Annotated[bool, Field(description="Write it even if it repeats a note or looks like a secret."), _or(False)]
+ForceSecret = Annotated[bool, Field(description="Write it even if it looks like a password or key."), _or(False)]
 Hard = Annotated[bool, Field(description="Delete for good instead of moving to the trash."), _or(False)]
-Old = Annotated[str, Field(min_length=1, max_length=2_000, description="The path of a note or a folder in the vault, or a note's id.")]
-New = Annotated[str, Field(min_length=1, max_length=2_000, description="Its new path; a folder that is there takes it in.")]
+Old = Annotated[
+    str,
+    Field(min_length=1, max_length=2_000, description="The path of a note or a folder in the vault, or a note's id."),
+]
+New = Annotated[
+    str, Field(min_length=1, max_length=2_000, description="Its new path, or an existing folder to move it into.")
+]
 Preview = Annotated[bool, Field(description="Only show what would change."), _or(True)]
 DryRun = Annotated[bool, Field(description="Only show what would change."), _or(False)]
-Erased = Annotated[str, Field(min_length=1, max_length=2_000, description="A path in .trash, or the id, path or topic erased.")]
+Erased = Annotated[
+    str, Field(min_length=1, max_length=2_000, description="A path in .trash, or the id, path or topic erased.")
+]
 Entries = Annotated[int, Field(ge=1, le=200, description="Most entries to list."), _or(20)]
 EntryNumber = Annotated[
     Annotated[int, Field(ge=1, le=2**53)] | None,
@@ -231,14 +251,24 @@ EntryNumber = Annotated[
         }
     ),
 ]
-MergedId = Annotated[str, Field(min_length=1, max_length=2_000, description="One of the two: its id, its path, or the id of its chunk.")]
-Keep = Annotated[Literal["", "a", "b", "both"], Field(description="Whose sentences stand where they contradict."), _or("")]
-Apply = Annotated[bool, Field(description="Write it, instead of only showing it."), _or(False)]
-ExportForm = Annotated[Literal["json", "markdown"], Field(description="json, or markdown for a zip of the notes."), _or("json")]
-ExportPath = Annotated[str, Field(min_length=1, max_length=1_000, description="The file that export answered with, or its name.")]
+MergedId = Annotated[
+    str, Field(min_length=1, max_length=2_000, description="One of the two: its id, its path, or the id of its chunk.")
+]
+Keep = Annotated[
+    Literal["", "a", "b", "both"],
+    Field(description="Which sentences to keep where the two contradict each other."),
+    _or(""),
+]
+Apply = Annotated[bool, Field(description="Write the result instead of only showing it."), _or(False)]
+ExportForm = Annotated[
+    Literal["json", "markdown"], Field(description="json, or markdown for a zip of the notes."), _or("json")
+]
+ExportPath = Annotated[
+    str, Field(min_length=1, max_length=1_000, description="The path or the name of a file that export wrote.")
+]
 OnConflict = Annotated[
     Literal["skip", "overwrite", "rename"],
-    Field(description="Where another file is already: leave it, replace it (it goes into .trash), or number the new one."),
+    Field(description="If a file is there: skip the new one, replace it (it goes to .trash), or number the new one."),
     _or("skip"),
 ]
-DryFirst = Annotated[bool, Field(description="Only say what would be done."), _or(True)]
+DryFirst = Annotated[bool, Field(description="Only report what would be done."), _or(True)]

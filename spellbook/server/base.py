@@ -1,4 +1,4 @@
-"""What every toolset shares: how a tool is run and added, what it is to a client, and how it answers."""
+"""What all toolsets share: running and adding tools, their annotations, and answers."""
 
 from __future__ import annotations
 
@@ -25,34 +25,36 @@ CHANGE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent
 
 
 def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
-    """Run a tool in a thread, and have its SpellbookErrors reach the model with their code and hint."""
+    """Run a tool in a thread; a SpellbookError reaches the model with its code and hint."""
 
     @wraps(tool)
     async def run(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
-            # Left behind when the client cancels or goes, so that a long job keeps no server alive.
+            # Abandoned if the client cancels or disconnects, so that a long job does not keep the server alive.
             return await anyio.to_thread.run_sync(partial(tool, *args, **kwargs), abandon_on_cancel=True)
         except SpellbookError as error:
             raise ToolError(_said(error)) from error
         except Exception as error:
             _log.exception("%s failed", tool.__name__)
-            raise ToolError(f"INTERNAL_ERROR: {type(error).__name__}. The server's log says more; please report it.") from error
+            raise ToolError(
+                f"INTERNAL_ERROR: {type(error).__name__}. See the server's log, and please report it."
+            ) from error
 
     return run
 
 
 def _said(error: SpellbookError) -> str:
-    """Return an error as one line of ours, and the difference that it shows as a note's text."""
+    """Return an error as one line; the difference of a conflict is quoted as a note's text."""
     line = one_line(" ".join(filter(None, (f"{error.code}: {error.message}", error.hint))))
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
     return "\n".join(filter(None, (line, difference)))
 
 
 def adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations], None]:
-    """Return what adds a tool with its title to `mcp`."""
+    """Return a function that adds a tool with its title to `mcp`."""
 
     def add(tool: Callable[..., str], title: str, annotations: ToolAnnotations) -> None:
-        # One text for the model; a structured copy would cost its tokens twice.
+        # A structured copy of the answer would cost its tokens twice.
         described = inspect.getdoc(tool)  # without its indentation, which costs tokens
         mcp.add_tool(told(tool), title=title, description=described, annotations=annotations, structured_output=False)
 

@@ -1,8 +1,8 @@
 """
-Answers as one text for the model that reads them: short, with ids, without a second copy.
+Answers as one text for the model that reads them: short, and with ids.
 
-Every line of a note's text is marked, so that no note can write a line of ours; see `quoting`. Text that came from
-outside is named as data, whatever it says.
+Every line of a note's text is marked, so that no note can imitate a line of Spellbook; see `text.quoting`. Text that
+came from outside is labelled as data.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.schema import Found, Topic
+from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
-from spellbook.search import packing
+from spellbook.search import presentation
+from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
-from spellbook.search.searcher import Answer, State
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.text.terms import estimate_tokens
 
 if TYPE_CHECKING:
-    from spellbook.editing.moves import Changed, Left, Moved
+    from spellbook.editing.moves import Changed, Moved
     from spellbook.editing.repair_links import Offer
+    from spellbook.notes.note import Fault
     from spellbook.search.toc import About, Category
 
 _MORE_TOKENS = 30
-"""Room kept for the line that says what was left out."""
+"""Tokens reserved for the line that says what was left out."""
 
 _AROUND = 0.2
-"""Largest share of an answer for what is around a note or a topic."""
+"""Largest share of an answer for backlinks and related notes."""
 
 _MOVE_TOKENS = 2_000
 _MOST_LEFT = 20
@@ -55,8 +56,8 @@ def answer(found: Answer) -> str:
 def _nothing(found: Answer) -> str:
     if not found.perhaps:
         return "Nothing found. Try other words, a wider filter, or get_index() for what there is."
-    lines = [f"- {packing.named(hit)}" for hit in found.perhaps]
-    return "\n".join(["Nothing surely answers this. What comes nearest, to be read with show if it might:", *lines])
+    lines = [f"- {presentation.named(hit)}" for hit in found.perhaps]
+    return "\n".join(["No confident match. Closest notes (read one with show):", *lines])
 
 
 def indexline(state: State) -> str:
@@ -67,26 +68,28 @@ def indexline(state: State) -> str:
     return f"(index: {state.notes} notes, {state.chunks} chunks, generation {state.generation}{waiting}{degraded})"
 
 
-def topic(name: str, chunks: Sequence[Found], max_tokens: int, backlinks: Sequence[Backlink]) -> str:
-    """Return a topic's chunks in reading order, what links to it from elsewhere, and pointers to what does not fit."""
+def topic(name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink]) -> str:
+    """Return a topic's chunks in reading order, its backlinks, and pointers to chunks that do not fit."""
     linked = _near("Linked from", backlinks, int(max_tokens * _AROUND))
     head = f"Topic {flat(name)}: {len({chunk.path for chunk in chunks})} notes, {len(chunks)} chunks."
     return "\n\n".join([head, *_read(chunks, max_tokens - _cost(linked), "search within the topic"), *linked])
 
 
-def shown(chunks: Sequence[Found], around: Around, max_tokens: int) -> str:
-    """Return a note or one chunk of it, what links to it and related notes, and pointers to what does not fit."""
+def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int) -> str:
+    """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
     linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
     related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
-    return "\n\n".join([*_read(chunks, max_tokens - _cost([*linked, *related]), "read a chunk by its id"), *linked, *related])
+    return "\n\n".join(
+        [*_read(chunks, max_tokens - _cost([*linked, *related]), "read a chunk by its id"), *linked, *related]
+    )
 
 
-def _read(chunks: Sequence[Found], room: int, instead: str) -> list[str]:
+def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
     parts: list[str] = []
     pointers: list[str] = []
     for chunk in chunks:
         text = quoted(chunk.text.strip())
-        label = packing.outside(str(chunk.meta.get("source") or ""))
+        label = presentation.outside(chunk.source)
         part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", label, text)))
         size = _cost([part])
         if size <= room:
@@ -96,12 +99,14 @@ def _read(chunks: Sequence[Found], room: int, instead: str) -> list[str]:
             pointers.append(f"- {_head(chunk)} about {estimate_tokens(text)} tokens")
     if len(parts) < len(chunks):
         listed = "\n".join(pointers)
-        parts.append(f"{len(chunks) - len(parts)} chunks did not fit; ask with a larger max_tokens or {instead}:\n{listed}")
+        parts.append(
+            f"{len(chunks) - len(parts)} chunks did not fit; ask with a larger max_tokens or {instead}:\n{listed}"
+        )
     return parts
 
 
 def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list[str]:
-    """Notes around one under a heading, as many as there is room for."""
+    """Return a heading and as many of the notes below it as fit into `room` tokens."""
     lines = [f"{heading} {len(listed)} note{'s' * (len(listed) != 1)}:"]
     for each in listed:
         why = f": {flat('; '.join(each.why))}" if isinstance(each, Related) else ""
@@ -114,17 +119,19 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
 
 
 def moved(done: Moved, is_preview: bool) -> str:
-    """Return what a move did, or would do, with as much of the differences as there is room for."""
+    """Return what a move did, or would do, with as many differences as fit."""
     links = sum(each.links for each in done.changed)
-    what = f"files {len(done.moved)}, notes mended {len(done.changed)}, links in them {links}; generation {done.generation}"
-    head = f"{'Would move' if is_preview else 'Moved'} {exact(done.old)} to {exact(done.new)}: {what}."
+    what = f"files {len(done.moved)}, notes updated {len(done.changed)}, links in them {links}"
+    verb = "Would move" if is_preview else "Moved"
+    head = f"{verb} {exact(done.old)} to {exact(done.new)}: {what}; generation {done.generation}."
     return "\n".join([head, *_mended(done.changed, done.left)])
 
 
 def offered(made: Offer, is_preview: bool) -> str:
-    """Return which links lead nowhere, and what mends them, or did."""
+    """Return the broken links, and the repairs that were made or are offered."""
     unknown = [guess for guess in made.guesses if guess.path is None]
-    head = f"{'Would mend' if is_preview else 'Mended'} links: {sum(each.links for each in made.changed)}; leading nowhere: {len(unknown)}."
+    verb = "Would repair" if is_preview else "Repaired"
+    head = f"{verb} links: {sum(each.links for each in made.changed)}; still broken: {len(unknown)}."
     nowhere = [
         f"- {exact(each.source)}:{each.line} {flat(each.target)}"
         + (f" (perhaps {', '.join(map(exact, each.perhaps))})" if each.perhaps else "")
@@ -133,7 +140,7 @@ def offered(made: Offer, is_preview: bool) -> str:
     return "\n".join([head, *nowhere, *_mended(made.changed, made.left)])
 
 
-def _mended(changed: Sequence[Changed], left: Sequence[Left]) -> list[str]:
+def _mended(changed: Sequence[Changed], left: Sequence[Fault]) -> list[str]:
     parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_LEFT]]
     room = _MOVE_TOKENS
     for number, each in enumerate(changed):
@@ -149,8 +156,8 @@ def contents(categories: Sequence[Category], state: State, max_tokens: int, abou
     """
     Return the table of contents within `max_tokens`: categories with their topics, largest first.
 
-    Every name that fits comes first. Only what room is left then tells more: sizes and dates of the topics, what the
-    categories are for, and what the topics are about, the largest first.
+    Names come first, as many as fit. The remaining room is for sizes and dates of topics, then descriptions of
+    categories, then summaries of topics, the largest first.
     """
     topics = sum(len(each.topics) for each in categories)
     lines = [f"{state.notes} notes, {state.chunks} chunks, {topics} topics in {len(categories)} categories."]
@@ -170,7 +177,7 @@ def contents(categories: Sequence[Category], state: State, max_tokens: int, abou
 
 
 def _tell(lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]) -> None:
-    """Put into the lines of each category, as far as there is room, what it is for; then what topics are about, the largest first."""
+    """Add descriptions of categories to their `lines`, then summaries of topics, the largest first, while they fit."""
     longer: list[tuple[int, int, Callable[[], str]]] = [
         *((at, 0, partial(_heading, each, each.description)) for at, each in enumerate(categories) if each.description),
         *((at, number, partial(_row_about, topic, about)) for at, number, topic in _largest(categories)),
@@ -183,8 +190,10 @@ def _tell(lines: list[list[str]], categories: Sequence[Category], left: int, abo
             lines[at][number], left = line, left - more
 
 
-def _pick_out(lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]) -> None:
-    """Tell of the largest topics on lines of their own, as far as there is room; the others keep their names."""
+def _pick_out(
+    lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]
+) -> None:
+    """Give the largest topics lines of their own, with summaries, while they fit; the others keep their names."""
     for at, number, topic in _largest(categories):
         if left < _MORE_TOKENS:
             return
@@ -201,20 +210,20 @@ def _pick_out(lines: list[list[str]], categories: Sequence[Category], left: int,
 
 
 def _largest(categories: Sequence[Category]) -> list[tuple[int, int, Topic]]:
-    """The topics of all, largest first, each with the number of its category and its own in it, from 1."""
+    """Return all topics, largest first, each with the index of its category and its own number in it, from 1."""
     topics = [(at, number, topic) for at, each in enumerate(categories) for number, topic in enumerate(each.topics, 1)]
     return sorted(topics, key=lambda each: -each[2].chunks)
 
 
 def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
-    """A line a category with the names of its topics, as many as there is room for; and whether that is all of them."""
+    """Return a line for each category with as many names of topics as fit, and whether all of them fit."""
     whole = [_cost([_named(each, len(each.topics))]) for each in categories]
     least = [min(cost, _cost([_named(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
     sums = list(accumulate(least, initial=_MORE_TOKENS))
     shown = len(categories) if sums[-1] - _MORE_TOKENS <= room else max(0, sum(cost <= room for cost in sums) - 1)
     spare = room - sum(least[:shown]) - _MORE_TOKENS * (shown < len(categories))
     lines = [""] * shown
-    # Those that need the least first: what they leave over is for the others.
+    # Categories that need the least come first; the others get what they leave.
     for number, at in enumerate(sorted(range(shown), key=lambda at: whole[at] - least[at])):
         lines[at] = _fitting(categories[at], least[at] + spare // (shown - number))
         spare -= _cost([lines[at]]) - least[at]
@@ -224,7 +233,7 @@ def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
 
 
 def _fitting(category: Category, room: int) -> str:
-    """A category with as many names as `room` tokens hold."""
+    """Return the line of a category with as many names as fit into `room` tokens."""
     count = len(category.topics)
     if _cost([_named(category, count)]) <= room:
         return _named(category, count)
@@ -232,10 +241,14 @@ def _fitting(category: Category, room: int) -> str:
 
 
 def _named(category: Category, names: int) -> str:
-    """A category with the names of its largest topics, and how the others are had."""
+    """Return the line of a category with the names of its largest topics, and how to list the others."""
     listed = [flat(each.topic) or "(top folder)" for each in category.topics[:names]]
     if rest := len(category.topics) - names:
-        how = f"get_index(scope={category.name!r})" if category.name else "get_index with a folder as scope, or a larger max_tokens"
+        how = (
+            f"get_index(scope={category.name!r})"
+            if category.name
+            else "get_index with a folder as scope, or a larger max_tokens"
+        )
         listed.append(f"… {rest} {'smaller ' if names else ''}topics: {how}")
     return f"\n{flat(category.name) or '(no category)'}: {'; '.join(listed)}"
 
@@ -255,7 +268,7 @@ def _row_about(topic: Topic, about: Callable[[Topic], About]) -> str:
 
 
 def _told(topic: Topic, about: About) -> str:
-    """What a topic is about, to follow its line."""
+    """Return a topic's title, summary and keywords, to follow its line."""
     title = about.title if fold(about.title) not in fold(topic.topic) else ""
     said = ": ".join(filter(None, (flat(title), flat(about.summary))))
     words = f" [{', '.join(map(flat, topic.keywords[:_MOST_KEYWORDS]))}]" if topic.keywords else ""
@@ -263,30 +276,34 @@ def _told(topic: Topic, about: About) -> str:
 
 
 def _cost(lines: Sequence[str]) -> int:
-    """Tokens of lines, each rounded up and its line break counted, so that a sum is never too low."""
+    """Return an upper estimate of the tokens of lines, with their line breaks."""
     return sum(estimate_tokens(line) + 2 for line in lines)
 
 
 def _hit(number: int, hit: Hit) -> str:
     if hit.why["text"] == "pointer":
-        return f"{number}. {packing.pointer(hit)}"
-    cut = "" if hit.why["text"] == "whole" else f"\n   (excerpt of {hit.why['tokens']} tokens, with the numbers of its lines)"
-    return f"{number}. {packing.head(hit)}{cut}\n{quoted(hit.text)}"
+        return f"{number}. {presentation.pointer(hit)}"
+    cut = (
+        ""
+        if hit.why["text"] == "whole"
+        else f"\n   (excerpt of {hit.why['tokens']} tokens, with the numbers of its lines)"
+    )
+    return f"{number}. {presentation.head(hit)}{cut}\n{quoted(hit.text)}"
 
 
 def fenced(found: Answer) -> Answer:
-    """Return an answer whose texts are fenced where they came from outside, for a form without a place to say so."""
-    return replace(found, hits=tuple(replace(hit, text=_fenced(hit.text, hit.source or "")) for hit in found.hits))
+    """Return an answer for JSON, in which texts from outside are fenced and labelled."""
+    return replace(found, hits=tuple(replace(hit, text=_fenced(hit.text, hit.source)) for hit in found.hits))
 
 
-def _head(chunk: Found) -> str:
-    return f"[{packing.names_of(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
+def _head(chunk: StoredChunk) -> str:
+    return f"[{presentation.titles(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
 
 
 def _fenced(text: str, source: str) -> str:
-    label = packing.outside(source)
+    label = presentation.outside(source)
     if not text or not label:
         return text
-    # The fence is longer than any in the text, so that the text cannot close it.
+    # The fence is longer than any fence in the text, so that the text cannot close it.
     fence = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
     return f"{label}\n{fence}\n{text}\n{fence}"

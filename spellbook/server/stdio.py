@@ -1,5 +1,5 @@
 """
-Messages that a client sends over stdin and the SDK cannot read: whoever asked gets an answer, not silence.
+Answer requests over stdin that the SDK cannot parse with an error, instead of ignoring them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def serve(server: Server[Any]) -> None:
 
 
 class _Answering:
-    """The messages of `read`; a request among them that cannot be read is answered on `write`."""
+    """The messages of `read`; an invalid request is answered with an error on `write`."""
 
     def __init__(self, read: Any, write: Any) -> None:
         self._read = read
@@ -62,13 +62,15 @@ class _Answering:
     async def __aenter__(self) -> _Answering:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.aclose()
 
 
 def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
     """
-    Return what becomes of a line that the SDK refused: a request whose arguments the tool's door refuses by name, or an error.
+    Return a line that the SDK refused as a request, whose arguments the tool refuses by name, or as an error.
 
     None for what nobody waits for an answer to, or whose sender cannot be told apart.
     """
@@ -76,7 +78,11 @@ def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
         sent = json.loads(error.errors()[0]["input"])
     except (ValueError, TypeError, RecursionError):
         return None
-    if not isinstance(sent, dict) or type(id := sent.get("id")) not in (int, str) or not isinstance(sent.get("method"), str):
+    if (
+        not isinstance(sent, dict)
+        or type(id := sent.get("id")) not in (int, str)
+        or not isinstance(sent.get("method"), str)
+    ):
         return None
     params = sent.get("params")
     arguments = params.pop("arguments", None) if isinstance(params, dict) else None
@@ -91,7 +97,9 @@ def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
         and isinstance(arguments, dict)
         and all(map(unicode.is_whole, arguments))
     ):
-        return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method="tools/call", params={**params, "arguments": arguments})
+        return JSONRPCRequest.model_construct(
+            jsonrpc="2.0", id=id, method="tools/call", params={**params, "arguments": arguments}
+        )
     try:
         unicode.check(arguments, "params.arguments")
     except InvalidInput as refusal:

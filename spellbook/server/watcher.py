@@ -15,23 +15,25 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from watchdog import events
 
 from spellbook.book import Spellbook
-from spellbook.errors import SpellbookError
-from spellbook.index import sync
+from spellbook.errors import SpellbookError, StorageError
+from spellbook.index import embed, sync
 from spellbook.index.sync import Report
+from spellbook.index.vectors import follow
 from spellbook.server import observers
 from spellbook.system import processes
 from spellbook.system.disk import eventless
+from spellbook.system.lock import Held, take
 from spellbook.text.unicode import is_whole
 from spellbook.vault.ignored import IGNORE_FILE
 
 if TYPE_CHECKING:
-    from filelock import BaseFileLock
     from watchdog.observers.api import BaseObserver
 
 
@@ -40,20 +42,40 @@ QUIET, MOST_WAIT = 0.3, 2.0
 FULL_LOOK = 30.0
 """Seconds between looks at everything, whatever the events said."""
 AGAIN = 2.0
-"""Seconds between such looks while some folder tells of no events, or where the last look failed; more if one takes long."""
+"""
+Seconds between such looks while some folder reports no events, or after a look that failed.
+
+The time is longer if a look takes long.
+"""
 
 SETTLE_AFTER = 2.0
-"""Seconds without new vectors before Chroma catches up; until then what it has not seen is searched exactly."""
+"""
+Seconds without new vectors before the cache is trimmed and Chroma may be updated.
+
+See `vectors.follow` for when Chroma is updated.
+"""
 
 SNAPSHOT_AFTER, SNAPSHOT_LOOK = 120.0, 1800.0
 """Seconds until a process that watches first looks whether the day's snapshot is there, and between such looks."""
 
-LET_GO_AFTER, LET_GO_LOOK = 600.0, 60.0
-"""Seconds without a question or a new vector until memory that only they need is given back, and between looks at that."""
+RELEASE_AFTER, RELEASE_LOOK = 600.0, 60.0
+"""
+Seconds without a question or a new vector before memory that only they need is freed.
+
+The second number is the seconds between checks of this.
+"""
 
 _MOST_NAMED = 3
+"""Folders that a complaint names; it is one line."""
+
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
+"""
+Seconds between checks whether the watcher of this vault has ended.
+
+The number is a judgement. Meanwhile the other processes look for changes themselves.
+"""
+
 _USEFUL: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
     events.FileModifiedEvent,
@@ -78,7 +100,7 @@ class Watcher:
     def __init__(self, book: Spellbook, on_report: Callable[[Report], None] | None = None) -> None:
         self._book = book
         self._on_report = on_report
-        self._hints = _Hints(str(book.config.vault))
+        self._hints = Hints(str(book.config.vault))
         self._stopping = threading.Event()
         self._to_embed = threading.Event()
         self._to_settle = threading.Event()
@@ -94,6 +116,9 @@ class Watcher:
         self._next_try = 0.0
         self._look_seconds = 0.0
         self._said: dict[str, str] = {}
+        self._state = processes.Watched()
+        self._ready: Held | None = None
+        self._follow_after = 0.0
 
     def start(self) -> Watcher:
         """Begin; returns at once."""
@@ -110,7 +135,7 @@ class Watcher:
         return self
 
     def stop(self, within: float = 10.0) -> None:
-        """End the watch and wait for its threads, at most `within` seconds; an embedding under way finishes its batch."""
+        """End the watch and wait at most `within` seconds for its threads. A running embedding finishes its batch."""
         deadline = time.monotonic() + within
         self._stopping.set()
         self._to_embed.set()
@@ -128,12 +153,9 @@ class Watcher:
     # -- looking
 
     def _run(self) -> None:
-        from filelock import FileLock
-
         lock = self._elected()
         if lock is None:
             return
-        ready = FileLock(self._book.config.state / processes.READY)
         self._is_elected = True
         try:
             self._observe()
@@ -144,7 +166,7 @@ class Watcher:
                 if self._stopping.is_set():
                     break
                 self._mend_observer()
-                self._vouch(ready)
+                self._vouch()
                 now = time.monotonic()
                 if now >= next_full:
                     self._hints.everything()
@@ -153,36 +175,33 @@ class Watcher:
                     full, paths = due
                     well = self._look(full, paths)
                     self._has_looked |= well
-                    self._vouch(ready)
+                    self._vouch()
                     if full or not well:
                         next_full = time.monotonic() + self._period(well)
         finally:
-            self._book.watching = self._is_elected = False
-            ready.release()
+            self._is_elected = False
+            self._hand_over(is_current=False)
+            self._retract()
             with contextlib.suppress(SpellbookError):
                 self._book.index.catalog.set_unseen("")
             self._unobserve()
             self._hints.close()
             lock.release()
 
-    def _elected(self) -> BaseFileLock | None:
+    def _elected(self) -> Held | None:
         """Wait until no other process watches; None if stopped before."""
-        from filelock import FileLock, Timeout
-
-        # The lock is taken and let go by this thread; the kernel frees it if the process dies.
-        lock = FileLock(self._book.config.state / processes.ELECTED, timeout=0)
+        # The lock is taken and released by this thread; the kernel frees it if the process dies.
         while not self._stopping.is_set():
-            try:
-                return lock.acquire().lock
-            except Timeout:
-                self._stopping.wait(_ELECTION)
+            if lock := take(self._book.config.state / processes.ELECTED):
+                return lock
+            self._stopping.wait(_ELECTION)
         return None
 
     def _period(self, well: bool) -> float:
         # Without events, look as often as costs no more than some per cent of a processor.
-        return FULL_LOOK if well and self._book.watching else max(AGAIN, 20 * self._look_seconds)
+        return FULL_LOOK if well and self._state.is_current else max(AGAIN, 20 * self._look_seconds)
 
-    def _vouch(self, ready: BaseFileLock) -> None:
+    def _vouch(self) -> None:
         """Let others rely on this watcher while it sees every folder, and tell them which folders it cannot see."""
         if self._to_count.is_set():
             self._to_count.clear()
@@ -191,24 +210,38 @@ class Watcher:
                 self._book.index.catalog.set_unseen(self._unseen)
             self._say("watch", SpellbookError(self._unseen) if self._unseen else None)
         if self._has_looked and self._observer is not None and not self._unseen and not self._eventless:
-            if not ready.is_locked:
-                ready.acquire()
-            self._book.watching = True
+            self._ready = self._ready or take(self._book.config.state / processes.READY, -1)
+            self._hand_over(is_current=True)
             self._beat()
         else:
-            self._book.watching = False
-            ready.release()
+            self._hand_over(is_current=False)
+            self._retract()
+
+    def _retract(self) -> None:
+        """No longer let others rely on this watcher."""
+        if self._ready is not None:
+            self._ready.release()
+            self._ready = None
+
+    def _hand_over(self, **changed: Any) -> None:
+        """Hand what this watcher knows of the vault to the book, if it changed."""
+        state = replace(self._state, **changed)
+        if state != self._state:
+            self._state = state
+            self._book.hand_over(state)
 
     def _beat(self, *_: object) -> None:
         """Give a sign of life to those who rely on this watcher, if it is time; a long look calls this too."""
-        if self._book.watching and time.monotonic() - self._beaten >= processes.BEAT:
+        if self._state.is_current and time.monotonic() - self._beaten >= processes.BEAT:
             self._beaten = time.monotonic()
             processes.beat(self._book.config.state)
 
     def _blind(self) -> str:
         """Say which folders cannot be watched, why, and what to do; "" if all can."""
         root, ignores = str(self._book.config.vault), self._book.index.vault.ignores
-        refused = {os.path.relpath(place, root): code for place, code in list(self._refused.items()) if os.path.isdir(place)}
+        refused = {
+            os.path.relpath(place, root): code for place, code in list(self._refused.items()) if os.path.isdir(place)
+        }
         folders = sorted(path for path in refused if path == "." or not ignores(path + "/"))
         if not folders:
             return ""
@@ -223,9 +256,13 @@ class Watcher:
         started = time.monotonic()
         try:
             self._book.follow()
-            # What is embedded after a look at everything is announced before it, since the thread for it is only woken then.
+            # A full look announces the embedding before it starts, because the embedding thread is only woken after it.
             with processes.present(self._book.config.state, processes.EMBEDDING) if full else contextlib.nullcontext():
-                report = sync.words(self._book.index, progress=self._beat) if full else sync.some(self._book.index, paths)
+                report = (
+                    sync.scan(self._book.index, progress=self._beat)
+                    if full
+                    else sync.scan_paths(self._book.index, paths)
+                )
             if full:
                 self._look_seconds = time.monotonic() - started
                 self._eventless = eventless(self._book.config.vault)
@@ -238,10 +275,11 @@ class Watcher:
             complaint = self._say("look", error)
             with contextlib.suppress(SpellbookError):
                 self._book.index.catalog.set_looked(complaint)  # for whoever relies on this watcher
-            self._book.complaint = complaint
+            self._hand_over(complaint=complaint)
             return False
         if full:  # a look at some files says nothing of the others
-            self._book.complaint = self._say("look", None)
+            self._state = replace(self._state, complaint=self._say("look", None))
+            self._book.hand_over(self._state)  # also if only the book met something
         return True
 
     def _embed(self) -> None:
@@ -254,7 +292,7 @@ class Watcher:
             try:
                 started = time.monotonic()
                 with processes.present(self._book.config.state, processes.EMBEDDING):
-                    stored = sync.embed(self._book.index, stop=self._stopping.is_set)
+                    stored = embed.embed_texts(self._book.index, stop=self._stopping.is_set)
                 self._to_settle.set()
                 if stored and self._on_report:
                     self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))
@@ -263,7 +301,11 @@ class Watcher:
                 self._say("embed", error)
 
     def _settle(self) -> None:
-        """Let the cache and Chroma follow, once nothing more comes; in a thread of its own, for the next save must not wait for it."""
+        """
+        Update the cache and Chroma once no more vectors come.
+
+        This has its own thread, because the next save must not wait for it.
+        """
         while not self._stopping.is_set():
             self._to_settle.wait()
             while self._to_settle.is_set() and not self._stopping.is_set():
@@ -272,14 +314,22 @@ class Watcher:
             if self._stopping.is_set():
                 return
             try:
-                if not sync.settle(self._book.index):
-                    self._to_settle.set()
+                index = self._book.index
+                index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
+                if time.monotonic() >= self._follow_after and follow.is_due(index):
+                    failed = follow.in_child(index, self._stopping)
+                    self._follow_after = time.monotonic() + follow.MOST_AGE if failed else 0.0
+                    self._say("follow", StorageError(failed) if failed else None)
                 self._say("settle", None)
             except Exception as error:
                 self._say("settle", error)
 
     def _keep(self) -> None:
-        """Take the day's snapshot, if this process watches; who is killed at it leaves nothing but what the next one takes up."""
+        """
+        Take the day's snapshot, if this process watches.
+
+        If the process is killed meanwhile, the next snapshot uses what it left.
+        """
         wait = SNAPSHOT_AFTER
         while self._book.config.snapshots and not self._stopping.wait(wait):
             wait = SNAPSHOT_LOOK
@@ -292,8 +342,8 @@ class Watcher:
 
     def _rest(self) -> None:
         """Keep a process small that is not asked: several clients may hold one open all day."""
-        while not self._stopping.wait(LET_GO_LOOK):
-            self._book.let_go(time.monotonic() - LET_GO_AFTER)
+        while not self._stopping.wait(RELEASE_LOOK):
+            self._book.release(time.monotonic() - RELEASE_AFTER)
 
     def _say(self, what: str, error: Exception | None) -> str:
         """Log what went wrong, once until it is well again, and return it."""
@@ -342,7 +392,11 @@ class Watcher:
             self._observer = None
 
     def _mend_observer(self) -> None:
-        """Observe anew where events have ended, or might come now: a root that is deleted or replaced leaves the observer looking alive."""
+        """
+        Start the observer again where events have ended, or might come now.
+
+        If a root is deleted or replaced, the observer still looks alive.
+        """
         root = _identity(self._book.config.vault)
         is_early = root == self._root and time.monotonic() < self._next_try
         if self._observer is not None:
@@ -379,7 +433,7 @@ class _Overflow(logging.Handler):
             self._lost()
 
 
-class _Hints(events.FileSystemEventHandler):
+class Hints(events.FileSystemEventHandler):
     """Collects where to look."""
 
     def __init__(self, root: str) -> None:

@@ -1,1 +1,1 @@
-"""What the operating system gives: atomic files, SQLite connections, locks, processes, memory. Knows nothing of notes."""
+"""Atomic files, SQLite connections, locks, processes and memory of the operating system. Knows nothing of notes."""

@@ -1,8 +1,7 @@
 """
-What a file has beside its bytes and permissions: owner, group, extended attributes and access lists.
+Copy what a file has beside its bytes and permissions: owner, group, extended attributes and access lists.
 
-A file that takes the place of another one gets them too, as far as the system
-allows it to whoever runs this.
+A file that replaces another one gets them too, as far as the system allows it.
 """
 
 from __future__ import annotations
@@ -19,9 +18,15 @@ _COPY_ACL_AND_XATTR = 1 << 0 | 1 << 2
 
 
 def copy(source: Path, target: Path) -> list[str]:
-    """Give `target`, which keeps its permissions, what `source` has; return the names of what this system refused. Raises OSError."""
+    """
+    Copy the attributes of `source` to `target`, except permissions; return the names of those that were refused.
+    Raises OSError.
+    """
     mode = stat.S_IMODE(os.stat(target).st_mode)
-    lost = [*_owners(source, target), *(_attributes(source, target) if sys.platform == "linux" else _copied(source, target))]
+    lost = [
+        *_owners(source, target),
+        *(_attributes(source, target) if sys.platform == "linux" else _copied(source, target)),
+    ]
     # A new owner takes away some permissions, and an access list sets those of the group.
     if stat.S_IMODE(os.stat(target).st_mode) != mode:
         os.chmod(target, mode)
@@ -47,7 +52,11 @@ def _owners(source: Path, target: Path) -> list[str]:
 
 
 def _attributes(source: Path, target: Path) -> list[str]:
-    """Copy extended attributes, among which Linux keeps access lists, and take away what `target` got from its folder."""
+    """
+    Copy extended attributes, and remove those that `target` got from its folder.
+
+    Linux keeps access lists in them.
+    """
     if sys.platform != "linux":
         return []
     try:
@@ -72,7 +81,9 @@ def _copied(source: Path, target: Path) -> list[str]:
     if sys.platform != "darwin":
         return []
     try:
-        done = ctypes.CDLL(None, use_errno=True).copyfile(os.fsencode(source), os.fsencode(target), None, _COPY_ACL_AND_XATTR)
+        done = ctypes.CDLL(None, use_errno=True).copyfile(
+            os.fsencode(source), os.fsencode(target), None, _COPY_ACL_AND_XATTR
+        )
     except (OSError, AttributeError):
         done = -1
     return ["its extended attributes"] if done else []

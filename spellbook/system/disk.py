@@ -1,7 +1,7 @@
 """
-Files put into their place whole: written aside, claimed, moved, and what a disk says when it cannot.
+Write files atomically: to a temporary name first, then renamed; and explain disk errors.
 
-Nothing here leaves half a file under its name, or takes a name that is taken.
+Nothing here leaves a partial file under its final name, or overwrites a file by accident.
 """
 
 from __future__ import annotations
@@ -22,10 +22,32 @@ from typing import BinaryIO
 
 from spellbook.errors import SpellbookError, StorageError
 from spellbook.system import renames
+from spellbook.system.lock import held
 
-_REMOTE = frozenset({"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "fakeowner", "fuse", "gfs2", "gpfs", "lustre", "nfs"})
+_REMOTE = frozenset(
+    {
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "davfs",
+        "drvfs",
+        "fakeowner",
+        "fuse",
+        "gfs2",
+        "gpfs",
+        "lustre",
+        "nfs",
+    }
+)
 _REMOTE |= {"nfs4", "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
-"""File systems, as Linux names them, on which other machines change files without an event here; `fuse.…` (sshfs, rclone) are more."""
+"""
+File systems, by their Linux names, on which other machines change files without an event here.
+
+Those that begin with `fuse.` (sshfs, rclone) belong to them too.
+"""
 
 TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
 """Names of files on their way; one that stays was left by a process that was killed."""
@@ -42,7 +64,8 @@ def aside(folder: Path) -> Path:
 @contextmanager
 def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
     """
-    Write `data` to a file aside in `folder`, of this mode or that of any new file; it is gone afterwards unless it was moved.
+    Write `data` to a temporary file in `folder`, with this mode or that of a new file. It is deleted afterwards
+    unless moved.
 
     Raises StorageError.
     """
@@ -57,7 +80,9 @@ def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None
 
 def _write(name: Path, data: bytes | Iterable[bytes], mode: int | None) -> None:
     try:
-        with open(name, "xb", opener=lambda file, flags: os.open(file, flags, 0o666 if mode is None else 0o600)) as file:
+        with open(
+            name, "xb", opener=lambda file, flags: os.open(file, flags, 0o666 if mode is None else 0o600)
+        ) as file:
             file.writelines((data,) if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())
@@ -69,7 +94,10 @@ def _write(name: Path, data: bytes | Iterable[bytes], mode: int | None) -> None:
 
 @contextmanager
 def replacing(place: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of `place` when it is whole; if something is raised inside, all is as it was. Raises OSError."""
+    """
+    Open a temporary file that replaces `place` when it is complete. If the block raises, nothing changes. Raises
+    OSError.
+    """
     name = aside(place.parent)
     try:
         with open(name, "xb") as file:
@@ -85,7 +113,7 @@ def replacing(place: Path) -> Iterator[BinaryIO]:
 
 
 def claim(source: Path, target: Path) -> None:
-    """Give the finished file `source` the name `target` as well. Raises FileExistsError if it is taken."""
+    """Give the finished file `source` the additional name `target`. Raises FileExistsError if it is taken."""
     try:
         os.link(source, target, follow_symlinks=False)
     except (FileExistsError, FileNotFoundError):
@@ -95,7 +123,7 @@ def claim(source: Path, target: Path) -> None:
 
 
 def take(source: Path, target: Path) -> None:
-    """Move whatever `source` is in that moment to `target`. Raises FileExistsError if that name is taken."""
+    """Move `source`, whatever it is at that moment, to `target`. Raises FileExistsError if that name is taken."""
     if not renames.rename(source, target):
         is_folder = source.is_dir() and not source.is_symlink()
         if is_folder and os.path.lexists(target):
@@ -113,16 +141,16 @@ def take(source: Path, target: Path) -> None:
 
 
 def is_same_name(one: Path, other: Path) -> bool:
-    """Say whether two names are one to this disk, which does not tell their letters apart; links to one file are two names."""
+    """Say whether two names are one file on a disk that ignores case. Two links to one file are two names."""
     is_alike = [unicodedata.normalize("NFC", str(each)).casefold() for each in (one, other)]
     return is_alike[0] == is_alike[1] and os.path.samestat(os.lstat(one), os.lstat(other))
 
 
 def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> bool:
     """
-    Let the finished file `source` take the place of `target` if that is what was expected; say whether it did.
+    Replace `target` by the finished file `source` if `target` is as expected; return whether this was done.
 
-    What `target` was lies at `source` then. What an editor saved there in the very moment stays there.
+    The old `target` is at `source` then. A file that an editor saved at the same moment stays at `target`.
     """
     ours, done = _number(source), is_expected(target)
     if done and renames.exchange(target, source):
@@ -138,7 +166,7 @@ def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> boo
 
 
 def _swap_back(source: Path, target: Path, ours: int) -> None:
-    """Give `target` the newest of what was saved there, where the file number `ours` is now."""
+    """Give `target` the newest of the saved files; `ours` is the inode of our own."""
     while True:
         newest = _number(source)
         try:
@@ -181,7 +209,7 @@ def _expect_regular(status: os.stat_result, place: Path) -> None:
 
 
 def read_small(place: Path, most: int = SMALL) -> bytes:
-    """Return the bytes of a regular file of at most `most` bytes. Raises OSError, whose `strerror` says what is wrong."""
+    """Return the bytes of a regular file of at most `most` bytes. Raises OSError; its `strerror` tells the problem."""
     with regular(place) as file:
         data = file.read(most + 1) or b""  # None where a file of the system has nothing to say
     if len(data) > most:
@@ -190,14 +218,14 @@ def read_small(place: Path, most: int = SMALL) -> bytes:
 
 
 def set_time(place: Path, mtime_ns: int) -> None:
-    """Set when a file was changed, in nanoseconds since 1970, as nearly as an index and this disk can hold it."""
+    """Set the modification time in nanoseconds since 1970, as near as the index and this disk can represent it."""
     nearest = max(-(1 << 63), min(mtime_ns, (1 << 63) - 1))
     with contextlib.suppress(OSError, OverflowError):  # a time is no reason to lose a file
         os.utime(place, ns=(nearest, nearest))
 
 
 def folds(folder: Path) -> bool:
-    """Say whether the disk of a folder does not tell `A` from `a`, by the names in it and above. Raises OSError."""
+    """Say whether the disk of a folder ignores case, by the names in it and above. Raises OSError."""
     there = set(os.listdir(folder))
     other = next(((name, name.swapcase()) for name in there if name.swapcase() not in {name, *there}), None)
     if other is not None:
@@ -211,14 +239,39 @@ def hash_of(place: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+class Hashed:
+    """Pieces of bytes that are hashed during iteration; `sha256` is the hash of the pieces so far, in hexadecimal."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+        self._hash = hashlib.sha256()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self._hash.update(piece)
+            yield piece
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+
+def hash_pieces(pieces: Iterable[bytes]) -> str:
+    """Return the sha256 of all pieces together, in hexadecimal."""
+    hashed = Hashed(pieces)
+    for _ in hashed:
+        pass
+    return hashed.sha256
+
+
 def sync_folder(folder: Path) -> None:
-    """Let what was named or unnamed in `folder` survive a power cut."""
+    """Flush the names in `folder` to the disk, so that they survive a power cut."""
     with contextlib.suppress(OSError):  # some network drives will not
-        settle(folder)
+        fsync(folder)
 
 
-def settle(path: Path) -> None:
-    """Wait until the file or folder `path` is on the disk. Raises OSError."""
+def fsync(path: Path) -> None:
+    """Flush the file or folder `path` to the disk. Raises OSError."""
     if sys.platform == "win32" and path.is_dir():
         return  # which has no such thing for folders
     number = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
@@ -229,25 +282,18 @@ def settle(path: Path) -> None:
 
 
 def sync_all() -> None:
-    """Let all that was written survive a power cut, where the system can do so at once."""
+    """Flush everything written to the disk, where the system can do so at once."""
     if hasattr(os, "sync"):
         os.sync()
 
 
 @contextmanager
 def alone(lock: Path, patience: float, busy: SpellbookError) -> Iterator[None]:
-    """Hold `lock`, of which there is one for all processes and threads. Raises `busy` after `patience` seconds, OSError."""
-    from filelock import FileLock, Timeout
-
-    held = FileLock(lock, timeout=patience)
-    try:
-        held.acquire()
-    except Timeout as error:
-        raise busy from error
-    try:
+    """Hold `lock`, one for all processes and threads. Raises OSError, and `busy` if it waited `patience` seconds."""
+    with held(lock, patience) as is_ours:
+        if not is_ours:
+            raise busy
         yield
-    finally:
-        held.release()
 
 
 def storage_error(path: str, error: OSError) -> StorageError:
@@ -266,9 +312,10 @@ def storage_error(path: str, error: OSError) -> StorageError:
 
 def eventless(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
     """
-    Return the file system (nfs, cifs …) of `folder`, or of one mounted below it, if it does not tell of changes made elsewhere; else "".
+    Return the type (nfs, cifs …) of a remote file system at or below `folder`, which sends no events for changes
+    made elsewhere; else "".
 
-    Read from `mounts`, in the form of proc(5). Only Linux has it; other systems are taken to tell.
+    Read from `mounts` in the form of proc(5). Only Linux has it; other systems count as sending events.
     """
     place, nearest, kind = os.path.join(folder, ""), "", ""
     try:

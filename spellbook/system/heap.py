@@ -1,5 +1,5 @@
 """
-The heap of this process: what stays is not looked through for garbage, and what was freed goes back to the system.
+Garbage collection and memory of this process: exclude permanent objects, and return freed memory to the system.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 @contextlib.contextmanager
 def growing() -> Iterator[None]:
     """
-    Import and build what stays until the process ends, without a look for garbage among it, then or later.
+    Import and build permanent objects without garbage collections, and exclude them from later ones.
 
-    Such looks take a tenth of a server's start, and the next one would fall into the first answer.
+    Collections would take a tenth of a server's start, and the next one would delay the first answer.
     """
     was = gc.isenabled()
     gc.disable()
@@ -26,18 +26,18 @@ def growing() -> Iterator[None]:
             gc.enable()
 
 
-def settle() -> None:
+def freeze() -> None:
     """
-    Leave what was imported and loaded so far out of all later looks for garbage.
+    Exclude what was imported and loaded so far from later garbage collections.
 
-    To be called once that is done: to walk it all would hold an answer up by 50 ms, one in some 250.
+    Call this once loading is done. Walking all of it delays about one answer in 250 by 50 ms.
     """
     gc.collect()
     gc.freeze()
 
 
 def trim() -> None:
-    """Give freed memory back where the C library can be told to; without this glibc keeps what lies between blocks that are in use."""
+    """Return freed memory to the system where the C library supports it; glibc keeps fragments otherwise."""
     import ctypes
 
     gc.collect()

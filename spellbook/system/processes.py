@@ -1,8 +1,7 @@
 """
-Presence: which long-lived processes have a vault open.
+Which long-lived processes have a vault open.
 
-Each holds a lock of its own, which the kernel takes from it however it ends,
-so nobody is told of one that is gone.
+Each holds a lock, which the kernel releases however the process ends, so that no dead process is listed.
 """
 
 from __future__ import annotations
@@ -15,14 +14,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from spellbook.system.lock import held, take
+
 ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""
 
 READY = "watching.lock"
-"""Held by that process while the index follows the vault: after its first look at everything, and while it sees every folder."""
+"""
+That process holds this lock while the index follows the vault.
+
+It takes the lock after its first look at everything, and holds it while it sees every folder.
+"""
 
 BEAT, BELIEVED = 2.0, 10.0
-"""Seconds between signs of life of the process that holds `READY`, and how long it is relied upon without one: it may be stopped."""
+"""
+Seconds between signs of life of the process that holds `READY`, and how long it is trusted without one.
+
+The process may be suspended.
+"""
 
 EMBEDDING = "embedding"
 """The kind under which a process is present while it embeds all that waits, or is about to."""
@@ -33,31 +42,45 @@ _NAME = re.compile(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that has the vault open: what it is (mcp, watch …), its number, and since when, in seconds since 1970."""
+    """
+    A process that has the vault open: its kind (mcp, watch …), its number and its start.
+
+    The start is in seconds since 1970.
+    """
 
     kind: str
     pid: int
     since: int
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """
+    What a watcher hands over to the vault that is open in its process.
+
+    `is_current`: it sees every folder and has looked, so that the index follows without being asked.
+    `complaint`: why its last look at everything failed, "" if it did not.
+    """
+
+    is_current: bool = False
+    complaint: str = ""
+
+
 @contextlib.contextmanager
 def present(state: Path, kind: str) -> Iterator[None]:
-    """Let others know, while this lasts, that a process of this `kind` has the vault open."""
-    from filelock import FileLock
-
+    """Register a process of this `kind` that has the vault open, for the duration of the block."""
     # What it says is its name: on Windows nobody else can read a locked file.
-    lock = FileLock(state / _FOLDER / f"{kind}-{os.getpid()}-{int(time.time())}.lock")
+    file, lock = state / _FOLDER / f"{kind}-{os.getpid()}-{int(time.time())}.lock", None
     with contextlib.suppress(OSError):
         (state / _FOLDER).mkdir(exist_ok=True)
-        lock.acquire(timeout=0)
+        lock = take(file)
     try:
         yield
     finally:
-        is_ours = lock.is_locked  # two threads may begin in one second, and the second has none
-        lock.release()
-        with contextlib.suppress(OSError):
-            if is_ours:
-                os.unlink(lock.lock_file)
+        if lock is not None:  # two threads may begin in one second, and the second has none
+            lock.release()
+            with contextlib.suppress(OSError):
+                file.unlink()
 
 
 def processes(state: Path) -> tuple[Process, ...]:
@@ -107,7 +130,7 @@ def is_silent(state: Path) -> bool:
 
 
 def _silence(state: Path) -> float:
-    """Seconds since the last sign of life. A clock that was set back counts as silence until the next one."""
+    """Seconds since the last sign of life. If the clock was set back, that counts as silence."""
     try:
         return abs(time.time() - os.stat(state / READY).st_mtime)
     except OSError:
@@ -122,17 +145,12 @@ def _is_held(file: Path) -> bool:
 
 
 def is_locked(file: Path) -> bool:
-    """Say whether a process holds the lock `file`, without being taken for its holder by others who ask."""
+    """Say whether a process holds the lock `file`, without appearing as its holder to others."""
     try:
         import fcntl
     except ImportError:  # Windows
-        from filelock import FileLock, Timeout
-
-        try:
-            with FileLock(file, timeout=0.05, poll_interval=0.005):
-                return False
-        except Timeout:
-            return True
+        with held(file, 0.05, poll=0.005) as is_ours:
+            return not is_ours
     with file.open("rb") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

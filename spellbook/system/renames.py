@@ -1,8 +1,7 @@
 """
-Two renames that systems have and Python's `os` has not: two files change places, and a name is taken only if it is free.
+Two kinds of rename that Python's `os` lacks: exchange two files, and rename only if the name is free.
 
-Each is one step, which nobody sees half done. False where this system or this
-disk has none; whoever asks then goes the longer way.
+Each is atomic. They return False where the system or the disk does not support them; callers then use a fallback.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def rename(source: Path, target: Path) -> bool:
 
 
 def _rename(source: Path, target: Path, manner: int) -> bool:
-    call = _call()
+    call = system_call()
     sys.audit("os.rename", source, target, -1, -1)  # as Python's own
     if call is None or call(os.fsencode(source), os.fsencode(target), _FLAGS[sys.platform][manner]) != 0:
         code = ctypes.get_errno() if call else errno.ENOSYS
@@ -45,7 +44,7 @@ def _rename(source: Path, target: Path, manner: int) -> bool:
 
 
 @cache
-def _call() -> Callable[[bytes, bytes, int], int] | None:
+def system_call() -> Callable[[bytes, bytes, int], int] | None:
     try:
         if sys.platform == "darwin":
             swap = ctypes.CDLL(None, use_errno=True).renamex_np

@@ -1,9 +1,8 @@
 """
-Turns: one re-index at a time, for callers that nobody waits for.
+Run one re-index at a time, for callers that nobody waits for.
 
-Git calls its hooks in bursts. One run is under way and one waits to begin;
-whoever comes then may leave, because the one that waits will see what it
-would have seen.
+Git calls its hooks in bursts. One run is active and one waits. Further callers leave, because the waiting run will
+see their changes.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from spellbook.system.lock import held
+
 LOG = "git-hooks.log"
 _MOST_LOGGED = 200_000
 _POLL_SECONDS = 0.25
@@ -21,23 +22,12 @@ _POLL_SECONDS = 0.25
 
 @contextlib.contextmanager
 def turn(state: Path) -> Iterator[Callable[[str], None] | None]:
-    """Wait for one's turn and yield what writes a line into the log; None if another waits already."""
-    from filelock import FileLock, Timeout
-
-    waiting, running = FileLock(state / "queue-next.lock"), FileLock(state / "queue.lock", poll_interval=_POLL_SECONDS)
-    try:
-        waiting.acquire(timeout=0)
-    except Timeout:
-        yield None
-        return
-    try:
-        running.acquire()
-    finally:
-        waiting.release()
-    try:
-        yield lambda text: _log(state / LOG, text)
-    finally:
-        running.release()
+    """Wait for the turn and yield a function that writes a line to the log; None if another run waits already."""
+    with contextlib.ExitStack() as running:
+        with held(state / "queue-next.lock") as is_next:
+            if is_next:
+                running.enter_context(held(state / "queue.lock", -1, poll=_POLL_SECONDS))
+        yield (lambda text: _log(state / LOG, text)) if is_next else None
 
 
 def _log(file: Path, text: str) -> None:

@@ -1,9 +1,8 @@
 """
-One SQLite file that many processes and threads share: connections, transactions, migrations, damage.
+One SQLite file shared by many processes and threads: connections, transactions, migrations, recovery.
 
-A file that is no sound database is set aside and begun anew, by the process
-that found it and by every other one that has it open; what the file holds is
-derived and comes back with the next look at the vault.
+A damaged file is set aside and a new one begun, by every process that has it open. Its content is derived from the
+vault and returns with the next scan.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.errors import InvalidInput, StorageError
+from spellbook.system.lock import held
 
 _log = logging.getLogger(__name__)
 
-_BUSY_SECONDS = 30
+BUSY_SECONDS = 30
 _HURRIED_SECONDS = 0.005
 _SOME = 1_000
 
@@ -46,11 +46,11 @@ class Migration:
 
 
 class Damaged(StorageError):
-    """The file is no sound database; the next use of it begins a new one."""
+    """The file is not a valid database; the next use begins a new one."""
 
 
 class _Unready(StorageError):
-    """Something is to be done to the file before it can be used, by one process alone."""
+    """The file needs a step (creation, migration) that only one process may do."""
 
 
 class Database:
@@ -88,21 +88,21 @@ class Database:
     def rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """Run one statement and return its rows. Raises StorageError, InvalidInput for text that is no Unicode."""
         connection = self.connection()
-        with self._told(connection):
+        with self._translated(connection):
             return connection.execute(sql, values).fetchall()
 
     def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
-        """Run one statement and yield its rows, some of which are in memory at a time; raises as `rows` does."""
+        """Run one statement and yield its rows without loading all of them; raises as `rows` does."""
         connection = self.connection()
-        with self._told(connection):
+        with self._translated(connection):
             cursor = connection.execute(sql, values)
             while rows := cursor.fetchmany(_SOME):
                 yield from rows
 
     @contextlib.contextmanager
-    def transaction(self, kind: str = "IMMEDIATE", patience: float = _BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
+    def transaction(self, kind: str = "IMMEDIATE", patience: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
         """
-        Commit what is done inside, or nothing of it; inside another transaction, a part of that one.
+        Commit everything done inside, or nothing; inside another transaction, join it.
 
         Raises StorageError if another process is writing for longer than `patience` seconds.
         """
@@ -110,12 +110,12 @@ class Database:
         if connection.in_transaction:
             yield connection
             return
-        with self._told(connection), _waiting(connection, patience), _atomic(connection, kind):
+        with self._translated(connection), _waiting(connection, patience), _atomic(connection, kind):
             yield connection
 
     @contextlib.contextmanager
     def hurried(self) -> Iterator[None]:
-        """Within, StorageError comes at once from a file that another process writes into, not after half a minute."""
+        """Inside, a file that another process is writing raises StorageError at once, not after half a minute."""
         with _waiting(self.connection(), _HURRIED_SECONDS):
             yield
 
@@ -128,7 +128,7 @@ class Database:
     # -- connections
 
     def connection(self) -> _Connection:
-        """Return this thread's connection, a new one if the file was set aside or deleted since. Raises StorageError."""
+        """Return this thread's connection, a new one if the file was set aside or deleted. Raises StorageError."""
         connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
             if connection.in_transaction or (not connection.is_spoiled and connection.inode == self._inode()):
@@ -150,7 +150,7 @@ class Database:
         with contextlib.suppress(StorageError):  # it is made, migrated or mended below
             if self._inode() and not self._mark.exists():
                 return self._connect(self._check)
-        with self._alone():
+        with self._locked():
             for last in (False, True):
                 self._set_aside()
                 try:
@@ -161,16 +161,19 @@ class Database:
         raise AssertionError
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Opening runs alone: SQLite's switch to WAL waits for nobody, and a damaged file must be set aside once."""
-        from filelock import FileLock, Timeout
-
+    def _locked(self) -> Iterator[None]:
+        """
+        Allow one process to open the file: SQLite's switch to WAL does not wait, and a damaged file must be set
+        aside once.
+        """
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.file.with_suffix(".lock"), timeout=_BUSY_SECONDS):
+            with held(self.file.with_suffix(".lock"), BUSY_SECONDS) as is_ours:
+                if not is_ours:
+                    raise StorageError(
+                        f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment."
+                    )
                 yield
-        except Timeout as error:
-            raise StorageError(f"{self.file}: another process has been opening it for 30 seconds.", "Try again in a moment.") from error
         except OSError as error:
             raise StorageError(
                 f"{self.file.parent}: the state folder cannot be written ({error.strerror}).",
@@ -179,14 +182,14 @@ class Database:
 
     def _connect(self, prepare: Callable[[_Connection], None]) -> _Connection:
         inode = self._inode()
-        with self._told(None):
+        with self._translated(None):
             # isolation_level None: transactions are opened by name, above.
             connection = sqlite3.connect(
-                self.file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
+                self.file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
             )
         connection.inode = self._inode()
         try:
-            with self._told(connection):
+            with self._translated(connection):
                 connection.executescript("PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")
                 for name, (arguments, function) in self._functions.items():
                     connection.create_function(name, arguments, function, deterministic=True)
@@ -223,7 +226,7 @@ class Database:
     # -- damage
 
     @contextlib.contextmanager
-    def _told(self, connection: _Connection | None) -> Iterator[None]:
+    def _translated(self, connection: _Connection | None) -> Iterator[None]:
         """Say what a SQLite error means to a person, and remember a file that is damaged."""
         try:
             yield
@@ -253,7 +256,7 @@ class Database:
         return sorted(self.file.parent.glob(f"{self.file.name}.damaged-*"))
 
     def _set_aside(self) -> None:
-        """Move a file that was found to be damaged out of the way, unless somebody did so already; keep the last such file."""
+        """Move a damaged file out of the way, unless another process did; keep the last such file."""
         try:
             damaged = int(self._mark.read_text() or 0)
         except (OSError, ValueError):
@@ -282,14 +285,14 @@ def _statements(sql: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _waiting(connection: sqlite3.Connection, patience: float) -> Iterator[None]:
-    if patience == _BUSY_SECONDS:
+    if patience == BUSY_SECONDS:
         yield
         return
     connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
     try:
         yield
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000}")
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
 
 
 @contextlib.contextmanager
@@ -306,7 +309,7 @@ def _atomic(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def part(connection: sqlite3.Connection) -> Iterator[None]:
-    """Within a transaction: take back what was done inside if it ends in an error, and nothing else."""
+    """A savepoint within a transaction: revert what was done inside if it ends in an error."""
     connection.execute("SAVEPOINT part")
     try:
         yield

@@ -1,10 +1,10 @@
 """
 Credentials: what in a text looks like a key or a password, which a note should not hold.
 
-The prefixes are those that the issuers publish, as the rules of gitleaks and detect-secrets list them. A table instead of
-the library detect-secrets: its last release is of May 2024, it brings an HTTP client along, and it knows no keys of
-Anthropic, Google or Hugging Face, no fine-grained tokens of GitHub, and no labels but English ones. Placeholders of
-documentation are no secrets. Pure; every pattern takes time in proportion to the text.
+The prefixes are those that the issuers publish, as the rules of gitleaks and detect-secrets list them. This is a table
+instead of the library detect-secrets. The last release of that library is of May 2024. It needs an HTTP client. It
+knows no keys of Anthropic, Google or Hugging Face, no fine-grained tokens of GitHub, and only English labels.
+Placeholders of documentation are no secrets. Pure; every pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HINT = "Leave it out, or say where it is kept. If it is no secret, repeat with f
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Something in a text that looks like a secret: what kind, and on which line, from 1. Its `value` is never shown."""
+    """Text that looks like a secret: its kind and its line, counted from 1. Its `value` is never shown."""
 
     kind: str
     line: int
@@ -77,7 +77,8 @@ _ENCODED = re.compile(r"[A-Za-z0-9+/=]{40,}")
 _IN_ADDRESS = re.compile(r"://[^\s/:@]{0,64}:(?P<value>[^\s/@]{6,100})@[\w\[]")
 
 _LABEL = (
-    r"pass(?:word|wd|phrase|code)|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|token|credential|(?:api|access|private|auth|account)[_ -]?key"
+    r"pass(?:word|wd|phrase|code)|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|token|credential"
+    r"|(?:api|access|private|auth|account)[_ -]?key"
     "|비밀번호|비번|암호|패스워드|토큰|시크릿|인증 ?키|(?:api|접근|액세스|비밀) ?키|パスワード|密码|密碼"
 )
 _VALUE = re.compile(
@@ -184,7 +185,9 @@ def _is_secret(value: str) -> bool:
         return False
     if len(value) >= _SHORT and digits > 1:
         return _entropy(value) >= _LEAST_ENTROPY
-    kinds = [any(map(kind, value)) for kind in (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())]
+    kinds = [
+        any(map(kind, value)) for kind in (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())
+    ]
     return sum(kinds) >= 3 and _entropy(value) >= _LEAST_SHORT
 
 

@@ -1,9 +1,8 @@
 """
-Differences: what two texts that say nearly the same do not agree on.
+Differences between two texts that say nearly the same.
 
-Numbers with their units, and negations, are what turns a repetition into a
-contradiction; no embedding sees them. Words are compared as they are written,
-in Korean and English; nothing here understands a sentence. Pure.
+Numbers with units, and negations, turn a repetition into a contradiction, and embeddings do not see them. Words are
+compared as written, in Korean and English. Pure.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _MOST_PAIRS = 200_000
 _MOST_EDITS = 200
 """Single edits that are looked for where no item stands out."""
 
-_MOST_STEPS = 2_000_000
+MOST_STEPS = 2_000_000
 """Pairs that are looked at for one difference, besides what the length takes."""
 
 _MOST_ITEMS = 300_000
@@ -68,7 +67,7 @@ _Row = tuple[int, int, Any]  # a pair, and the row before it
 
 
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
-    """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines of it."""
+    """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines."""
     old, new = before.splitlines(), after.splitlines()
     found: list[str] = [f"--- {one_line(a)}", f"+++ {one_line(b)}"]
     for hunk in _hunks(changed_spans(old, new)):
@@ -109,11 +108,11 @@ def _range(start: int, end: int) -> str:
 
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     """
-    Return where two sequences differ, in order: what is between these spans is equal.
+    Return where two sequences differ, in order; everything between these spans is equal.
 
-    In time that grows with their length: what differs much in long sequences may be larger than it need be.
+    In linear time: in long sequences with many changes the spans may be larger than necessary.
     """
-    left = [_MOST_STEPS + 4 * (len(old) + len(new))]
+    left = [MOST_STEPS + 4 * (len(old) + len(new))]
     spans: list[Span] = []
     for span in _changed(old, new, (0, len(old), 0, len(new)), left, 0):
         if spans and spans[-1][1] == span[0] and spans[-1][3] == span[2]:
@@ -190,7 +189,12 @@ def _retraced(steps: Sequence[Mapping[int, int]], within: Span) -> list[Span]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], within: Span) -> list[tuple[int, int]]:
-    """Return places that are aligned: of items that stand once on either side (patience sorting), else of all, in the order of each."""
+    """
+    Return pairs of places that are aligned.
+
+    They are those of items that stand once on each side (patience sorting). If there are none, they are those of all
+    items, in the order of each side.
+    """
     i, j, k, m = within
     ours, theirs = _places(old, i, j), _places(new, k, m)
     once = [(at[0], theirs[item][0]) for item, at in ours.items() if len(at) == 1 == len(theirs.get(item, ()))]
@@ -240,11 +244,7 @@ class _Token:
 
 
 def masked(text: str) -> tuple[str, tuple[str, ...]]:
-    """
-    Return `text` with each number and its unit as 0, and the numbers in order: 1,234.5 kB is `1234.5kb`.
-
-    Texts that differ in numbers alone have the first in common.
-    """
+    """Return `text` with each number and its unit as 0, and the numbers in order: 1,234.5 kB is `1234.5kb`."""
     text = _even(text)
     numbers: list[str] = []
 
@@ -259,8 +259,8 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
     """
     Return the parts in which two texts differ, side by side with a few words around them.
 
-    Empty unless they differ in nothing but numbers, units and negations: then
-    one of them repeats the other, or they are two texts.
+    Empty unless they differ only in numbers, units and negations: else one repeats the other, or they are
+    unrelated.
     """
     a, b = _even(a), _even(b)
     left, right = _tokens(a), _tokens(b)
@@ -285,7 +285,9 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
 def _negated(left: Sequence[_Token], right: Sequence[_Token]) -> bool:
     if max(len(left), len(right)) > _MOST_NEGATED or any(token.number for token in (*left, *right)):
         return False
-    return any(_NEGATION.fullmatch(token.word) for token in left) != any(_NEGATION.fullmatch(token.word) for token in right)
+    return any(_NEGATION.fullmatch(token.word) for token in left) != any(
+        _NEGATION.fullmatch(token.word) for token in right
+    )
 
 
 def _around(text: str, tokens: Sequence[_Token], first: int, last: int) -> str:

@@ -1,10 +1,9 @@
 """
-Which language a text is in, by its commonest words, where its script does not tell.
+Detect the language of a text by its commonest words, where its script does not tell.
 
-It is asked only whether a note can hold a question's words at all, so a wrong
-guess costs more than none: what is unclear is "". A detector of 100 languages
-(py3langid) knows one question in seven more, and takes 108 MB and half a
-second to start with; these words take nothing. Pure.
+It is only used to decide whether a note can contain a question's words, so a wrong guess costs more than none:
+unclear text gives "". A detector of 100 languages (py3langid) knows one question in seven more, but takes 108 MB
+and half a second to start. Pure.
 """
 
 from __future__ import annotations
@@ -16,32 +15,37 @@ from functools import lru_cache
 from spellbook.text import terms
 
 _WORDS = {
-    "en": "the of and to in is that it for was on are with as by be this from at or have not which what how does did who where when why "
-    "we you",
-    "de": "der die das und ist nicht ein eine einen dem den des mit von zu auf für sich auch wie wird wurde als bei war was wer wann "
-    "welche warum ich wir sie im zum",
-    "nl": "het een van en is niet dat op te voor met zijn aan wat hoe wie waar welke werd wordt door ook naar bij heeft we ik de",
+    "en": "the of and to in is that it for was on are with as by be this from at or have not which what how does did "
+    "who where when why we you",
+    "de": "der die das und ist nicht ein eine einen dem den des mit von zu auf für sich auch wie wird wurde als bei "
+    "war was wer wann welche warum ich wir sie im zum",
+    "nl": "het een van en is niet dat op te voor met zijn aan wat hoe wie waar welke werd wordt door ook naar bij "
+    "heeft we ik de",
     "sv": "och att det som en på är av för med den till inte har var vad hur vem när ett från om kan vilka vi jag",
-    "da": "og at det som en på er af for med den til ikke har var hvad hvordan hvem hvornår et fra om kan hvilke vi jeg",
-    "fr": "le la les des du et est une un que qui dans pour pas sur au aux avec par ce cette il elle quel quelle comment pourquoi où nous "
-    "vous je sont été",
-    "es": "el la los las de que en un una es por con para del se su qué cómo cuándo quién cuál dónde fue son no lo al como más "
-    "muy este esta pero también sus entre cuando desde hasta ser tiene",
+    "da": "og at det som en på er af for med den til ikke har var hvad hvordan hvem hvornår et fra om kan hvilke vi "
+    "jeg",
+    "fr": "le la les des du et est une un que qui dans pour pas sur au aux avec par ce cette il elle quel quelle "
+    "comment pourquoi où nous vous je sont été",
+    "es": "el la los las de que en un una es por con para del se su qué cómo cuándo quién cuál dónde fue son no lo al "
+    "como más muy este esta pero también sus entre cuando desde hasta ser tiene",
     "pt": "os as de que em um uma por com para do da dos das se não no na qual como quando quem onde foi são ao mais "
     "pelo pela também seu sua",
-    "it": "il la lo gli le di che in un una per con del della dei non si come quando chi quale dove perché sono stato nel al più",
+    "it": "il la lo gli le di che in un una per con del della dei non si come quando chi quale dove perché sono stato "
+    "nel al più",
     "ro": "și în de la cu pe nu este un ce din pentru că au fost sunt mai cum cine când unde cât ale lui sau prin care",
     "ca": "el la els les de que en un una és per amb del no es com quan qui quina on va són al més",
     "pl": "na nie się to jest do że jak co po od dla przez był była są kto kiedy gdzie który jakie czy oraz "
     "ten jego jej ich być może tylko przed ile ma za",
     "cs": "na je se že to do pro jako co jak kdo kdy kde který byl byla jsou není od po nebo při",
-    "tr": "ve bir bu için ile de da ne nasıl kim hangi nerede olarak olan daha mi mı çok kadar gibi sonra neden zaman değil var",
+    "tr": "ve bir bu için ile de da ne nasıl kim hangi nerede olarak olan daha mi mı çok kadar gibi sonra neden zaman "
+    "değil var",
     "vi": "là của và có được trong các một những cho với không người đã này từ để khi như nào gì ở đến ai bao nhiêu",
-    "id": "yang dan di dari untuk dengan ini itu pada adalah tidak apa bagaimana siapa kapan dalam ke oleh akan atau juga mana",
+    "id": "yang dan di dari untuk dengan ini itu pada adalah tidak apa bagaimana siapa kapan dalam ke oleh akan atau "
+    "juga mana",
     "fi": "ja on ei se että oli mutta kun mitä miten kuka missä milloin joka ovat myös tai hän sekä kuin ole mikä",
     "hu": "az és hogy nem is van egy volt mit hogyan ki mikor hol melyik meg csak mint vagy ez azt el",
-    "ru": "не на что как по это из для от был была было были кто когда где какой какие сколько или его их что к о же и в с "
-    "чтобы она они также этот который которые между году во",
+    "ru": "не на что как по это из для от был была было были кто когда где какой какие сколько или его их что к о же "
+    "и в с чтобы она они также этот который которые между году во",
     "uk": "не на що як по це із для від був була було були хто коли де який які скільки до та або його їх і в з "
     "щоб вона вони також цей який між",
     "bg": "не на че как по това от за са беше кой кога къде какво колко да се към или при е и в с",
@@ -81,7 +85,8 @@ _CODES = _WORDS.keys() | _SCRIPTS.keys()
 
 def written_in(text: str) -> str:
     """
-    Return the script that the prose of `text` is in, with its language where that is clear: `hangul:ko`, `latin:en`, `latin`.
+    Return the script of the prose of `text`, with its language where that is clear: `hangul:ko`, `latin:en`,
+    `latin`.
 
     "" if it has no letters; code and addresses do not count.
     """
@@ -96,16 +101,17 @@ def written_in(text: str) -> str:
 
 
 def declared(value: object) -> str:
-    """Return what the frontmatter key `language` says, `ko` or `en-GB`, as `written_in` says it; "" if that is no language."""
+    """Return the frontmatter key `language` (`ko`, `en-GB`) in the form of `written_in`; "" if it is not a language."""
     found = _DECLARED.fullmatch(str(value).strip().lower())
     return _named(found["code"]) if found else ""
 
 
 def marked(path: str) -> tuple[str, str]:
     """
-    Return a note's path without the mark of a language, and that language as `written_in` says it, "" without a mark.
+    Return a note's path without its language mark, and that language in the form of `written_in`, "" without a
+    mark.
 
-    `guide.ko.md`, `guide-ko.md` and `ko/guide.md` have one.
+    Examples of marks: `guide.ko.md`, `guide-ko.md`, `ko/guide.md`.
     """
     found = _MARK.search(path)
     if found and found["code"] in _CODES:
@@ -127,7 +133,11 @@ def _named(code: str) -> str:
 
 
 def language(text: str) -> str:
-    """Return the language (ISO 639-1) that the first 300 letters of `text` are in as far as their script leaves a doubt, or ""."""
+    """
+    Return the language (ISO 639-1) of the first 300 letters of `text`, or "".
+
+    It is returned only for a script that several languages share.
+    """
     return _language(text[:_SAMPLED])
 
 

@@ -1,10 +1,9 @@
 """
-Quoting: text of notes inside an answer of Spellbook's, so that the two cannot be taken for each other.
+Quote text of notes inside Spellbook's answers, so that the two cannot be confused.
 
-A line that begins with `>` is a note's text, and every line of a note's text
-does. What a note says of itself (title, path, id, topic) stands within a line
-of ours: in one line, bounded, and as a JSON string where it would look like the
-fields around it. Pure.
+A line that begins with `>` is a note's text, and every line of a note's text does. A note's title, path, id and
+topic appear within a line of ours: on one line, bounded, and as a JSON string where they could look like other
+fields. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +15,11 @@ from typing import Any
 _MOST_NAME = 300
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Letters that move the cursor, colour the terminal, break a line or turn the reading order, and half letters; not tab and line feed."""
+"""
+Letters that move the cursor, colour the terminal, break a line or turn the reading order, and half letters.
+
+Tab and line feed are not among them.
+"""
 
 _FIELDS = re.compile(r'["\[\]]|\b(?:id|hash|why|index)\s*:|:\d+\)', re.I)
 """What a name must not hold where other fields stand beside it."""
@@ -41,18 +44,18 @@ def quoted(text: str) -> str:
 
 
 def flat(text: str) -> str:
-    """Return what a note says of itself as part of one line, at most 300 letters of it."""
+    """Return a note's own words about itself (title, topic …) on one line, at most 300 letters."""
     line = plain(" ".join(text.split()))
     line = line if len(line) <= _MOST_NAME else f"{line[: _MOST_NAME - 1].rstrip()}…"
     return json_of(line) if _FIELDS.search(line) else line
 
 
 def exact(text: str) -> str:
-    """Return an id or a path as part of one line, letter for letter: as it is, else as a JSON string."""
+    """Return an id or a path on one line, letter for letter: as it is, else as a JSON string."""
     return text if _PLAIN.fullmatch(text) and not _CONTROL.search(text) else json_of(text)
 
 
 def json_of(value: Any) -> str:
-    """Return `value` as one line of JSON; what JSON may leave as it is but ends a line or commands a terminal is escaped too."""
+    """Return `value` as one line of JSON. Letters that end a line or command a terminal are escaped too."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return _CONTROL.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text)

@@ -28,7 +28,8 @@ HAN_KANA = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf
 THAI = "\u0e00-\u0e7f"
 
 _EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
-# One set of letters is looked for several times as fast as alternatives are, so those are tried only where there is something.
+# A search for one set of letters is several times as fast as a search for alternatives. So the alternatives are tried
+# only where the set was found.
 _RUN = re.compile(f"([{HANGUL}{HAN_KANA}]+)")
 _OTHER_RUN, _ANY_OTHER = re.compile(f"[{THAI}]+|[{_EMOJI}]"), re.compile(f"[{THAI}{_EMOJI}]")
 _IS_EMOJI = re.compile(f"[{_EMOJI}]")
@@ -43,19 +44,24 @@ _OPTIONAL = (
 )
 _WIDE = "\uff01-\uffdc"
 # The index's tokeniser takes the accents off Latin letters alone.
-_VARIANTS = {"ß": "ss", "ẞ": "SS", **dict(zip("أإآٱىةάέήίϊΐόύϋΰώΆΈΉΊΌΎΏёЁ", "ااااي\u0647αεηιιιουυυωΑΕΗΙΟΥΩеЕ", strict=True))}
-# `al-`, alone or after "and", "so", "with", "as"; "for the". A word of which less than three letters would be left keeps it.
+_VARIANTS = {
+    "ß": "ss",
+    "ẞ": "SS",
+    **dict(zip("أإآٱىةάέήίϊΐόύϋΰώΆΈΉΊΌΎΏёЁ", "ااااي\u0647αεηιιιουυυωΑΕΗΙΟΥΩеЕ", strict=True)),
+}
+# `al-`, alone or after "and", "so", "with", "as"; "for the". A word keeps it if fewer than three letters would be left.
 _ARTICLE = re.compile("(?<![\u0620-\u064a])(?:[وفبك]?ال|لل)(?=[\u0620-\u064a]{3})")
 _ODD = re.compile(f"[{_OPTIONAL}]+|[{_WIDE}]+|[{''.join(_VARIANTS)}]")
 _ANY_ODD = re.compile(f"[{_OPTIONAL}{_WIDE}{''.join(_VARIANTS)}]")
 
-# Never finer than the index's tokeniser, which cuts each again: a sign that it takes for a part of a word must not part words here.
+# This must split words no finer than the index's tokeniser, which splits each word again. A sign that is part of a
+# word to the tokeniser must not divide words here.
 _WORD = re.compile(
     r"(?:[^\W_]|[^\x00-\u02ff\u0600-\u0604\u06dd\u070f\u180e\u2000-\u2bff\u3000-\u303f\ud800-\udfff\ufe10-\ufe6f\uff00-\uffff"
     r"\U000110bd\U0001d173-\U0001d17a\U000e0000-\U000e00ff])+"
 )
 
-_IDENTIFIER = re.compile(
+IDENTIFIER = re.compile(
     r"(?=[A-Za-z0-9.])(?<![A-Za-z0-9])(?:"
     r"(?P<camel>(?![A-Z]?[a-z0-9]*+(?![A-Za-z0-9]))[A-Za-z0-9]*(?:[a-z][0-9]*[A-Z]|[A-Z]{2}[a-z]{2})[A-Za-z0-9]*)"
     r"|[vV](?P<version>\d+(?:\.\d+)+)"
@@ -77,14 +83,22 @@ _OF_WORDS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 _MOST_SCRIPTS = 20_000
 _MOST_PAIRED = 16_384
 _SHORT, _MOST_SHORT = 16, 4_096
-"""Letters of a text whose weight is remembered, and how many: a text of short lines has the same ones again and again."""
+"""
+The most letters of a text whose weight is cached, and how many such texts.
+
+A text of short lines repeats the same lines.
+"""
 
 _MOST_TERMS = 64
 _MOST_LETTERS = 64
 
 
 def index_form(text: str) -> str:
-    """Return `text` as the full-text index stores it: one way of writing, runs of CJK and Thai as pairs, emoji as words."""
+    """
+    Return `text` as the full-text index stores it.
+
+    Each word has one spelling. Runs of CJK and Thai are pairs, and emoji are words.
+    """
     return text if text.isascii() else _in_runs(text, _PAIRED.__getitem__)
 
 
@@ -95,7 +109,7 @@ def parts(text: str) -> str:
     `useState` by `use state`, `v1.2.3` by `1.2.3`. `C++`, `C#` and `.env`,
     whose marks are no part of a word, are `cplusplus`, `csharp` and `dotenv`.
     """
-    return " ".join(dict.fromkeys(filter(None, map(_part, _identifiers(text)))))
+    return " ".join(dict.fromkeys(filter(None, map(part, _identifiers(text)))))
 
 
 def _identifiers(text: str) -> Iterator[re.Match[str]]:
@@ -106,7 +120,7 @@ def _identifiers(text: str) -> Iterator[re.Match[str]]:
             continue
         while begin > at and text[begin - 1] in _OF_WORDS:
             begin -= 1
-        identifier = _IDENTIFIER.match(text, begin)
+        identifier = IDENTIFIER.match(text, begin)
         at = identifier.end() if identifier else hint.end()
         if identifier:
             yield identifier
@@ -146,9 +160,13 @@ def phrase(text: str) -> str:
 
 
 def marked_name(text: str) -> str:
-    """Return the word that stands for `text` in `parts` if it is a name like `C++` or `.env`, whose marks no word has, else ""."""
-    match = _IDENTIFIER.match(text)
-    return _part(match) if match and text in {match["language"], f".{match['dotted']}"} else ""
+    """
+    Return the word in `parts` for a name like `C++` or `.env`, else "".
+
+    The marks of such a name are part of no word.
+    """
+    match = IDENTIFIER.match(text)
+    return part(match) if match and text in {match["language"], f".{match['dotted']}"} else ""
 
 
 def quoted(*listed: str) -> str:
@@ -235,7 +253,11 @@ def _worded(text: str) -> list[str]:
 
 
 def _stands(letter: str) -> bool:
-    """Say whether a letter is a word to SQLite where it stands alone; of marks, those are not that it leaves out of words."""
+    """
+    Say whether a single letter is a word to SQLite.
+
+    A mark is one, except the marks that SQLite leaves out of words.
+    """
     return unicodedata.category(letter)[0] in "LNCM" and not "\u0300" <= letter <= "\u0331"
 
 
@@ -251,7 +273,7 @@ def _paired(run: str) -> str:
     return f" {' '.join(map(add, run, run[1:]))} "
 
 
-def _part(identifier: re.Match[str]) -> str:
+def part(identifier: re.Match[str]) -> str:
     text = identifier[0]
     match identifier.lastgroup:
         case "camel":
@@ -265,8 +287,8 @@ def _part(identifier: re.Match[str]) -> str:
             return f"dot{identifier['dotted']}"
 
 
-class _Told(dict[str, str]):
-    """What `tell` says of the texts that were met: most of what is written is written again."""
+class Memo(dict[str, str]):
+    """A bounded cache of `tell`, which is called for texts that are not in it."""
 
     def __init__(self, tell: Callable[[str], str], most: int) -> None:
         self._tell, self._most = tell, most
@@ -278,4 +300,4 @@ class _Told(dict[str, str]):
         return told
 
 
-_SCRIPTS, _PAIRED = _Told(_script, _MOST_SCRIPTS), _Told(_paired, _MOST_PAIRED)
+_SCRIPTS, _PAIRED = Memo(_script, _MOST_SCRIPTS), Memo(_paired, _MOST_PAIRED)

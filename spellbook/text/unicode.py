@@ -31,7 +31,9 @@ def is_whole(text: str) -> bool:
 
 def check(value: object, name: str = "") -> None:
     """
-    Raise InvalidInput if a text anywhere in `value`, lists and mappings of any depth, is not whole; it names the argument.
+    Raise InvalidInput if a text anywhere in `value` is not whole. The error names the argument.
+
+    `value` may hold lists and mappings of any depth.
 
     `name` is what the value is called; without one, a mapping's keys name its values.
     """
@@ -52,8 +54,15 @@ def check(value: object, name: str = "") -> None:
 
 def _refusal(place: str, text: str) -> tuple[str, str]:
     at, letter = next((at, letter) for at, letter in enumerate(text) if not is_whole(letter))
-    what = f"the byte 0x{ord(letter) - 0xDC00:02x}" if 0xDC80 <= ord(letter) <= 0xDCFF else f"half a character, \\u{ord(letter):04x},"
-    return f"{place or 'The text'} is not valid Unicode: {what} is at position {at}.", "Give it as UTF-8; nothing was done."
+    what = (
+        f"the byte 0x{ord(letter) - 0xDC00:02x}"
+        if 0xDC80 <= ord(letter) <= 0xDCFF
+        else f"half a character, \\u{ord(letter):04x},"
+    )
+    return (
+        f"{place or 'The text'} is not valid Unicode: {what} is at position {at}.",
+        "Give it as UTF-8; nothing was done.",
+    )
 
 
 def door(**paths: str) -> Callable[[C], C]:

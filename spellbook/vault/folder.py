@@ -1,5 +1,5 @@
 """
-The folder of notes, as it is read.
+The folder of notes: everything that only reads it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _PIECE = 1 << 20
 
 
 class Folder:
-    """The files below `root`, an existing real path; nothing here changes one, but for litter."""
+    """
+    Read access to the files below `root`, an existing real path.
+
+    Only `sweep` deletes anything: old temporary files.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -35,7 +39,11 @@ class Folder:
         return listing.walk(self.root, self._ignored.patterns())
 
     def files(self, folder: str = "") -> list[str]:
-        """List every file, note or not, `.spellbookignore` or not, except in dot-folders and beyond links to folders."""
+        """
+        Return the paths of all files, also of ignored ones.
+
+        Dot-files, and files in dot-folders or linked folders, are left out.
+        """
         found: list[str] = []
         for place, folders, files in os.walk(self.root / folder):
             folders[:] = [name for name in folders if not name.startswith(".")]
@@ -44,7 +52,7 @@ class Folder:
         return found
 
     def symlinks(self) -> dict[str, str]:
-        """Return the symbolic links, except in dot-folders, by their paths, each with what it says."""
+        """Return the symbolic links outside dot-folders as path → target."""
         found: dict[str, str] = {}
         folders = [""]
         while folders:
@@ -62,11 +70,11 @@ class Folder:
         return found
 
     def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
-        """Delete Spellbook's own temporary files that nobody has touched for `age` seconds; whoever wrote them was killed."""
+        """Delete Spellbook's temporary files that are older than `age` seconds; a killed process left them."""
         for path in litter:
             with contextlib.suppress(OSError):
                 status = os.lstat(self.root / path)
-                # A file on its way may have the times of the one that it is to be, or was.
+                # A temporary file may already carry the times of the file it replaces.
                 if time.time() - max(status.st_mtime, status.st_ctime) > age:
                     os.unlink(self.root / path)
 
@@ -75,7 +83,7 @@ class Folder:
         return names.is_note(path) and not self.ignores(path)
 
     def ignores(self, path: str) -> bool:
-        """Say whether `.spellbookignore` leaves out `path`, or a folder that it lies in; a folder's own path ends in `/`."""
+        """Say whether `.spellbookignore` excludes `path` or one of its folders. The path of a folder ends in `/`."""
         return self._ignored.leaves_out(path)
 
     def stamp(self, path: str) -> Stamp | None:
@@ -87,14 +95,20 @@ class Folder:
             status = os.stat(place)
             folder = path.rpartition("/")[0]
             # `walk` goes through no link to a folder.
-            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(self.root.joinpath(*folder.split("/"))):
+            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(
+                self.root.joinpath(*folder.split("/"))
+            ):
                 return None
         except (OSError, PathOutsideVault):
             return None
         return stamp_of(status)
 
     def spelled(self, path: str) -> Stamp | None:
-        """Return what `stamp` does if the path is spelled just so, which macOS and Windows do not insist on."""
+        """
+        Return `stamp(path)` if the path has exactly this spelling.
+
+        macOS and Windows ignore case, so this checks it.
+        """
         stamp = self.stamp(path)
         if stamp and os.path.lexists(self.root / path.swapcase()):  # else case matters here
             place = self.root
@@ -107,7 +121,7 @@ class Folder:
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """
-        Return a file's bytes and the stamp that they had.
+        Return a file's bytes and its stamp at the time of reading.
 
         Raises MemoryNotFound if it is gone, UnreadableNote if it is too large
         or cannot be opened.
@@ -125,7 +139,9 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError) as error:
             raise MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.") from error
         except OSError as error:
-            raise UnreadableNote(f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed.") from error
+            raise UnreadableNote(
+                f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed."
+            ) from error
         return data, stamp_of(status)
 
     def pieces(self, path: str) -> Iterator[bytes]:
@@ -135,39 +151,47 @@ class Folder:
                 while piece := file.read(_PIECE):
                     yield piece
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.") from error
+            raise MemoryNotFound(
+                f"{path}: no such file in {self.root}.", "It may have been moved meanwhile."
+            ) from error
         except OSError as error:
-            raise UnreadableNote(f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed.") from error
+            raise UnreadableNote(
+                f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed."
+            ) from error
 
     def hash(self, path: str) -> str:
         """Return the `digest` of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
-        sha256 = hashlib.sha256()
-        for piece in self.pieces(path):
-            sha256.update(piece)
-        return sha256.hexdigest()
+        return disk.hash_pieces(self.pieces(path))
 
     def locate(self, path: str, *, known: bool = False) -> Path:
         """
-        Return where `path` lies. Raises PathOutsideVault for what would leave the vault.
+        Return the file system path of `path`. Raises PathOutsideVault for a path that leaves the vault.
 
-        Refused: absolute paths, drive letters, `..`, NUL, device names, and
-        links that lead out. A file that has such a name nevertheless, or had it
-        once (`known`), where the system gives it no meaning, is a note like any other.
+        Absolute paths, drive letters, `..`, NUL, device names and links out of
+        the vault are refused. Names such as `C:x` or `aux` are accepted where
+        the system gives them no meaning and the file exists, or existed (`known`).
         """
         parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
         leaves = not path or "\0" in path or any(part in {"", ".", ".."} for part in parts)
         elsewhere = path.startswith(("\\", "~")) or re.match(r"[A-Za-z]:", path) or any(map(names.DEVICES.match, parts))
-        if leaves or not self.holds(path) or (elsewhere and (os.name == "nt" or not (known or os.path.lexists(self.root / path)))):
-            raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
+        if (
+            leaves
+            or not self.holds(path)
+            or (elsewhere and (os.name == "nt" or not (known or os.path.lexists(self.root / path))))
+        ):
+            raise PathOutsideVault(
+                f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`."
+            )
         if names.is_too_long(path) and not os.path.lexists(self.root / path):
             raise PathOutsideVault(f"{path[:60]!r}… is longer than any disk can store.", "Use a shorter name.")
         return self.root.joinpath(*parts)
 
     def admitted(self, path: str) -> Path:
         """
-        Return the real place where a file or folder may be written as `path` for somebody else; of a link, what it leads to.
+        Return the real path to write for `path`, when the path comes from an import, a restore or an undo.
 
-        Raises PathOutsideVault for what leads out, through a link to a folder, or to what is no part of a vault (`rules`).
+        Raises PathOutsideVault for a path that leaves the vault, passes a linked folder, or is not part of a vault
+        (`rules`).
         """
         place = self.locate(path, known=True)
         real, folder = Path(os.path.realpath(place)), os.path.realpath(place.parent)
@@ -179,8 +203,17 @@ class Folder:
             raise PathOutsideVault(f"{listing.shown(path)[:200]!r} is not written: {reason}.", "Choose another path.")
         return real
 
+    def check_target(self, path: str) -> None:
+        """Raise PathOutsideVault if `path` may not be written: see `admitted`. Any name is allowed in the trash."""
+        if not path.startswith(f"{rules.TRASH}/"):
+            self.admitted(path)
+        elif not self.holds(path):
+            raise PathOutsideVault(
+                f"{path[:200]!r} leads out of the vault.", "It is a link; put a folder in its place."
+            )
+
     def holds(self, path: str) -> bool:
-        """Say whether `path` leads, through whatever links, to a place inside the vault."""
+        """Say whether `path`, with all links resolved, is inside the vault."""
         return listing.is_inside(self.root, path)
 
 

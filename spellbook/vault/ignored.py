@@ -38,12 +38,12 @@ class Ignored:
         ignored = self.patterns()
         if ignored is None:
             return False
-        # As git and `walk` have it: what lies in an ignored folder cannot be had back by a later line.
+        # As in git and `walk`: a later line cannot re-include a file in an ignored folder.
         folders = (path[: i + 1] for i, letter in enumerate(path) if letter == "/")
         return any(ignored.match_file(place) for place in (*folders, path))
 
     def patterns(self) -> GitIgnoreSpec | None:
-        """Return the patterns, None if there is no such file. Raises InvalidInput for one that cannot be read or makes no sense."""
+        """Return the patterns, None without such a file. Raises InvalidInput if the file cannot be read or parsed."""
         file = self._file
         try:
             status = file.stat()
@@ -54,7 +54,7 @@ class Ignored:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            # Going on without it would put into the index what was to be kept out.
+            # Without it, files that should be ignored would be indexed.
             raise InvalidInput(f"{file}: cannot be read ({error.strerror}).", "Mend or delete the file.") from error
         try:
             spec = compiled(text.splitlines())
@@ -66,9 +66,9 @@ class Ignored:
 
 def compiled(lines: Sequence[str]) -> GitIgnoreSpec:
     """
-    Return what the lines of a .gitignore mean. Raises ValueError, whose text begins `, line N: ` or `: `.
+    Compile the lines of a .gitignore. Raises ValueError, whose text begins `, line N: ` or `: `.
 
-    A path is matched in time that grows with its length, whatever the patterns are.
+    Matching takes time linear in the path, whatever the patterns are.
     """
     from pathspec import GitIgnoreSpec
 
@@ -103,10 +103,10 @@ def _pattern() -> type[GitIgnoreSpecPattern]:
 
 def without_backtracking(regex: str) -> str:
     """
-    Return a regex of pathspec's that matches the same, but takes what each `*` and `**` matches first.
+    Return a regex that matches the same paths as pathspec's `regex`, without backtracking over `*` and `**`.
 
-    For all but the last of a path, the first match is as good as any later
-    one, and trying those too takes time to the power of how many there are.
+    For every wildcard but the last, the first match is as good as any later
+    one. Trying all of them takes exponential time in the number of wildcards.
     """
     *early, last = regex.split(_BETWEEN)
     done = ""
@@ -118,7 +118,9 @@ def without_backtracking(regex: str) -> str:
 
 def _stars(part: str) -> str:
     first, *between = part.split(_STAR)
-    return first + "".join(f"(?>{_STAR}?{each})" for each in between[:-1]) + "".join(_STAR + each for each in between[-1:])
+    return (
+        first + "".join(f"(?>{_STAR}?{each})" for each in between[:-1]) + "".join(_STAR + each for each in between[-1:])
+    )
 
 
 def _lazy(optional: str) -> str:

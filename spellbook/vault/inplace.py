@@ -1,9 +1,9 @@
 """
-Files with several names (hard links), whose bytes are replaced in place, so that all names go on to mean one file.
+Write files with several names (hard links) in place, so that all names keep pointing to one file.
 
-Such a write is no single step. What the file held lies in the state folder
-before it begins, so that whoever comes after a kill puts it back. What
-somebody else saved since is never written over.
+Such a write is not atomic. The old bytes are copied to the state folder first.
+After a kill, the next process restores them. A file that another program saved
+in the meantime is never overwritten.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
-    """A write that has begun: three files in the state folder, of which `said` is made last and deleted first."""
+class Record:
+    """A write in progress: three files in the state folder. `said` is created last and deleted first."""
 
     said: Path
 
@@ -48,7 +48,7 @@ class _Record:
         self.said.parent.mkdir(0o700, exist_ok=True)
         for original, copied in ((place, self.old), (source, self.new)):
             shutil.copyfile(original, copied)
-            disk.settle(copied)
+            disk.fsync(copied)
         with disk.replacing(self.said) as file:
             file.write(json.dumps({"path": path, "inode": os.stat(place).st_ino}).encode())
 
@@ -59,12 +59,12 @@ class _Record:
 
 def replace(state: Path, path: str, source: Path, place: Path, is_expected: Callable[[Path], bool]) -> bool:
     """
-    Let `place` hold what the finished file `source` holds, with its permissions and times, if it is as expected; say whether it did.
+    Copy bytes, permissions and times of `source` to `place` if `place` is as expected; return whether this was done.
 
-    `path` is how the vault calls it. Raises OSError, with nothing changed, PermissionError if it may not be written in place.
+    `path` is its path in the vault. On OSError nothing has changed. Raises PermissionError if the file is not writable.
     """
     with open(place, "r+b", buffering=0) as file:
-        record = _Record(state / _FOLDER / f"{os.urandom(8).hex()}.json")
+        record = Record(state / _FOLDER / f"{os.urandom(8).hex()}.json")
         is_whole, done = True, False
         try:
             record.begin(path, place, source)
@@ -72,13 +72,13 @@ def replace(state: Path, path: str, source: Path, place: Path, is_expected: Call
                 is_whole = False
                 try:
                     _fill(file, record.new)
-                    done = _is_at(file, place)  # else an editor put another file there: the other names keep what they had
+                    done = _is_at(file, place)  # else an editor replaced the file: the other names keep the old bytes
                 finally:
                     if not done:
                         _fill(file, record.old)
                     is_whole = True
         finally:
-            if is_whole:  # else the next one who writes puts back what it held
+            if is_whole:  # else the next writer restores the old bytes
                 record.end()
     if not done:
         return False
@@ -94,7 +94,11 @@ def _is_at(file: FileIO, place: Path) -> bool:
 
 
 def _fill(file: FileIO, source: Path) -> None:
-    """Let an open file hold what `source` does: what makes it longer first, since that is what a full disk refuses."""
+    """
+    Copy `source` into an open file.
+
+    The part that extends the file comes first, because a full disk refuses only that part.
+    """
     size, longer = os.fstat(file.fileno()).st_size, source.stat().st_size
     with open(source, "rb") as pieces:
         for start, end in ((size, longer), (0, min(size, longer))):
@@ -113,7 +117,7 @@ def _fill(file: FileIO, source: Path) -> None:
 
 
 def unfinished(state: Path) -> list[Path]:
-    """Return what there is to recover, or is being done in this moment by whoever holds the lock of writers."""
+    """Return the records of writes that were cut short, or are in progress under the write lock."""
     try:
         return sorted((state / _FOLDER).glob("*.*"))
     except OSError:
@@ -121,26 +125,36 @@ def unfinished(state: Path) -> list[Path]:
 
 
 def recover(state: Path, root: Path) -> None:
-    """Put back what files of the vault at `root` held before writes that were cut short; who asks is the only writer. Raises OSError."""
+    """
+    Restore files of the vault at `root` after writes that were cut short.
+
+    The caller holds the write lock. Raises OSError.
+    """
     for said in (file for file in unfinished(state) if file.suffix == ".json"):
-        record = _Record(said)
+        record = Record(said)
         try:
             written = json.loads(said.read_bytes())
             path, inode = str(written["path"]), int(written["inode"])
         except (ValueError, KeyError, TypeError):
-            _log.warning("%s is damaged; what a file held before a write that was cut short is in %s.", said, record.old)
+            _log.warning(
+                "%s is damaged; what a file held before a write that was cut short is in %s.", said, record.old
+            )
             said.rename(said.with_suffix(".damaged"))
             continue
         place = next(_called(root, path, inode), None)
         if place is not None and disk.hash_of(place) in {disk.hash_of(record.old), disk.hash_of(record.new)}:
-            pass  # it had not begun, or was done
+            pass  # the write had not begun, or was complete
         elif place is not None and _is_torn(record, place):
             with open(place, "r+b", buffering=0) as file:
                 _fill(file, record.old)
             _log.warning("%s: a write that was cut short was taken back.", path)
         else:
             kept = _keep(root, path, record.old)
-            _log.warning("%s: a write was cut short, and somebody saved the file since; what it held before is in %s.", path, kept)
+            _log.warning(
+                "%s: a write was cut short, and somebody saved the file since; what it held before is in %s.",
+                path,
+                kept,
+            )
         record.end()
     for left in unfinished(state):
         if left.suffix in {".old", ".new", ".tmp"} and not left.with_suffix(".damaged").exists():
@@ -148,7 +162,11 @@ def recover(state: Path, root: Path) -> None:
 
 
 def _called(root: Path, path: str, inode: int) -> Iterator[Path]:
-    """Yield the names in the vault, `path` first, of the file with this number; that of its disk may be another after a restart."""
+    """
+    Yield the paths of the file with this inode, `path` first.
+
+    The device number may change with a restart, so it is ignored.
+    """
     places = (Path(folder, name) for folder, _, files in os.walk(root) for name in files)
     for place in (Path(os.path.realpath(root / path)), *places):
         with contextlib.suppress(OSError):
@@ -156,8 +174,8 @@ def _called(root: Path, path: str, inode: int) -> Iterator[Path]:
                 yield place
 
 
-def _is_torn(record: _Record, place: Path) -> bool:
-    """Say whether a file is made of what it held and what it was to hold, and of nothing that anybody else wrote."""
+def _is_torn(record: Record, place: Path) -> bool:
+    """Say whether a file is a mix of its old and its new bytes, with nothing written by another program."""
     old, new, now = (file.read_bytes() for file in (record.old, record.new, place))
     if not min(len(old), len(new)) <= len(now) <= max(len(old), len(new)):
         return False
@@ -166,7 +184,7 @@ def _is_torn(record: _Record, place: Path) -> bool:
 
 
 def _keep(root: Path, path: str, old: Path) -> Path:
-    """Put what a file held into the trash, under a name that is free, and return where."""
+    """Copy the old bytes of a file to a free name in the trash, and return its path."""
     folder = root / _TRASH
     folder.mkdir(exist_ok=True)
     with disk.written(folder, old.read_bytes(), 0o600) as temporary:

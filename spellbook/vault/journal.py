@@ -1,16 +1,15 @@
 """
-The journal: what was changed in the vault, before and after, so that it can be undone.
+The journal: what each change replaced and wrote, so that it can be undone.
 
-A database of its own in the state folder, bounded by bytes and age; losing it
-loses no note. A change is noted before it is made: of one that a kill cut short
-the journal knows both states, and the file says in which of them it is.
+It is a database in the state folder, bounded by bytes and age. Losing it loses
+no note. A change is recorded before it is made. After a kill the journal knows
+both states, and the file shows which of them is current.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import hashlib
 import json
 import threading
 import time
@@ -18,11 +17,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from spellbook.errors import MemoryNotFound
 from spellbook.notes.links import Span
 from spellbook.system.sqlite import Database, Migration
+from spellbook.vault.folder import digest
 
 FILE = "journal.db"
 
@@ -30,11 +30,13 @@ _MIGRATIONS = (
     Migration(
         """
         CREATE TABLE entries (
-            entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER, whole INTEGER DEFAULT 0
+            entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER,
+            whole INTEGER DEFAULT 0
         );
         CREATE INDEX entries_undoes ON entries (undoes) WHERE undoes IS NOT NULL;
         CREATE TABLE changes (
-            change INTEGER PRIMARY KEY AUTOINCREMENT, entry INTEGER NOT NULL, path TEXT NOT NULL, before TEXT, after TEXT, mode INTEGER
+            change INTEGER PRIMARY KEY AUTOINCREMENT, entry INTEGER NOT NULL, path TEXT NOT NULL, before TEXT,
+            after TEXT, mode INTEGER
         );
         CREATE INDEX changes_entry ON changes (entry);
         CREATE INDEX changes_path ON changes (path);
@@ -49,11 +51,12 @@ _DAY = 86_400.0
 _FIRST_TOO_LARGE = 2**63
 """The least number that SQLite cannot hold."""
 _MOST_WHAT = 1_000
+"""Letters kept of an entry's description."""
 _CHANGE_BYTES = 300
-"""What a change takes beside its texts, about: two hashes and a path, and their places in indexes."""
+"""Estimated bytes of a change beside its texts: two hashes, a path, and their index entries."""
 
 # A path, and the paths it was moved from and to: in one entry one of them loses the text that the other one gains.
-# What replaces a text keeps the old one in the trash, and what takes that back empties the trash: then the path itself stays.
+# What replaces a text keeps the old one in the trash. An undo of that empties the trash: then the path itself stays.
 _LINEAGE = """
     WITH RECURSIVE line (path) AS (
         SELECT :path UNION SELECT other.path FROM line JOIN changes AS mine ON mine.path = line.path
@@ -69,9 +72,9 @@ _LINEAGE = """
 @dataclass(frozen=True, slots=True)
 class Change:
     """
-    A file about to be changed: what it holds `before` and `after`, None where there is no file, and its `mode` before.
+    A change to one file: its bytes `before` and `after` (None: no file), and its `mode` before.
 
-    `links` are what a move does to its links, None for what is no move.
+    `links` are the spans of links that a move rewrites; None if this is not a move.
     """
 
     path: str
@@ -83,7 +86,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A change as it is kept: by the sha256 of the texts, which `Journal.text` may still have."""
+    """A recorded change. `before` and `after` are sha256 of texts, which `Journal.text` returns while they are kept."""
 
     path: str
     before: str | None
@@ -99,10 +102,10 @@ class Trace:
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """
-    What a move did to the links of a file, whose texts, by their sha256, were `before` and `after`.
+    What a move did to the links of a file. `before` and `after` are the sha256 of its texts.
 
-    `links` also has, unchanged, those that led nowhere and lead somewhere since. It is None if the version that made the
-    move did not note them.
+    `links` also contains links that were broken before and have a target since. It is None for moves made by versions
+    that did not record links.
     """
 
     before: str | None
@@ -115,9 +118,9 @@ class Entry:
     """
     What one command or tool changed; `at` is in seconds since 1970.
 
-    `traces` are one a file, from its first state to its last. `undoes` is the
-    entry that it took back. `is_whole` is false for one that was killed on its
-    way, or that is still at it.
+    `traces` has one item a file, from its first state to its last. `undoes` is
+    the entry that this one undid. `is_whole` is false while the command runs,
+    and for good if it was killed.
     """
 
     id: int
@@ -137,13 +140,20 @@ class Entry:
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as programs see it, with its time in ISO 8601."""
         at = dt.datetime.fromtimestamp(int(self.at)).astimezone().isoformat()
-        said = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes, "state": self.state}
+        said = {
+            "entry": self.id,
+            "at": at,
+            "verb": self.verb,
+            "what": self.what,
+            "undoes": self.undoes,
+            "state": self.state,
+        }
         return {**said, "files": [{"path": each.path, "change": each.kind} for each in self.traces]}
 
 
 @dataclass(slots=True)
 class Draft:
-    """An entry that is being made; `id` is None until something changed. `warnings` are for whoever asked for the change."""
+    """An entry being written; `id` is None until something changed. The caller receives `warnings`."""
 
     verb: str
     what: str
@@ -155,8 +165,21 @@ class Draft:
     warnings: list[str] = field(default_factory=list)
 
 
+class EntryOptions(TypedDict, total=False):
+    """Keywords of `Journal.entry`, for functions that hand them on."""
+
+    undoes: int | None
+    for_good: bool
+    always: bool
+    resumes: bool
+
+
 class Journal:
-    """The journal in the folder `state`, opened when it is first needed; it keeps `most_bytes` and `most_days`, about."""
+    """
+    The journal in the folder `state`, opened on first use.
+
+    It keeps about `most_bytes` bytes and `most_days` days.
+    """
 
     def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
         self._database = Database(state / FILE, _MIGRATIONS, {}, "journal of changes", _LOSS)
@@ -182,18 +205,20 @@ class Journal:
         resumes: bool = False,
     ) -> Iterator[Draft]:
         """
-        Make all that this thread changes inside one entry, that of the outermost where they are nested.
+        Record all changes of this thread as one entry; nested calls join the outermost one.
 
-        Of what is changed `for_good` no text is kept, nor what was kept of those files before.
-        Where nothing changed there is no entry, but for what `undoes` another or is to be there `always`.
-        One that `resumes` goes on with the entry that a kill left unfinished, if there is one.
+        With `for_good` no text is kept, and earlier texts of these files are deleted.
+        Without changes no entry is written, unless it `undoes` another or `always` is set.
+        With `resumes` the entry continues one that a kill left unfinished, if there is one.
         """
         outer: Draft | None = getattr(self._here, "draft", None)
         if outer is not None:
             yield outer
             return
         begun = self._unfinished(verb, what) if resumes else None
-        draft = self._here.draft = Draft(verb, what, undoes, for_good, always or undoes is not None or begun is not None, begun)
+        draft = self._here.draft = Draft(
+            verb, what, undoes, for_good, always or undoes is not None or begun is not None, begun
+        )
         try:
             yield draft
         except BaseException:
@@ -206,7 +231,11 @@ class Journal:
             self._here.draft = None
 
     def note(self, changes: Sequence[Change]) -> list[int]:
-        """Keep what is about to be changed, in the entry that is open, and return numbers for `retract`. Raises StorageError."""
+        """
+        Record changes before they are made, in the open entry.
+
+        Return numbers for `retract`. Raises StorageError.
+        """
         if getattr(self._here, "draft", None) is None:
             with self.entry("change"):
                 return self.note(changes)
@@ -217,7 +246,9 @@ class Journal:
         traces = [Trace(each.path, _hash(each.before), _hash(each.after), each.mode) for each in changes]
         with self._database.transaction() as connection:
             known = connection.execute("SELECT entry FROM entries WHERE entry = ?", (draft.id,)).fetchone()
-            entry = int(known[0]) if known else self._begin(connection, draft)  # again, if the journal was lost meanwhile
+            entry = (
+                int(known[0]) if known else self._begin(connection, draft)
+            )  # again, if the journal was lost in between
             for change, trace in zip(changes, traces, strict=True):
                 texts = {_hash(data): data for data in (change.before, change.after) if data is not None}
                 if draft.for_good:
@@ -229,12 +260,12 @@ class Journal:
                 row = (entry, trace.path, trace.before, trace.after, trace.mode, links)
                 sql = "INSERT INTO changes (entry, path, before, after, mode, links) VALUES (?, ?, ?, ?, ?, ?)"
                 numbers.append(int(connection.execute(sql, row).lastrowid or 0))
-        draft.id = entry  # only now: what could not be committed is not there
+        draft.id = entry  # only now: the transaction may have failed
         draft.made |= zip(numbers, traces, strict=True)
         return numbers
 
     def retract(self, numbers: Sequence[int]) -> None:
-        """Take back the note of changes that were not made."""
+        """Delete the record of changes that were not made."""
         with self._database.transaction() as connection:
             connection.executemany("DELETE FROM changes WHERE change = ?", [(number,) for number in numbers])
         draft: Draft | None = getattr(self._here, "draft", None)
@@ -255,7 +286,9 @@ class Journal:
 
     def _begin(self, connection: Any, draft: Draft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes) VALUES (?, ?, ?, ?)"
-        return int(connection.execute(sql, (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes)).lastrowid or 0)
+        return int(
+            connection.execute(sql, (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes)).lastrowid or 0
+        )
 
     def _finish(self, draft: Draft) -> None:
         if draft.id is not None and not draft.always and not net(tuple(draft.made.values())):
@@ -275,7 +308,7 @@ class Journal:
                 connection.execute(f"DELETE FROM {table} WHERE entry = ?", (entry,))
 
     def _forget(self, connection: Any, path: str) -> None:
-        """Delete what is kept of the file at `path`, wherever it lay before, unless another file has the same text."""
+        """Delete the texts of the file at `path` and of its earlier paths, unless another file has the same text."""
         connection.execute(
             f"""
             {_LINEAGE}
@@ -288,21 +321,29 @@ class Journal:
             """,
             {"path": path},
         )
-        connection.execute(f"{_LINEAGE} UPDATE changes SET links = NULL WHERE path IN (SELECT path FROM line)", {"path": path})
+        connection.execute(
+            f"{_LINEAGE} UPDATE changes SET links = NULL WHERE path IN (SELECT path FROM line)", {"path": path}
+        )
 
     # -- reading
 
     def entries(self, most: int | None = None) -> list[Entry]:
-        """Return what was changed, the newest first, at most so many."""
+        """Return entries, newest first, at most `most`."""
         rows = self._database.rows("SELECT * FROM entries ORDER BY entry DESC LIMIT ?", (-1 if most is None else most,))
         undone = self._undone()
         return [self._read(row, undone) for row in rows]
 
     def get(self, entry: int) -> Entry:
         """Return one entry. Raises MemoryNotFound."""
-        rows = self._database.rows("SELECT * FROM entries WHERE entry = ?", (entry,)) if 0 < entry < _FIRST_TOO_LARGE else []
+        rows = (
+            self._database.rows("SELECT * FROM entries WHERE entry = ?", (entry,))
+            if 0 < entry < _FIRST_TOO_LARGE
+            else []
+        )
         if not rows:
-            raise MemoryNotFound(f"The log has no entry {entry}.", "`spellbook log` lists what can be undone; older entries are let go.")
+            raise MemoryNotFound(
+                f"The log has no entry {entry}.", "`spellbook log` lists what can be undone; older entries are let go."
+            )
         return self._read(rows[0], self._undone())
 
     def latest(self) -> Entry | None:
@@ -313,28 +354,34 @@ class Journal:
 
     @property
     def lost(self) -> str:
-        """What became of a journal that was damaged, "" if none was; it is told as long as that file lies there."""
+        """A warning about a damaged journal, "" if there is none. It stays until a person deletes the damaged file."""
         self._database.connection()
         aside = self._database.set_aside()
-        return f"The journal of changes was damaged, and lies in {aside[0]}: what was changed before cannot be undone" if aside else ""
+        return (
+            f"The journal of changes was damaged, and lies in {aside[0]}: what was changed before cannot be undone"
+            if aside
+            else ""
+        )
 
     def made(self, path: str) -> Entry | None:
-        """Return the newest entry that wrote the file at `path` where there was none; None if there is none."""
+        """Return the newest entry that created the file at `path`, None if there is none."""
         sql = "SELECT entry FROM changes WHERE path = ? AND before IS NULL ORDER BY change DESC LIMIT 1"
         rows = self._database.rows(sql, (path,))
         return self.get(rows[0][0]) if rows else None
 
     def text(self, sha256: str) -> bytes | None:
-        """Return a text by its hash; None if it is not kept, or not any more."""
+        """Return a text by its sha256, None if it is not (or no longer) kept."""
         rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
-        with contextlib.suppress(zlib.error):  # SQLite does not notice every damage
+        with contextlib.suppress(zlib.error):  # SQLite does not detect all damage
             if rows and _hash(data := zlib.decompress(rows[0][0])) == sha256:
                 return data
         return None
 
     def rewrites(self, entry: int) -> dict[str, Rewrite]:
-        """Return what an entry, a move, did to the links of files, by their paths after it."""
-        rows = self._database.rows("SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change", (entry,))
+        """Return what a move did to links, by the path of each file after the move."""
+        rows = self._database.rows(
+            "SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change", (entry,)
+        )
         found: dict[str, Rewrite] = {}
         for path, before, after, links in rows:
             spans = None if links is None else tuple(Span(*each) for each in json.loads(links))
@@ -348,7 +395,7 @@ class Journal:
 
     def _undone(self) -> set[int]:
         undone: set[int] = set()
-        # From the newest on: who undoes is always newer, and an undo that was undone undoes nothing.
+        # Newest first: an undo is newer than what it undoes, and an undone undo does not count.
         for entry, undoes in self._database.rows(
             "SELECT entry, undoes FROM entries WHERE undoes IS NOT NULL AND whole ORDER BY entry DESC"
         ):
@@ -358,13 +405,17 @@ class Journal:
 
     def _read(self, row: Sequence[Any], undone: set[int]) -> Entry:
         entry, at, verb, what, undoes, whole = row
-        changes = self._database.rows("SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change", (entry,))
-        return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), net([Trace(*each) for each in changes]))
+        changes = self._database.rows(
+            "SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change", (entry,)
+        )
+        return Entry(
+            entry, at, verb, what, undoes, entry in undone, bool(whole), net([Trace(*each) for each in changes])
+        )
 
     # -- bounds
 
     def prune(self) -> None:
-        """Let go of what is too old, and of the oldest while there is too much."""
+        """Delete entries that are too old, then the oldest while there are too many bytes."""
         oldest = self._database.rows("SELECT at FROM entries ORDER BY entry LIMIT 1")
         cutoff = time.time() - self._most_days * _DAY
         if oldest and (oldest[0][0] < cutoff or self._bytes() > self._most_bytes):
@@ -373,17 +424,23 @@ class Journal:
                 self._clear(connection)
                 # Well below the bound, so that the next change does not prune again.
                 first = self._first_within(self._most_bytes * 3 // 4)
-                connection.execute("DELETE FROM entries WHERE entry < ? AND entry < (SELECT max(entry) FROM entries)", (first,))
+                connection.execute(
+                    "DELETE FROM entries WHERE entry < ? AND entry < (SELECT max(entry) FROM entries)", (first,)
+                )
                 self._clear(connection)
                 if first > int(connection.execute("SELECT coalesce(max(entry), 0) FROM entries").fetchone()[0]):
-                    connection.execute("DELETE FROM blobs")  # one change alone is too much; what it made can still be taken away
+                    connection.execute(
+                        "DELETE FROM blobs"
+                    )  # one change alone is too large; files it created can still be removed
 
     def _bytes(self) -> int:
-        [[pages]], [[free]], [[size]] = (self._database.rows(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size"))
+        [[pages]], [[free]], [[size]] = (
+            self._database.rows(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size")
+        )
         return int(pages - free) * int(size)
 
     def _first_within(self, most: int) -> int:
-        """Return the oldest entry that can stay if the newest `most` bytes do."""
+        """Return the oldest entry within the newest `most` bytes."""
         rows = self._database.rows(
             """
             SELECT entry, (SELECT count(*) FROM changes WHERE changes.entry = entries.entry) * ? + coalesce(
@@ -403,23 +460,24 @@ class Journal:
 
     @staticmethod
     def _clear(connection: Any) -> None:
-        """Delete what no entry speaks of."""
+        """Delete changes and texts that no entry refers to."""
         connection.execute("DELETE FROM changes WHERE entry NOT IN (SELECT entry FROM entries)")
         connection.execute(
             """
             DELETE FROM blobs WHERE sha256 NOT IN (
-                SELECT before FROM changes WHERE before IS NOT NULL UNION SELECT after FROM changes WHERE after IS NOT NULL
+                SELECT before FROM changes WHERE before IS NOT NULL
+                UNION SELECT after FROM changes WHERE after IS NOT NULL
             )
             """
         )
 
 
 def _hash(data: bytes | None) -> str | None:
-    return None if data is None else hashlib.sha256(data).hexdigest()
+    return None if data is None else digest(data)
 
 
 def net(traces: Sequence[Trace]) -> tuple[Trace, ...]:
-    """Return changes as one a file, from its first state to its last, without files that are as they were."""
+    """Merge changes into one a file, from its first state to its last, and drop files that end as they began."""
     whole: dict[str, Trace] = {}
     for trace in traces:
         first = whole.get(trace.path, trace)

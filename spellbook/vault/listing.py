@@ -1,5 +1,5 @@
 """
-Looking over the whole vault: which files there are, by their stamps, without opening one.
+List the files of the whole vault with their stamps, without opening any.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Listing:
     """
     One walk over the vault.
 
-    `files` by path; `faults` of what could not be looked at; `hidden` are
-    folders that could not be listed, whose files are therefore not gone;
-    `litter` are temporary files that a killed Spellbook left.
+    `files` by path; `faults` of files that could not be examined; `hidden` are
+    folders that could not be listed, so their files do not count as deleted;
+    `litter` are temporary files that a killed process left.
     """
 
     files: dict[str, Stamp]
@@ -80,7 +80,7 @@ def walk(root: Path, ignored: GitIgnoreSpec | None) -> Listing:
                         files[path] = stamp
             except OSError as error:
                 if error.errno != errno.ENOENT:
-                    hidden.append(path)  # it is there, so it is not gone
+                    hidden.append(path)  # it exists, so it does not count as deleted
                     faults.append(Fault(shown(path), 0, f"cannot be looked at ({error.strerror})"))
     return Listing(files, tuple(faults), tuple(hidden), tuple(litter))
 
@@ -95,13 +95,13 @@ def is_inside(root: Path, path: str) -> bool:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return what a file's status tells of it."""
+    """Return the stamp in a file's status."""
     # Some disks number files up to 2^64 and beyond, and know dates after 2262; SQLite counts to 2^63.
     return Stamp(min(status.st_size, _MOST), max(-_MOST, min(status.st_mtime_ns, _MOST)), status.st_ino & _MOST)
 
 
 def _look_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Stamp | None:
-    """Return a note's stamp; None, and a fault where a person would wonder, for what is no file to be read."""
+    """Return a note's stamp, or None if it is not a readable file; adds a fault where a person should know."""
     if entry.is_symlink() and not (is_inside(root, path) and os.path.exists(entry.path)):
         faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere; not read"))
         return None
@@ -117,5 +117,5 @@ def _look_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]
 
 
 def shown(path: str) -> str:
-    """Return a path as it can be told; a name that is not UTF-8 cannot even be printed."""
+    """Return a path in printable form: bytes that are not UTF-8 are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -16,13 +16,17 @@ MOST_NUMBER = 10_000
 
 DEVICES = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(?= *(\.|$))")
 _MOST_STORED, _MOST_PATH = 255, 4_000
-"""Bytes that a file's name has at most on Linux and macOS, and a whole path without the folder of the vault (PATH_MAX is 4,096)."""
+"""
+The most bytes of a file's name on Linux and macOS, and of a path without the folder of the vault.
+
+PATH_MAX is 4,096 for a whole path.
+"""
 
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
 _EDGES = " .-~"
 _JOINER = "\u200d"
-_COPY = re.compile(r"(?i)\.sync-conflict-\d|\([^)]*conflicted copy[^)]*\)|\(case conflict[^)]*\)|^~\$|^#.*#$|~$")
-_MARK = re.compile(r"[.(~#]")  # each of those has one, most names have none, and this is found out in a quarter of the time
+COPY = re.compile(r"(?i)\.sync-conflict-\d|\([^)]*conflicted copy[^)]*\)|\(case conflict[^)]*\)|^~\$|^#.*#$|~$")
+_MARK = re.compile(r"[.(~#]")  # a quick check first: every copy's name has one of these, most names have none
 
 
 def safe_name(text: str, most: int = MOST - 3) -> str:
@@ -31,7 +35,7 @@ def safe_name(text: str, most: int = MOST - 3) -> str:
     name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode()).strip(_EDGES)
     name = DEVICES.sub(r"\1-", name)
     kept = name.encode()[:most].decode("utf-8", "ignore")
-    # A cut must not leave half of a letter that several code points make.
+    # Do not cut within a letter that consists of several code points.
     while kept and len(kept) < len(name) and (_joins(name[len(kept)]) or kept[-1] == _JOINER):
         kept = kept[:-1]
     return kept.strip(_EDGES if len(kept) < len(name) else " .") or "note"
@@ -52,7 +56,7 @@ def is_too_long(path: str) -> bool:
 
 
 def safe_parts(folder: str) -> list[str]:
-    """Return the folders of a path as names like that."""
+    """Return the folders of a path, each as a `safe_name`."""
     return [safe_name(part) for part in folder.split("/") if part.strip(" .")]
 
 
@@ -64,12 +68,17 @@ def numbered(path: str) -> Iterator[str]:
     yield from (f"{folder}{slash}{stem}-{number}{dot}{suffix}" for number in range(2, MOST_NUMBER))
 
 
+def after_move(path: str, old: str, new: str, separator: str = "/") -> str:
+    """Return `path` once `old`, a file or a folder, is at `new`."""
+    return new + path[len(old) :] if f"{path}{separator}".startswith(f"{old}{separator}") else path
+
+
 def is_note(path: str) -> bool:
-    """Say whether a path is one of a note: Markdown, in no dot-folder, no conflict copy and no editor's temporary file."""
+    """Say whether `path` names a note: Markdown, no dot-folder, no conflict copy, no temporary file of an editor."""
     if path[-3:].lower() != ".md" or path[0] == "." or "/." in path:
         return False
     stem = path[path.rfind("/") + 1 : -3]
-    return not (_MARK.search(stem) and _COPY.search(stem))
+    return not (_MARK.search(stem) and COPY.search(stem))
 
 
 def _joins(letter: str) -> bool:

@@ -1,20 +1,22 @@
 """
-What belongs to a vault, and what may be written into it for somebody else: by an import, a restore or an undo.
+Which paths belong to a vault, and which an import, a restore or an undo may write.
 
-Only what a walk reads, and the vault's own settings. A dot-folder holds programs (`.git/hooks`, Obsidian's plugins,
-tasks of VS Code), so nothing is ever written into one, under whatever name a disk knows it by. Pure.
+These are the files that a walk reads, and the vault's own settings. Dot-folders contain programs (`.git/hooks`,
+Obsidian's plugins, tasks of VS Code), so nothing is written into one, under any name that a disk accepts for it. Pure.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
+from pathlib import PurePosixPath
 
 from spellbook.paths import MARKER
 from spellbook.vault.ignored import IGNORE_FILE
 
 TRASH = ".trash"
-"""The folder of a vault where what is erased or replaced lies."""
+"""The folder of a vault for erased and replaced files."""
 
 SETTINGS = frozenset({IGNORE_FILE, f"{MARKER}/config.toml", f"{MARKER}/queries.yaml"})
 """All that Spellbook reads of a vault beside its notes; nothing else in `.spellbook/` belongs to a vault."""
@@ -35,7 +37,7 @@ def belongs(path: str) -> bool:
 
 
 def refusal(path: str) -> str:
-    """Return why no file or folder is to be written at `path` for somebody else, "" if it may be."""
+    """Return why an import, a restore or an undo may not write `path`, "" if it may."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
@@ -47,14 +49,46 @@ def refusal(path: str) -> str:
 
 
 def permissions(mode: int) -> int:
-    """Return what a file may be allowed of `mode` that somebody else gave it: never to run, nor to be changed by everybody."""
+    """Return `mode` without the right to execute, and without write access for everybody."""
     return mode & 0o664 | 0o600
 
 
 def folded(path: str) -> str:
-    """Return a path as disks compare it that do not tell `A` from `a`."""
+    """Return a path in the form that case-insensitive disks compare."""
     return unicodedata.normalize("NFC", path).casefold()
 
 
 def _is_hidden(path: str) -> bool:
     return any(part.startswith(".") or part.casefold() in _OF_SYSTEMS for part in path.split("/"))
+
+
+class Paths:
+    """The paths of an import. If the disk ignores case (`folds`), `A` and `a` are one path."""
+
+    def __init__(self, folds: bool) -> None:
+        self._key: Callable[[str], str] = folded if folds else str
+        self._files: dict[str, str] = {}
+        self._below: dict[str, str] = {}
+
+    def add(self, path: str) -> None:
+        """Add a file, and the folders that it needs."""
+        self._files[self._key(path)] = path
+        for folder in folders_of(path):
+            self._below.setdefault(self._key(folder), path)
+
+    def __contains__(self, path: object) -> bool:
+        return self._key(str(path)) in self._files
+
+    def clash(self, path: str) -> str:
+        """Return why `path` conflicts with the other paths, "" if it does not."""
+        if same := self._files.get(self._key(path)):
+            return f"{same} and {path} are one name on this disk"
+        file, below = next(
+            ((each, path) for each in folders_of(path) if each in self), (path, self._below.get(self._key(path), ""))
+        )
+        return f"{file} is a file in it, and {below} needs a folder of that name" if below else ""
+
+
+def folders_of(path: str) -> list[str]:
+    """The folders that a file lies in, the innermost first."""
+    return [str(folder) for folder in PurePosixPath(path).parents][:-1]

@@ -1,10 +1,11 @@
 """
-The trash: where what is erased or replaced lies until a person takes it back.
+The trash: erased and replaced files, until a person restores or deletes them.
 """
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.system import disk
@@ -12,76 +13,107 @@ from spellbook.vault import names
 from spellbook.vault.rules import TRASH
 from spellbook.vault.writer import Writer, changed, mode_of
 
+if TYPE_CHECKING:
+    from spellbook.vault.vault import Vault
+
 
 class Trash:
     """The folder `.trash` in a vault."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, vault: Vault, writer: Writer) -> None:
+        self._vault = vault
         self._writer = writer
 
     def take(self, path: str, data: bytes | None) -> str:
         """
-        Move what lies at `path` here, a folder or a link as it is, and return its path; the caller is the one writer.
+        Move the file, folder or link at `path` to the trash and return its path there. The caller holds the write lock.
 
-        The journal is told of a note that holds `data`. Raises PathOutsideVault, OSError.
+        `data` are the bytes of a note, for the journal. Raises PathOutsideVault, OSError.
         """
         target = f"{TRASH}/{path}"
         self.check()
-        place = self._writer.root.joinpath(*path.split("/"))
+        place = self._vault.root.joinpath(*path.split("/"))
         try:
             return self._writer.moved_numbered(place, data, target)
         except (FileExistsError, NotADirectoryError):  # a file lies here where its folder would be
             return self._writer.moved_numbered(place, data, f"{TRASH}/{place.name}")
 
+    def set_aside(self, path: str) -> str:
+        """Move the file, folder or link at `path` to the trash without a journal record, and return its path there."""
+        with self._writer.exclusive():
+            return self.take(path, None)
+
+    def put_back(self, trash: str, path: str, expected: str | None) -> None:
+        """
+        Move `trash` back to exactly `path`.
+
+        With `expected`, its bytes must have this hash. Raises Conflict, OSError.
+        """
+        data = None if expected is None else self._writer.held(trash, expected)
+        (self._vault.root / path).parent.mkdir(parents=True, exist_ok=True)
+        with self._writer.exclusive():
+            if self._writer.moved(self._vault.root / trash, data, iter([path])) is None:
+                raise Conflict(f"{path}: something else is there.", f"What was there is {trash}.")
+
     def check(self) -> None:
-        """Raise PathOutsideVault if nothing can be moved here: it is a link that leads out of the vault, or a file."""
-        place = self._writer.root / TRASH
-        if not self._writer.holds(f"{TRASH}/x") or (os.path.lexists(place) and not place.is_dir()):
+        """Raise PathOutsideVault if the trash is unusable: a file, or a link out of the vault."""
+        place = self._vault.root / TRASH
+        if not self._vault.holds(f"{TRASH}/x") or (os.path.lexists(place) and not place.is_dir()):
             raise PathOutsideVault(f"{TRASH} is a file, or leads out of the vault.", "Put a folder in its place.")
 
     def copy(self, path: str, expected: str) -> str:
         """
-        Leave a copy here of a file that hashes to `expected`, unless one is there, and return its path.
+        Copy a file with hash `expected` to the trash, unless a copy is there, and return its path there.
 
         Raises Conflict, MemoryNotFound.
         """
         try:
-            status = self._writer.locate(path).stat()
+            status = self._vault.locate(path).stat()
         except FileNotFoundError as error:
             raise MemoryNotFound(f"{path}: it is gone.", "Somebody moved or deleted it in this moment.") from error
         for name in names.numbered(f"{TRASH}/{path}"):
-            if not self._writer.holds(name):
+            if not self._vault.holds(name):
                 break
             try:
-                self._writer.place(name, self._writer.pieces(path), mode=status.st_mode, mtime_ns=status.st_mtime_ns, own=True)
+                self._vault.place(
+                    name, self._vault.pieces(path), mode=status.st_mode, mtime_ns=status.st_mtime_ns, own=True
+                )
             except Conflict:
-                if self._writer.hash(name) != expected:
+                if self._vault.hash(name) != expected:
                     continue
-            if self._writer.hash(name) != expected:
+            if self._vault.hash(name) != expected:
                 raise changed(path)
             return name
         raise PathOutsideVault(f"{TRASH} leads out of the vault, or is full.", "Put an empty folder in its place.")
 
     def keep(self, path: str, name: str, data: bytes) -> str:
-        """Write `data` here, beside where the note `path` would go and with its mode, and return its path there."""
+        """Write `data` to the trash, in the folder and with the mode of the note `path`, and return its path there."""
         folder = path.rpartition("/")[0]
-        return self._writer.created([TRASH, *filter(None, folder.split("/"))], name, data, mode_of(self._writer.locate(path)))
+        return self._writer.created(
+            [TRASH, *filter(None, folder.split("/"))], name, data, mode_of(self._vault.locate(path))
+        )
 
     def restore(self, path: str) -> str:
-        """Move a note from the trash to where it was; `path` as `Vault.remove` gave it. Returns its path, numbered if taken."""
+        """
+        Move a note from the trash back and return its path, numbered if it is taken.
+
+        `path` is what `Vault.remove` returned.
+        """
         if not path.startswith(TRASH + "/"):
             raise InvalidInput(f"{path:.200}: not in the trash.", f"Give a path that begins with {TRASH}/.")
         home = path.removeprefix(TRASH + "/")
         if not names.is_note(home):
             raise InvalidInput(f"{path:.200}: not a note.", "Move it back by hand.")
-        if ".." in path.split("/") or "\0" in path or not self._writer.holds(path):
-            raise PathOutsideVault(f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`.")
-        self._writer.admitted(home)
-        source = self._writer.root.joinpath(*path.split("/"))
-        with self._writer.alone():
+        if ".." in path.split("/") or "\0" in path or not self._vault.holds(path):
+            raise PathOutsideVault(
+                f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`."
+            )
+        self._vault.admitted(home)
+        source = self._vault.root.joinpath(*path.split("/"))
+        with self._writer.exclusive():
             try:
-                return self._writer.moved_numbered(source, self._writer.read(path)[0], home)
+                return self._writer.moved_numbered(source, self._vault.read(path)[0], home)
             except (FileNotFoundError, MemoryNotFound) as error:
-                raise MemoryNotFound(f"{path}: not in the trash.", f"Look into {self._writer.root / TRASH}.") from error
+                raise MemoryNotFound(f"{path}: not in the trash.", f"Look into {self._vault.root / TRASH}.") from error
             except OSError as error:
                 raise disk.storage_error(path, error) from error

@@ -1,8 +1,8 @@
 """
-The vault: the only room that touches note files.
+The vault: the only package that changes note files.
 
-Every write leaves either the old file or the new one, whole, whatever happens
-in between, and a file that somebody changed meanwhile is never written over.
+Every write leaves either the old file or the new one, complete, even after a
+crash. A file that another program changed in the meantime is never overwritten.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Unpack
 
-from spellbook.errors import InvalidInput, MemoryNotFound, SpellbookError, UnreadableNote
+from spellbook.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
+from spellbook.notes.links import Span
 from spellbook.system import disk
-from spellbook.vault import names
-from spellbook.vault.folder import digest
+from spellbook.vault import names, rules
+from spellbook.vault.folder import Folder, digest
 from spellbook.vault.ignored import IGNORE_FILE
-from spellbook.vault.journal import Change, Journal, Trace, net
+from spellbook.vault.journal import Change, EntryOptions, Journal, Trace, net
 from spellbook.vault.listing import Listing
 from spellbook.vault.rules import TRASH
 from spellbook.vault.trash import Trash
-from spellbook.vault.writer import Writer, mode_of, taken
+from spellbook.vault.writer import AT_ONCE, Writer, is_logged, mode_of, taken
 
 __all__ = ["IGNORE_FILE", "TRASH", "UNDER_WAY", "Listing", "Vault", "digest"]
 
@@ -30,40 +33,37 @@ UNDER_WAY = "moving.json"
 """In the state folder: which move has begun and is not done; see `moves`."""
 
 _TRIES = 5
+"""Attempts to rename while another program deletes empty folders."""
 
 _log = logging.getLogger(__name__)
 
 
-class Vault(Writer):
+class Vault(Folder):
     """
-    The folder of notes at `root`, an existing real path.
+    A folder of notes that can be changed; `root` is an existing real path.
 
-    `state` is a folder for the lock between writers and for the journal, which
-    is told of every change before it is made.
+    The folder `state` holds the write lock and the journal. The journal records
+    every change before it is made.
     """
 
     def __init__(self, root: Path, state: Path, journal: Journal | None = None) -> None:
-        super().__init__(root, state, journal)
-        self.trash = Trash(self)
+        super().__init__(root)
+        self.journal = journal or Journal(state)
+        self._writer = Writer(self, state, self.journal)
+        self.trash = Trash(self, self._writer)
+
+    def recover(self) -> None:
+        """Finish or revert a write that a kill cut short, unless another process is writing. Never fails."""
+        self._writer.recover()
 
     @contextlib.contextmanager
-    def change(
-        self,
-        verb: str,
-        what: str = "",
-        *,
-        undoes: int | None = None,
-        for_good: bool = False,
-        always: bool = False,
-        resumes: bool = False,
-    ) -> Iterator[list[str]]:
+    def change(self, verb: str, what: str = "", **options: Unpack[EntryOptions]) -> Iterator[list[str]]:
         """
-        Make all that this thread writes inside one change: logged as one, undone as one, taken back if it ends in an error.
+        Record everything that this thread writes inside as one journal entry, and revert it if it ends in an error.
 
-        Of what is changed `for_good` nothing is kept, so it is neither. With `always` it is logged even if no note changes.
-        One that `resumes` goes on with what a kill cut short. Yields the list that warnings of what is written come into.
+        Yields a list that collects warnings about the files written.
         """
-        with self.journal.entry(verb, what, undoes=undoes, for_good=for_good, always=always, resumes=resumes) as draft:
+        with self.journal.entry(verb, what, **options) as draft:
             before = set(draft.made)
             try:
                 yield draft.warnings
@@ -80,12 +80,99 @@ class Vault(Writer):
             except SpellbookError as error:
                 _log.warning("A change that failed half-way could not be taken back: %s", error)
 
+    def write(self, path: str, data: bytes, expected: str) -> None:
+        """
+        Replace the file's bytes by `data` if they still hash to `expected` (`digest`).
+
+        Raises Conflict, with nothing written, if they do not.
+        """
+        for error in self.write_all({path: (data, expected)}).values():
+            raise error
+
+    def write_all(
+        self, texts: Mapping[str, tuple[bytes, str]], links: Mapping[str, tuple[Span, ...]] = MappingProxyType({})
+    ) -> dict[str, SpellbookError]:
+        """
+        Replace the bytes of many files, as `write` does; `texts` maps a path to new bytes and expected hash.
+
+        `links` are recorded in the journal. Returns the error of each file that
+        was not written. Files are synced in parallel, in about the time of one.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        failed: dict[str, SpellbookError] = {}
+        changes: list[Change] = []
+        with self._writer.exclusive():
+            for path, (data, expected) in texts.items():
+                try:
+                    changes.append(
+                        Change(
+                            path, self._writer.expect(path, expected), data, mode_of(self.locate(path)), links.get(path)
+                        )
+                    )
+                except SpellbookError as error:
+                    failed[path] = error
+            numbers = self.journal.note(changes) if changes else []
+            with ThreadPoolExecutor(min(AT_ONCE, len(changes) or 1)) as pool:
+                reasons = pool.map(lambda change: self._writer.replace(change, texts[change.path][1]), changes)
+                for change, number, (reason, lost) in zip(changes, numbers, reasons, strict=True):
+                    self._writer.warn_of(change.path, lost)
+                    if reason is not None:
+                        failed[change.path] = reason
+                        with contextlib.suppress(StorageError):
+                            self.journal.retract([number])
+                [*pool.map(disk.sync_folder, {self._writer.real(each.path).parent for each in changes})]
+        return failed
+
+    def place(
+        self,
+        path: str,
+        pieces: Iterable[bytes],
+        *,
+        mode: int | None = None,
+        mtime_ns: int | None = None,
+        expected: str | None = None,
+        sync: bool = True,
+        own: bool = False,
+    ) -> None:
+        """
+        Write a file of any kind and size to exactly this path, which must be free, or have the hash `expected`.
+
+        Raises PathOutsideVault for a path that is not `admitted`, and Conflict if something else is there. Permissions
+        are restricted by `rules`. Neither applies to the vault's `own` files, on their way to or from the trash.
+        If `pieces` raises, nothing is written. The journal records notes, not attachments, which would fill it.
+        Without `sync`, the caller syncs the folder after placing many files.
+        """
+        place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
+        with self._writer.exclusive():
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                mode = mode_of(place) if mode is None and expected is not None else mode
+                if mode is not None:
+                    mode = mode & 0o777 | 0o600 if own else rules.permissions(mode)
+                with disk.written(place.parent, pieces, mode) as temporary:
+                    if mtime_ns is not None:
+                        disk.set_time(temporary, mtime_ns)
+                    before = None if expected is None else self._writer.held(path, expected)
+                    after = temporary.read_bytes() if is_logged(path, temporary) else None
+                    is_kept = after is not None and (before is not None or expected is None)
+                    with self._writer.noted(*[Change(path, before, after, mode_of(place))] if is_kept else []):
+                        if expected is None:
+                            disk.claim(temporary, place)
+                        else:
+                            self._writer.warn_of(path, self._writer.swap(path, temporary, place, expected))
+                if sync:
+                    disk.sync_folder(place.parent)
+            except FileExistsError as error:
+                raise taken(path) from error
+            except OSError as error:
+                raise disk.storage_error(path, error) from error
+
     def put(self, path: str, data: bytes | None, expected: str | None, mode: int = 0o644) -> None:
         """
-        Make the file at `path` hold `data`, or be none, if what is there now hashes to `expected`; None is no file.
+        Write `data` to `path` if the file there has the hash `expected`. None stands for no file, in both.
 
-        `mode` is for a file that is made. Raises Conflict, with nothing done, if
-        something else is there.
+        `mode` is for a new file. Raises Conflict, with nothing done, if something else is there.
         """
         self.check_target(path)
         if expected is not None and data is not None:
@@ -94,36 +181,36 @@ class Vault(Writer):
             self.remove(path, expected, hard=True)
         elif data is not None:
             folder, _, name = path.rpartition("/")
-            if not self.claimed(self.locate(path).parent, data, mode, iter([f"{folder}/{name}".lstrip("/")])):
+            if not self._writer.claimed(self.locate(path).parent, data, mode, iter([f"{folder}/{name}".lstrip("/")])):
                 raise taken(path)
 
     def move(self, path: str, to: str, expected: str) -> None:
         """
-        Give a file another path, with its mode and times, if its bytes hash to `expected` and nothing has that path.
+        Move a file, with its mode and times, if its bytes have the hash `expected` and the new path is free.
 
         Raises Conflict, with nothing done, if not.
         """
         source, target = self.locate(path), self.locate(to)
         self.check_target(to)
-        with self.alone():
-            data = self.expect(path, expected)
+        with self._writer.exclusive():
+            data = self._writer.expect(path, expected)
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                if self.moved(source, data, iter([to])) is None:
+                if self._writer.moved(source, data, iter([to])) is None:
                     raise taken(to)
             except OSError as error:
                 raise disk.storage_error(to, error) from error
 
     def relocate(self, path: str, to: str) -> None:
         """
-        Give a file, or a folder with all that is in it, another path, if nothing has that path.
+        Move a file, or a folder with its contents, if the new path is free.
 
-        The journal is told of notes alone; `moves` takes whole moves back.
+        The journal records notes only; `moves` undoes whole moves.
         Raises Conflict, with nothing done, if something is there.
         """
         source, target = self.locate(path), self.locate(to)
         self.check_target(to)
-        with self.alone():
+        with self._writer.exclusive():
             changes: list[Change] = []
             for each in self.files(path) if source.is_dir() else [path]:
                 with contextlib.suppress(UnreadableNote):
@@ -132,12 +219,14 @@ class Vault(Writer):
                         new = Change(to + each[len(path) :], None, data, links=())
                         changes += [Change(each, data, None, mode_of(self.locate(each))), new]
             try:
-                with self.noted(*changes):
+                with self._writer.noted(*changes):
                     _rename(source, target)
             except FileExistsError as error:
                 raise taken(to) from error
             except FileNotFoundError as error:
-                raise MemoryNotFound(f"{path}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved.") from error
+                raise MemoryNotFound(
+                    f"{path}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved."
+                ) from error
             except OSError as error:
                 raise disk.storage_error(to, error) from error
 
@@ -149,14 +238,17 @@ class Vault(Writer):
         forbids in names is replaced.
         """
         self.check_folder(folder)
-        return self.created(names.safe_parts(folder), name, data)
+        return self._writer.created(names.safe_parts(folder), name, data)
 
     def check_folder(self, folder: str) -> None:
-        """Raise PathOutsideVault or InvalidInput if notes that `create` would write to `folder` could not be kept, or not found."""
+        """Raise PathOutsideVault or InvalidInput if notes in `folder` could not be written, or would be ignored."""
         path = "/".join([*names.safe_parts(folder), "x.md"])
         self.check_target(path)
         if not self.is_note(path):
-            raise InvalidInput(f"{IGNORE_FILE} leaves out {folder[:200]!r}.", "What is written there is never found: choose another topic.")
+            raise InvalidInput(
+                f"{IGNORE_FILE} leaves out {folder[:200]!r}.",
+                "What is written there is never found: choose another topic.",
+            )
 
     def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:
         """
@@ -164,12 +256,14 @@ class Vault(Writer):
 
         Raises Conflict, with nothing done, if its bytes do not hash to `expected`.
         """
-        with self.alone():
-            data = self.held(path, expected)
+        with self._writer.exclusive():
+            data = self._writer.held(path, expected)
             try:
                 if hard:
-                    with self.noted(*[Change(path, data, None, mode_of(self.locate(path)))] if data is not None else []):
-                        self.unlink(path, expected)
+                    with self._writer.noted(
+                        *[Change(path, data, None, mode_of(self.locate(path)))] if data is not None else []
+                    ):
+                        self._writer.unlink(path, expected)
                     return None
                 return self.trash.take(path, data)
             except FileNotFoundError as error:
@@ -179,19 +273,19 @@ class Vault(Writer):
 
 
 def _rename(source: Path, target: Path) -> None:
-    """Rename a file or a folder, whatever becomes of empty folders meanwhile. Raises what `_renamed` raises."""
+    """Rename a file or a folder; retry if its new folder is deleted in the meantime. Raises what `_renamed` raises."""
     for left in reversed(range(_TRIES)):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             _renamed(source, target)
             return
-        except FileNotFoundError:  # somebody may have cleared away the folder that was to take it in
+        except FileNotFoundError:  # another program may have deleted the new folder
             if not left or not os.path.lexists(source):
                 raise
 
 
 def _renamed(source: Path, target: Path) -> None:
-    """Rename a file or a folder. Raises FileExistsError if the name is taken by anything but itself in other letters."""
+    """Rename a file or a folder. Raises FileExistsError if the name is taken, except by itself in another case."""
     is_there = os.path.lexists(target)
     if is_there and not disk.is_same_name(source, target):
         raise FileExistsError(target)

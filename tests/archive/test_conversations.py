@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.archive.conversations import _lowered, convert
+from spellbook.archive.conversations import convert, lowered
 from spellbook.archive.sources import opened
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import blocks, parse
@@ -62,7 +62,15 @@ def text_of(value: dict[str, Any]) -> str:
 
 def test_a_conversation_of_chatgpt() -> None:
     """A note with an id, a title, dates and a link back, whose turns stand under who speaks."""
-    note = convert(gpt(gpt_message("system", ""), ASKED, ANSWERED, gpt_message("user", "Why?"), gpt_message("assistant", "Auditors.")))
+    note = convert(
+        gpt(
+            gpt_message("system", ""),
+            ASKED,
+            ANSWERED,
+            gpt_message("user", "Why?"),
+            gpt_message("assistant", "Auditors."),
+        )
+    )
     assert note
     assert note.path == "conversation/ChatGPT/2025-06-15 Key rotation.md"
     assert note.text == (
@@ -72,7 +80,12 @@ def test_a_conversation_of_chatgpt() -> None:
     )
     parsed = parse(note.path, note.text.encode())
     assert (parsed.declared_id, parsed.faults) == ("chatgpt-68-ab", ())
-    assert [chunk.text.strip().split("\n")[-1] for chunk in cut(parsed)] == ["How do we rotate keys?", "Twice a year.", "Why?", "Auditors."]
+    assert [chunk.text.strip().split("\n")[-1] for chunk in cut(parsed)] == [
+        "How do we rotate keys?",
+        "Twice a year.",
+        "Why?",
+        "Auditors.",
+    ]
     assert "How do we rotate keys?" in cut(parsed)[1].embedded
 
 
@@ -133,11 +146,15 @@ def test_a_conversation_of_claude() -> None:
         "## User\n\nWhat is a quay?\n\n(attached: map.txt)\n\n```\nthe map\n```\n\n(attached: photo.png)\n\n## Claude\n\nA wall for ships.\n"
     )
     branched = claude(("human", "first"), ("assistant", "thrown away"), ("assistant", "kept"))
-    for message, parent in zip(branched["chat_messages"], ["00000000-0000-4000-8000-000000000000", "m0", "m0"], strict=True):
+    for message, parent in zip(
+        branched["chat_messages"], ["00000000-0000-4000-8000-000000000000", "m0", "m0"], strict=True
+    ):
         message["parent_message_uuid"] = parent
     assert "kept" in text_of(branched)
     assert "thrown away" not in text_of(branched)
-    assert "only text" in text_of({**claude(), "chat_messages": [{"sender": "human", "text": "only text", "content": []}]})
+    assert "only text" in text_of(
+        {**claude(), "chat_messages": [{"sender": "human", "text": "only text", "content": []}]}
+    )
 
 
 def test_names_and_titles() -> None:
@@ -151,22 +168,24 @@ def test_names_and_titles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "lowered"),
+    ("written", "expected"),
     [
         pytest.param("# A\n## B\n###### C", "### A\n#### B\n###### C", id="levels"),
         pytest.param("A\n===\n\nB\nb\n---\nx", "### A\n\n#### B b\nx", id="underlined"),
-        pytest.param("```\n# code\n```\n\n    # code\n\n#tag", "```\n# code\n```\n\n    # code\n\n#tag", id="no headings"),
+        pytest.param(
+            "```\n# code\n```\n\n    # code\n\n#tag", "```\n# code\n```\n\n    # code\n\n#tag", id="no headings"
+        ),
     ],
 )
-def test_headings_in_a_turn_stay_below_it(written: str, lowered: str) -> None:
+def test_headings_in_a_turn_stay_below_it(written: str, expected: str) -> None:
     """A turn is one section, however it is written."""
-    assert _lowered(written) == lowered
+    assert lowered(written) == expected
 
 
 @given(st.text(st.sampled_from("#=-` \na1>*"), max_size=60))
 def test_no_text_ends_its_turn(text: str) -> None:
     """Whatever a turn says, no heading of it stands as high as the turn's own."""
-    assert all(block.level > 2 for block in blocks(_lowered(text)) if block.kind == "heading")
+    assert all(block.level > 2 for block in blocks(lowered(text)) if block.kind == "heading")
 
 
 # -- importing them
@@ -198,7 +217,10 @@ def test_an_export_is_imported(book, vault, tmp_path, form):
         "folder": lambda: saved(tmp_path / "export" / "conversations.json", one, two).parent,
     }[form]()
     done = book.import_(source)
-    assert sorted(done.added) == ["conversation/ChatGPT/2025-06-15 Key rotation.md", "conversation/Claude/2026-03-01 Harbour.md"]
+    assert sorted(done.added) == [
+        "conversation/ChatGPT/2025-06-15 Key rotation.md",
+        "conversation/Claude/2026-03-01 Harbour.md",
+    ]
     assert {hit.path for hit in book.find(["quay", "wall"]).hits} == {"conversation/Claude/2026-03-01 Harbour.md"}
     assert book.find("quay", filter={"category": "conversation"}).hits[0].source == "https://claude.ai/chat/c0ffee"
     assert not book.import_(source).paths
@@ -221,7 +243,9 @@ def test_a_conversation_is_known_by_its_id(book, vault, tmp_path):
 
 def test_conversations_of_one_title(book, vault, tmp_path):
     """Three of a day and a title are three notes, whatever the rule, and importing again makes no fourth."""
-    source = saved(tmp_path / "c.json", gpt(ASKED), gpt(ANSWERED, conversation_id="other"), gpt(ASKED, conversation_id="third"))
+    source = saved(
+        tmp_path / "c.json", gpt(ASKED), gpt(ANSWERED, conversation_id="other"), gpt(ASKED, conversation_id="third")
+    )
     assert len(book.import_(source).added) == 3
     assert not book.import_(source).paths
     assert not book.status()["faults"]
@@ -257,5 +281,5 @@ def test_no_conversation_ends_an_import(tmp_path_factory, mapping, node, message
         {"mapping": mapping, "current_node": node, "id": 1},
         {"chat_messages": [message], "uuid": "u"},
     )
-    with opened(file, file.parent) as source:
+    with opened(file) as source:
         assert all(b"".join(each.pieces).startswith(b"---\nid: c") for each in source.files)

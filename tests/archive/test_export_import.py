@@ -22,6 +22,7 @@ from spellbook.archive import importer
 from spellbook.archive.streams import members
 from spellbook.errors import InvalidInput, PathOutsideVault, StorageError
 from spellbook.system.disk import folds
+from spellbook.vault import rules
 from tests.trees import TREES, contents, grow, is_killed, kept, run, state_of
 
 FORMS = pytest.mark.parametrize("form", ["json", "markdown"])
@@ -55,7 +56,11 @@ def other(tmp_path: Path) -> Path:
 @example(files=ODD, mode=0o640, mtime_ns=1_700_000_000_123_456_700)
 @example(files=ODD, mode=0o755, mtime_ns=1)
 @settings(max_examples=40)
-@given(files=TREES, mode=st.sampled_from([0o644, 0o600, 0o775]), mtime_ns=st.integers(0, 1 << 60).map(lambda ns: ns // 100 * 100))
+@given(
+    files=TREES,
+    mode=st.sampled_from([0o644, 0o600, 0o775]),
+    mtime_ns=st.integers(0, 1 << 60).map(lambda ns: ns // 100 * 100),
+)
 def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: int, mtime_ns: int) -> None:
     """Export and import into an empty vault give every file, byte for byte, with its time and permissions, but for that to run, and the empty folders."""
     with tempfile.TemporaryDirectory() as place:
@@ -73,7 +78,9 @@ def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: 
         with books.open(other, embedder="hash", state=here / "s") as book:
             assert sorted(book.import_(here / "out").added) == sorted(files)
             assert state_of(vault) == before
-            assert state_of(other) == {path: held and (held[0], held[1] & ~0o111, held[2]) for path, held in before.items()}
+            assert state_of(other) == {
+                path: held and (held[0], held[1] & ~0o111, held[2]) for path, held in before.items()
+            }
             again = book.import_(here / "out", on_conflict="rename")
             assert (again.paths, again.unchanged) == ([], len(files))
 
@@ -97,7 +104,14 @@ def test_json_is_for_any_program(book, vault, tmp_path):
     assert base64.b64decode(binary["base64"]) == b"\xff\x00"
     assert note["text"].encode() == (vault / "n.md").read_bytes()
     assert note["sha256"] == hashlib.sha256((vault / "n.md").read_bytes()).hexdigest()
-    assert note["note"] | {"meta": None} == {"id": "n", "title": "Crane", "topic": "항구", "kind": "note", "importance": 0.5, "meta": None}
+    assert note["note"] | {"meta": None} == {
+        "id": "n",
+        "title": "Crane",
+        "topic": "항구",
+        "kind": "note",
+        "importance": 0.5,
+        "meta": None,
+    }
     assert note["note"]["meta"]["when"] == "2026-01-02"
 
 
@@ -117,7 +131,13 @@ def test_a_large_attachment_goes_in_pieces(vault, other, tmp_path, form):
 
 def test_what_is_left_out(book, vault, tmp_path, write_note):
     """Other dot-folders, the trash, ignored files and what systems leave are no part of a backup; links are followed inside the vault alone."""
-    grow(vault, {path: b"x" for path in ("a.md", ".git/config", ".obsidian/app.json", ".trash/t.md", "drafts/d.md", "sub/.DS_Store")})
+    grow(
+        vault,
+        {
+            path: b"x"
+            for path in ("a.md", ".git/config", ".obsidian/app.json", ".trash/t.md", "drafts/d.md", "sub/.DS_Store")
+        },
+    )
     grow(tmp_path, {"secret.md": b"s"})
     (vault / ".spellbookignore").write_text("drafts/\n")
     (vault / "in.md").symlink_to("a.md")
@@ -156,8 +176,12 @@ def test_no_export_into_the_vault(book, vault):
     ("rule", "expected", "trash"),
     [
         pytest.param("skip", {"a.md": b"mine", "same.md": b"same", "new.md": b"new"}, {}, id="skip"),
-        pytest.param("overwrite", {"a.md": b"theirs", "same.md": b"same", "new.md": b"new"}, {"a.md": b"mine"}, id="overwrite"),
-        pytest.param("rename", {"a.md": b"mine", "a-2.md": b"theirs", "same.md": b"same", "new.md": b"new"}, {}, id="rename"),
+        pytest.param(
+            "overwrite", {"a.md": b"theirs", "same.md": b"same", "new.md": b"new"}, {"a.md": b"mine"}, id="overwrite"
+        ),
+        pytest.param(
+            "rename", {"a.md": b"mine", "a-2.md": b"theirs", "same.md": b"same", "new.md": b"new"}, {}, id="rename"
+        ),
     ],
 )
 def test_conflicts_go_by_their_rule(book, vault, tmp_path, rule, expected, trash):
@@ -188,7 +212,10 @@ def test_renamed_files_find_room(book, vault, tmp_path):
 
 def test_imported_notes_are_found_at_once(book, tmp_path):
     """What was imported is findable when the import returns, where it was imported into."""
-    done = book.import_(grow(tmp_path / "s", {"n.md": b"the crane lifts", "p.png": b"p", ".spellbookignore": b"*.txt"}), into="old/notes")
+    done = book.import_(
+        grow(tmp_path / "s", {"n.md": b"the crane lifts", "p.png": b"p", ".spellbookignore": b"*.txt"}),
+        into="old/notes",
+    )
     assert sorted(done.added) == ["old/notes/n.md", "old/notes/p.png"]
     assert [hit.path for hit in book.find("crane").hits] == ["old/notes/n.md"]
     assert book.import_(tmp_path / "s" / "n.md").added == ["n.md"]
@@ -314,7 +341,9 @@ def test_nothing_that_a_walk_would_not_read_is_imported(book, vault, tmp_path, f
         named = {fault.path for fault in done.faults}
         assert named == (set(HIDDEN) if form == "json" else {"GIT~1/hooks/post-checkout", "\u200c.git/config"})
     assert contents(vault) == {"good.md": b"x", "run.sh": b"x"}
-    assert sorted(path.name for path in vault.rglob("*")) == sorted([".git", "hooks", "good.md", "run.sh"] + ["empty"] * (form == "json"))
+    assert sorted(path.name for path in vault.rglob("*")) == sorted(
+        [".git", "hooks", "good.md", "run.sh"] + ["empty"] * (form == "json")
+    )
     assert not any((vault / name).stat().st_mode & 0o7113 for name in ("good.md", "run.sh"))
     with pytest.raises(PathOutsideVault, match="dot-folders"):
         book.import_(tmp_path / "in", into=".git")
@@ -364,7 +393,9 @@ def test_what_is_in_the_way_in_the_vault_is_named(book, vault, tmp_path, rule):
                 book.import_(tmp_path / "in", on_conflict=rule)
         else:
             done = book.import_(tmp_path / "in", on_conflict=rule)
-            assert (done.skipped, done.renamed) == (([name], {}) if rule == "skip" else ([], {name: f"{name[:-3]}-2.md"}))
+            assert (done.skipped, done.renamed) == (
+                ([name], {}) if rule == "skip" else ([], {name: f"{name[:-3]}-2.md"})
+            )
 
 
 def test_names_that_only_some_disks_tell_apart(book, vault, tmp_path):
@@ -373,7 +404,7 @@ def test_names_that_only_some_disks_tell_apart(book, vault, tmp_path):
     (tmp_path / "in").write_bytes(exported(record(one, "1"), record(two, "2")))
     if not folds(vault):
         assert book.import_(tmp_path / "in").added == [one, two]
-    paths = importer._Paths(folds=True)
+    paths = rules.Paths(folds=True)
     paths.add(one)
     paths.add("A/b.md")
     assert two in paths
@@ -402,8 +433,8 @@ def test_pipes_and_devices_are_not_imported(book, vault, tmp_path, name):
 
 def test_an_import_does_not_fill_the_disk(book, vault, tmp_path, monkeypatch):
     """A large import ends before the disk is full, and leaves nothing behind."""
-    monkeypatch.setattr(importer, "_LARGE", 1_000_000)
-    monkeypatch.setattr(importer, "_RESERVE", 1 << 60)
+    monkeypatch.setattr(importer, "LARGE", 1_000_000)
+    monkeypatch.setattr(importer, "RESERVE", 1 << 60)
     (tmp_path / "s").mkdir()
     with (tmp_path / "s/holes.bin").open("wb") as file:
         file.truncate(1 << 40)
@@ -502,7 +533,10 @@ class Dribble(io.BytesIO):
         return super().read(min(3, size) if size and size > 0 else size)
 
 
-@given(value=st.lists(VALUES, max_size=4) | st.dictionaries(st.text(), VALUES, max_size=4), indent=st.sampled_from([None, 2]))
+@given(
+    value=st.lists(VALUES, max_size=4) | st.dictionaries(st.text(), VALUES, max_size=4),
+    indent=st.sampled_from([None, 2]),
+)
 def test_large_json_is_read_as_small(value, indent):
     """Read in pieces, an object's members and a list's items are what they are to a reader who has all of it."""
     found = list(members(Dribble(json.dumps(value, indent=indent).encode()), "x"))
@@ -524,17 +558,25 @@ def test_the_command_line(vault, other, tmp_path):
     """Export to stdout and into files, import with all that was asked for, counts and JSON; what is missing is told, with exit code 1."""
     grow(vault, {"a.md": b"# A\n", "p.png": b"\x89"})
     assert json.loads(run("--vault", vault, "export", "-").stdout)["count"] == 2
-    assert zipfile.ZipFile(io.BytesIO(run("--vault", vault, "export", "-", "--format", "markdown").stdout)).namelist() == ["a.md", "p.png"]
+    assert zipfile.ZipFile(
+        io.BytesIO(run("--vault", vault, "export", "-", "--format", "markdown").stdout)
+    ).namelist() == ["a.md", "p.png"]
     told = json.loads(run("--vault", vault, "export", tmp_path / "o.zip", "--json").stdout)
     assert (told["notes"], told["attachments"]) == (1, 1)
     would = run("--vault", other, "import", tmp_path / "o.zip", "--dry-run")
     assert would.stdout.decode() == "Would be: 2 added.\n"
     assert not contents(other)
-    assert run("--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--no-attachments").stdout == b"1 added.\n"
+    assert (
+        run("--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--no-attachments").stdout == b"1 added.\n"
+    )
     grow(other, {"x/a.md": b"mine"})
     told = run("--vault", other, "import", tmp_path / "o.zip", "--into", "x")
-    assert told.stdout.decode().startswith("1 added, 1 left out, for others are there.\n  left out: x/a.md\n")
-    done = json.loads(run("--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--on-conflict", "overwrite", "--json").stdout)
+    assert told.stdout.decode().startswith("1 added, 1 skipped because other files are there.\n  skipped: x/a.md\n")
+    done = json.loads(
+        run(
+            "--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--on-conflict", "overwrite", "--json"
+        ).stdout
+    )
     assert (done["overwritten"], done["trash"], done["unchanged"]) == (["x/a.md"], [".trash/x/a.md"], 1)
     (vault / "out.md").symlink_to(tmp_path / "o.zip")
     assert b"out.md" in run("--vault", vault, "export", tmp_path / "p.zip", code=1).stderr
@@ -594,11 +636,13 @@ def test_an_import_that_was_cut_short_is_told_of(vault, tmp_path):
         while not (book.config.state / "import" / "journal.json").exists():
             assert is_killed(vault, source, "book.import_(place)", at)
             at += 1
-        [half] = [problems for name, problems in book.doctor() if name == "nothing was left half done"]
-        assert half == ["an import was cut short: `spellbook import` finishes it, without a source or before the next one"]
+        [half] = [problems for name, problems in book.doctor() if name == "interrupted work"]
+        assert half == [
+            "an import was cut short: `spellbook import` finishes it, without a source or before the next one"
+        ]
         assert sorted(book.import_().added) == ["a.md", "b.md"]
         assert book.find("b").hits
-        assert not any(problems for name, problems in book.doctor() if name == "nothing was left half done")
+        assert not any(problems for name, problems in book.doctor() if name == "interrupted work")
         assert not book.import_().paths
 
 

@@ -120,7 +120,10 @@ def test_retention():
     assert left[:4] == today
     days = [dt.datetime.strptime(name, "%Y-%m-%dT%H-%M-%S%z").astimezone().date().isoformat() for name in left[4:]]
     weeks = ["2026-11-15", "2026-11-08", "2026-11-01"]
-    months = [f"2026-{day}" for day in ("10-31", "09-30", "08-31", "07-31", "06-30", "05-31", "04-30", "03-31", "02-28", "01-31")]
+    months = [
+        f"2026-{day}"
+        for day in ("10-31", "09-30", "08-31", "07-31", "06-30", "05-31", "04-30", "03-31", "02-28", "01-31")
+    ]
     assert days == [*(f"2026-11-{day}" for day in range(21, 15, -1)), *weeks, *months, "2025-12-31"]
 
 
@@ -207,18 +210,30 @@ def test_what_is_whole_comes_back_without_what_is_damaged(book, vault, tmp_path)
     grow(vault, {"a.md": b"mine", "b.md": b"mine", "d.md": b"new"})
     damage(book, b"one " * 50)
     for into in (None, tmp_path / "then"):
-        with pytest.raises(StorageError, match=r"1 of 3 files .* found nowhere else: a\.md\. Nothing was changed\. --skip-damaged"):
+        with pytest.raises(
+            StorageError, match=r"1 of 3 files .* found nowhere else: a\.md\. Nothing was changed\. --skip-damaged"
+        ):
             book.restore_snapshot(taken.name, into)
-    assert (contents(vault), (tmp_path / "then").exists()) == ({"a.md": b"mine", "b.md": b"mine", "c.md": b"three", "d.md": b"new"}, False)
+    assert (contents(vault), (tmp_path / "then").exists()) == (
+        {"a.md": b"mine", "b.md": b"mine", "c.md": b"three", "d.md": b"new"},
+        False,
+    )
     done = book.restore_snapshot(taken.name, tmp_path / "then", skip_damaged=True)
     assert ([fault.path for fault in done.faults], done.written) == (["a.md"], 2)
     assert contents(tmp_path / "then") == {"b.md": b"two " * 50, "c.md": b"three"}
     done = book.restore_snapshot(taken.name, skip_damaged=True)
-    assert ([fault.path for fault in done.faults], done.written, done.removed, done.unchanged) == (["a.md"], 1, ("d.md",), 1)
+    assert ([fault.path for fault in done.faults], done.written, done.removed, done.unchanged) == (
+        ["a.md"],
+        1,
+        ("d.md",),
+        1,
+    )
     assert contents(vault) == {"a.md": b"mine", "b.md": b"two " * 50, "c.md": b"three"}
 
 
-@pytest.mark.parametrize("where", ["under another name", "in the trash", "in the journal", "in the snapshots of another vault"])
+@pytest.mark.parametrize(
+    "where", ["under another name", "in the trash", "in the journal", "in the snapshots of another vault"]
+)
 def test_what_is_damaged_is_looked_for(book, vault, tmp_path, where):
     """A content that is damaged or gone, and has its like elsewhere, comes back from there, and is whole again in the snapshot."""
     one, two = b"one " * 50, os.urandom(300)
@@ -281,11 +296,16 @@ def shape(vault: Path) -> dict[str, Any]:
     for path in sorted(vault.rglob("*")):
         name = path.relative_to(vault).as_posix()
         if not name.startswith(".trash"):
-            found[name] = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else path.is_fifo()
+            found[name] = (
+                os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else path.is_fifo()
+            )
     return found
 
 
-THEN = {name: name.encode() for name in ("a.md", "out.md", "n/x.md", "m/y.md", "dead.md", "like.md", "f/in.md", "file.md", "pipe.md")}
+THEN = {
+    name: name.encode()
+    for name in ("a.md", "out.md", "n/x.md", "m/y.md", "dead.md", "like.md", "f/in.md", "file.md", "pipe.md")
+}
 
 
 @pytest.mark.timeout(60)
@@ -307,7 +327,19 @@ def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
         "real/mine.md": b"mine", "file.md/.git/config": b"git", "file.md/private.md": b"private", "f": b"file"
     }  # fmt: skip
     assert sorted(done.removed) == sorted(
-        ["out.md", "n", "m", "dead.md", "like.md", "empty", "pipe.md", "real/mine.md", "file.md", "f", ".spellbookignore"]
+        [
+            "out.md",
+            "n",
+            "m",
+            "dead.md",
+            "like.md",
+            "empty",
+            "pipe.md",
+            "real/mine.md",
+            "file.md",
+            "f",
+            ".spellbookignore",
+        ]
     )
     assert done.written == len(THEN)
 
@@ -367,7 +399,9 @@ def test_a_restore_writes_no_more_than_an_import_may(book, vault, tmp_path):
     (vault / "a.md").chmod(0o755)
     taken = book.snapshots.create()
     listed = book.snapshots.folder / f"{taken.name}.json.gz"
-    listed.write_bytes(gzip.compress(gzip.decompress(listed.read_bytes()).replace(b'"b.md"', b'".git/hooks/pre-commit"')))
+    listed.write_bytes(
+        gzip.compress(gzip.decompress(listed.read_bytes()).replace(b'"b.md"', b'".git/hooks/pre-commit"'))
+    )
     for folder in (vault, tmp_path / "into"):
         if folder == vault:
             clear(vault)
@@ -383,7 +417,15 @@ def test_going_back_loses_nothing(book, vault, write_note):
     before = contents(vault)
     (vault / "gone.md").unlink()
     shutil.rmtree(vault / "n")
-    grow(vault, {"a.md": b"the crane, edited", "new/x.md": b"new", "n": b"a file where a folder was", "private/p.md": b"private"})
+    grow(
+        vault,
+        {
+            "a.md": b"the crane, edited",
+            "new/x.md": b"new",
+            "n": b"a file where a folder was",
+            "private/p.md": b"private",
+        },
+    )
     edited = contents(vault)
     done = book.restore_snapshot(then.name)
     assert contents(vault) == {**before, "private/p.md": b"private"}
@@ -478,7 +520,9 @@ def test_restore_killed(tmp_path, monkeypatch):
         held = {*kept(vault).values(), *kept(vault / ".trash").values()}
         with books.open(vault, embedder="hash") as book:
             if interrupted := book.snapshots.interrupted:
-                told += any(f"restore {name}` goes on" in problem for _, problems in book.doctor() for problem in problems)
+                told += any(
+                    f"restore {name}` goes on" in problem for _, problems in book.doctor() for problem in problems
+                )
                 book.restore_snapshot(interrupted[1], tmp_path / f"before{at}")
                 assert contents(tmp_path / f"before{at}") == now
             else:
@@ -528,7 +572,12 @@ def test_whoever_watches_takes_one_a_day(vault, monkeypatch):
     monkeypatch.setattr(watcher, "SNAPSHOT_AFTER", 0.05)
     monkeypatch.setattr(watcher, "SNAPSHOT_LOOK", 0.05)
     grow(vault, {"a.md": b"a"})
-    with books.open(vault, embedder="hash") as one, books.open(vault, embedder="hash") as two, Watcher(one), Watcher(two):
+    with (
+        books.open(vault, embedder="hash") as one,
+        books.open(vault, embedder="hash") as two,
+        Watcher(one),
+        Watcher(two),
+    ):
         until(one.snapshots.names)
         [name] = one.snapshots.names()
         yesterday = dt.datetime.now(dt.UTC) - dt.timedelta(days=1, hours=1)
@@ -537,7 +586,11 @@ def test_whoever_watches_takes_one_a_day(vault, monkeypatch):
         until(lambda: len(one.snapshots.names()) == 2)
         time.sleep(0.3)
         assert len(one.snapshots.names()) == 2
-        assert one.status()["snapshots"] == {"folder": str(folder), "count": 2, "last": one.snapshots.all()[0].taken.isoformat()}
+        assert one.status()["snapshots"] == {
+            "folder": str(folder),
+            "count": 2,
+            "last": one.snapshots.all()[0].taken.isoformat(),
+        }
 
 
 def test_no_snapshots_where_none_are_wanted(vault, monkeypatch):
@@ -545,7 +598,7 @@ def test_no_snapshots_where_none_are_wanted(vault, monkeypatch):
     monkeypatch.setattr(watcher, "SNAPSHOT_AFTER", 0.01)
     grow(vault, {".spellbook/config.toml": b"snapshots = false\n"})
     with books.open(vault, embedder="hash") as book, Watcher(book):
-        until(lambda: book.watching)
+        until(lambda: book.watched.is_current)
         time.sleep(0.3)
         assert not book.snapshots.names()
         assert book.snapshots.is_due()
@@ -560,7 +613,7 @@ def test_the_command_line(vault, tmp_path):
     assert b"none yet" in run("--vault", vault, "status").stdout
     taken = json.loads(run("--vault", vault, "snapshot", "--json").stdout)
     assert (taken["files"], taken["bytes"]) == (1, 4)
-    assert f"1, the last of {taken['taken'][:10]}".encode() in run("--vault", vault, "status").stdout
+    assert f"1, the latest from {taken['taken'][:10]}".encode() in run("--vault", vault, "status").stdout
     assert run("--vault", vault, "snapshot").stdout.decode().split("  ")[2] == "1 files, 0.0 MB, 0.0 MB of it new\n"
     listed = json.loads(run("snapshot", "list", "--vault", vault, "--json").stdout)
     assert listed["snapshots"][-1]["name"] == taken["name"]
@@ -568,17 +621,25 @@ def test_the_command_line(vault, tmp_path):
     assert run("--vault", vault, "snapshot", "verify").stdout == b"2 snapshots, 1 contents: nothing damaged.\n"
     grow(vault, {"b.md": b"new"})
     told = run("--vault", vault, "snapshot", "restore", taken["name"]).stdout.decode()
-    assert "0 files written, 1 moved into .trash, 1 as they were." in told
+    assert "0 files written, 1 moved into .trash, 1 unchanged." in told
     assert contents(vault) == {"a.md": b"# A\n"}
-    assert json.loads(run("--vault", vault, "snapshot", "restore", "latest", "--into", tmp_path / "x", "--json").stdout)["written"] == 2
-    assert run("--vault", vault, "snapshot", "prune").stdout.startswith(b"0 let go, ")
+    assert (
+        json.loads(run("--vault", vault, "snapshot", "restore", "latest", "--into", tmp_path / "x", "--json").stdout)[
+            "written"
+        ]
+        == 2
+    )
+    assert run("--vault", vault, "snapshot", "prune").stdout.startswith(b"0 deleted, ")
     assert b"no snapshot" in run("--vault", vault, "snapshot", "restore", "1999", code=2).stderr
     for blob in Path(listed["folder"]).glob("blobs/??/*"):
         blob.unlink()
     grow(vault, {"a.md": b"edited"})
-    assert b"--skip-damaged restores the others" in run("--vault", vault, "snapshot", "restore", taken["name"], code=1).stderr
+    assert (
+        b"--skip-damaged restores the others"
+        in run("--vault", vault, "snapshot", "restore", taken["name"], code=1).stderr
+    )
     told = run("--vault", vault, "snapshot", "restore", taken["name"], "--skip-damaged", "--yes", code=1)
-    assert b"but for 1 files: 0 files written" in told.stdout
+    assert b"0 files written, 0 unchanged; 1 files are missing" in told.stdout
     assert told.stderr.startswith(b"spellbook: a.md: its content is damaged or missing")
     assert contents(vault) == {"a.md": b"edited"}
     assert b"missing" in run("--vault", vault, "snapshot", "verify", code=1).stderr
@@ -591,7 +652,12 @@ def test_the_backup_toolset(book, vault, tmp_path, mode):
 
     async def conversation() -> None:
         async with Client(build(book, ["backup"], live=False), mode=mode) as client:
-            assert {tool.name for tool in (await client.list_tools()).tools} == {"snapshot", "snapshots", "export", "import"}
+            assert {tool.name for tool in (await client.list_tools()).tools} == {
+                "snapshot",
+                "snapshots",
+                "export",
+                "import",
+            }
 
             async def call(tool: str, **arguments: object) -> Any:
                 result = await client.call_tool(tool, arguments)
@@ -605,7 +671,11 @@ def test_the_backup_toolset(book, vault, tmp_path, mode):
                 assert (exported["notes"], exported["attachments"], exported["file"].endswith(ending)) == (1, 1, True)
                 (vault / "a.md").unlink()
                 would = await call("import", file_path=exported["file"])
-                assert (would["status"], would["counts"]["added"], list(contents(vault))) == ("would be imported", 1, ["p.png"])
+                assert (would["status"], would["counts"]["added"], list(contents(vault))) == (
+                    "would be imported",
+                    1,
+                    ["p.png"],
+                )
                 done = await call("import", file_path=Path(exported["file"]).name, dry_run=False)
                 assert (done["added"], contents(vault)) == (["a.md"], {"a.md": b"# A\n", "p.png": b"p"})
             (tmp_path / "secret.md").write_text("secret")

@@ -59,14 +59,32 @@ def measured(parts: Sequence[str], sizes: Sizes, place: Path) -> Iterator[Figure
 
 def _arguments() -> argparse.Namespace:
     usual = Sizes()
-    parser = argparse.ArgumentParser(prog="make bench", description="Run the benchmarks and print one table of figures and aims.")
-    parser.add_argument("--only", type=_parts, default=PARTS, metavar="PART,…", help=f"parts to run, of {', '.join(PARTS)}; default: all")
+    parser = argparse.ArgumentParser(
+        prog="make bench", description="Run the benchmarks and print one table of figures and aims."
+    )
+    parser.add_argument(
+        "--only",
+        type=_parts,
+        default=PARTS,
+        metavar="PART,…",
+        help=f"parts to run, of {', '.join(PARTS)}; default: all",
+    )
     parser.add_argument("--notes", type=int, default=usual.notes, help="notes in the indexed vault (%(default)s)")
     parser.add_argument("--chunks", type=int, default=usual.chunks, help="chunks in the searched vault (%(default)s)")
     parser.add_argument(
-        "--growth", type=int, nargs="+", default=usual.growth, metavar="NOTES", help="vault sizes to compare; default: 1000 10000"
+        "--growth",
+        type=int,
+        nargs="+",
+        default=usual.growth,
+        metavar="NOTES",
+        help="vault sizes to compare; default: 1000 10000",
     )
-    parser.add_argument("--rounds", type=int, default=usual.rounds, help="queries and edits of the memory test; 0 skips it (%(default)s)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=usual.rounds,
+        help="queries and edits of the memory test; 0 skips it (%(default)s)",
+    )
     return parser.parse_args()
 
 

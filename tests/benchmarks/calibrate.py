@@ -44,7 +44,9 @@ def xquad(data: Path) -> tuple[Corpus, Corpus]:
     passages: Corpus = {}
     for file in sorted((data / "eval" / "xquad").glob("xquad.*.json")):
         language = file.suffixes[0][1:]
-        paragraphs = [each for article in json.loads(file.read_text("utf-8"))["data"] for each in article["paragraphs"]][:HALF]
+        paragraphs = [
+            each for article in json.loads(file.read_text("utf-8"))["data"] for each in article["paragraphs"]
+        ][:HALF]
         passages[language] = [each["context"] for each in paragraphs]
         questions[language] = [asked["question"] for each in paragraphs for asked in each["qas"]]
     return questions, passages
@@ -67,13 +69,18 @@ def react(data: Path) -> tuple[Corpus, Corpus]:
 def _sections(file: Path) -> list[tuple[str, str]]:
     if not file.exists():
         return []
-    return [(chunk.heading[-1] if chunk.heading else "", chunk.embedded) for chunk in cut(parse(file.name, file.read_bytes()))]
+    return [
+        (chunk.heading[-1] if chunk.heading else "", chunk.embedded)
+        for chunk in cut(parse(file.name, file.read_bytes()))
+    ]
 
 
 def main() -> None:
     """Compute and save the calibration."""
     parser = argparse.ArgumentParser(description="Compute the calibration of the bundled model.")
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[3] / "shared", help="holds eval/xquad and vaults/react-docs")
+    parser.add_argument(
+        "--data", type=Path, default=Path(__file__).parents[3] / "shared", help="holds eval/xquad and vaults/react-docs"
+    )
     parser.add_argument("--out", type=Path, default=Path(e5.__file__).with_name(e5.CALIBRATION))
     given = parser.parse_args()
     corpora = [xquad(given.data), react(given.data), calibration.sample()]
@@ -82,9 +89,13 @@ def main() -> None:
     engine = e5.E5().engine()
     sides = []
     for name, embed, number in (("query", engine.query, 0), ("passage", engine.passage, 1)):
-        vectors = [{language: _embedded(embed, texts) for language, texts in corpus[number].items()} for corpus in corpora]
+        vectors = [
+            {language: _embedded(embed, texts) for language, texts in corpus[number].items()} for corpus in corpora
+        ]
         sides.append(Side.fit(*vectors))
-        print(f"{name}: {len(sides[-1].basis)} directions from {sum(len(v) for corpus in vectors for v in corpus.values())} texts")
+        print(
+            f"{name}: {len(sides[-1].basis)} directions from {sum(len(v) for corpus in vectors for v in corpus.values())} texts"
+        )
     with given.out.open("wb") as file:
         Calibration(*sides, SCALE).save(file)
     print(f"{given.out.name}: {given.out.stat().st_size:,} bytes")

@@ -42,7 +42,9 @@ def apart(measure: Callable[P, Iterable[T]], *given: P.args, **named: P.kwargs) 
         child.join()
 
 
-def _tell(there: Connection, measure: Callable[..., Iterable[Any]], given: Sequence[Any], named: Mapping[str, Any]) -> None:
+def _tell(
+    there: Connection, measure: Callable[..., Iterable[Any]], given: Sequence[Any], named: Mapping[str, Any]
+) -> None:
     for each in measure(*given, **named):
         there.send(each)
 
@@ -53,7 +55,9 @@ class Server:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None) -> None:
         started = time.perf_counter()
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+        )
         self._numbers = itertools.count(1)
         self.pid = self._process.pid
         self._ask("initialize", _HELLO)

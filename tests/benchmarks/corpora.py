@@ -1,19 +1,27 @@
 """
 Vaults and questions: public question sets, documentation, and edited copies of their texts.
 
-Everything comes from a folder that the caller names and nothing is kept; seeds are fixed, so that two runs ask the same.
+Everything comes from a folder that the caller names, or from `tests/quality`, and nothing is kept; seeds are fixed, so that two
+runs ask the same.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import hashlib
 import json
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from spellbook.editing import memory
 from spellbook.notes.note import Block, Note, parse
 
 LANGUAGES = ("en", "ar", "de", "el", "es", "hi", "ro", "ru", "th", "tr", "vi", "zh")
@@ -81,13 +89,21 @@ class Xquad:
             listed = [paragraph for article in data for paragraph in article["paragraphs"]]
             paragraphs[language] = [each["context"] for each in listed]
             questions[language] = [
-                (qa["question"], number, qa["answers"][0]["text"]) for number, each in enumerate(listed) for qa in each["qas"]
+                (qa["question"], number, qa["answers"][0]["text"])
+                for number, each in enumerate(listed)
+                for qa in each["qas"]
             ]
         return cls(paragraphs, questions)
 
     def vault(self, language_of: Callable[[int], Iterable[str]]) -> Vault:
         """Return the paragraphs as notes, each in the languages that `language_of` returns."""
-        return Vault({_paragraph(at, i): f"{self.paragraphs[at][i]}\n" for i in range(len(self.paragraphs["en"])) for at in language_of(i)})
+        return Vault(
+            {
+                _paragraph(at, i): f"{self.paragraphs[at][i]}\n"
+                for i in range(len(self.paragraphs["en"]))
+                for at in language_of(i)
+            }
+        )
 
     def one(self, language: str) -> Set:
         """Questions and paragraphs in one language."""
@@ -99,7 +115,9 @@ class Xquad:
             Asked(text, asked, frozenset({_paragraph(told, i)}), _parts(i < SEEN or asked == told), answer)
             for text, i, answer in self.questions[asked]
         ]
-        return Set(f"XQuAD {asked}" if asked == told else f"XQuAD {asked} → {told}", self.vault(lambda i: (told,)), questions)
+        return Set(
+            f"XQuAD {asked}" if asked == told else f"XQuAD {asked} → {told}", self.vault(lambda i: (told,)), questions
+        )
 
     def others(self) -> Set:
         """Questions in every language in turn, each limited to the paragraphs in all others: eleven are right."""
@@ -115,7 +133,9 @@ class Xquad:
         """Half the paragraphs only in `one`, half only in `other`; questions in `one`."""
         languages = _halves(len(self.paragraphs["en"]), one, other)
         questions = [
-            Asked(text, one, frozenset({_paragraph(languages[i], i)}), _mixed_parts(i < SEEN, languages[i] == one), answer)
+            Asked(
+                text, one, frozenset({_paragraph(languages[i], i)}), _mixed_parts(i < SEEN, languages[i] == one), answer
+            )
             for text, i, answer in self.questions[one]
         ]
         return Set(f"XQuAD mixed {one} + {other}", self.vault(lambda i: (languages[i],)), questions)
@@ -128,13 +148,23 @@ class Xquad:
             language = LANGUAGES[(number * 5) % len(LANGUAGES)]
             text, i, answer = self.questions[language][number]
             questions.append(
-                Asked(text, language, frozenset({_paragraph(order[i], i)}), _mixed_parts(i < SEEN, order[i] == language), answer)
+                Asked(
+                    text,
+                    language,
+                    frozenset({_paragraph(order[i], i)}),
+                    _mixed_parts(i < SEEN, order[i] == language),
+                    answer,
+                )
             )
         return Set("XQuAD mixed, 12 languages", self.vault(lambda i: (order[i],)), questions)
 
     def half(self, told: str, asked: str) -> tuple[Set, list[str]]:
         """The first half of the articles in `told` with its questions in `asked`, and the other half's questions, off topic."""
-        on = [Asked(text, asked, frozenset({_paragraph(told, i)}), (), answer) for text, i, answer in self.questions[asked] if i < SEEN]
+        on = [
+            Asked(text, asked, frozenset({_paragraph(told, i)}), (), answer)
+            for text, i, answer in self.questions[asked]
+            if i < SEEN
+        ]
         off = [text for text, i, _ in self.questions[asked] if i >= SEEN]
         name = f"half of XQuAD {told}, asked in {asked}"
         return Set(name, self.vault(lambda i: (told,) if i < SEEN else ()), on), off
@@ -142,7 +172,9 @@ class Xquad:
     def articles(self, language: str) -> Set:
         """The five paragraphs of an article make one long note."""
         texts = self.paragraphs[language]
-        notes = {f"{language}/article {i // 5:02}.md": "\n\n".join(texts[i : i + 5]) + "\n" for i in range(0, len(texts), 5)}
+        notes = {
+            f"{language}/article {i // 5:02}.md": "\n\n".join(texts[i : i + 5]) + "\n" for i in range(0, len(texts), 5)
+        }
         questions = [
             Asked(text, language, frozenset({f"{language}/article {i // 5:02}.md"}), (), answer)
             for text, i, answer in self.questions[language]
@@ -204,15 +236,22 @@ class React:
         listed = sorted(file.relative_to(folder / "en") for file in (folder / "en").rglob("*.md"))
         for page in listed:
             if (folder / "ko" / page).is_file():
-                korean, english = (parse(page.name, (folder / language / page).read_bytes()) for language in ("ko", "en"))
+                korean, english = (
+                    parse(page.name, (folder / language / page).read_bytes()) for language in ("ko", "en")
+                )
                 if [b.level for b in _headings(korean)] == [b.level for b in _headings(english)]:
                     pages[page.as_posix()] = korean, english
         seen = {page.as_posix() for page in listed[::2]}
-        headings = [(page, number, _said(block)) for page, (note, _) in pages.items() for number, block in enumerate(_tops(note), 1)]
+        headings = [
+            (page, number, _said(block))
+            for page, (note, _) in pages.items()
+            for number, block in enumerate(_tops(note), 1)
+        ]
         often = Counter(text for *_, text in headings)
         asking = [often[text] == 1 and len(re.findall("[가-힣]", text)) >= 4 for *_, text in headings]
         sections = [
-            Section(page, number, text if asks else "", page in seen) for (page, number, text), asks in zip(headings, asking, strict=True)
+            Section(page, number, text if asks else "", page in seen)
+            for (page, number, text), asks in zip(headings, asking, strict=True)
         ]
         return cls(pages, sections) if pages else None
 
@@ -282,6 +321,85 @@ def _with_sections(note: Note, kept: set[int], *, headless: bool) -> tuple[str, 
     return "\n".join(rows), starts
 
 
+# -- loose questions, as people type who half remember
+
+QUALITY = Path(__file__).parents[1] / "quality"
+CHOOSING, REPORTING = HALVES = ("choosing", "reporting")
+_ANCHORED = re.compile(r"(#{1,6}) +(.*?)\s*\{/\*\s*(.*?)\s*\*/\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Lines of a note that answer a question, from 1, both ends included; `heading` is what stands above them."""
+
+    path: str
+    first: int
+    last: int
+    heading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """A question in `language`; `accept` names what would content the person who asks it, `half` is one of `HALVES`."""
+
+    text: str
+    language: str
+    half: str
+    accept: tuple[str, ...]
+
+
+def loose(name: str) -> list[Loose]:
+    """Read the questions of `tests/quality/loose-NAME.yaml`."""
+    rows = yaml.safe_load((QUALITY / f"loose-{name}.yaml").read_text("utf-8"))
+    return [Loose(row["question"], row["language"], row["half"], tuple(row["accept"])) for row in rows]
+
+
+def half_of(accept: Sequence[str]) -> str:
+    """Return the half of a question: by the hash of the first thing in `accept`, so that questions after one thing stay together."""
+    return HALVES[hashlib.sha256(accept[0].encode()).digest()[0] % 2]
+
+
+def react_pages(folder: Path) -> dict[str, str] | None:
+    """Return React's documentation as it is, Korean and English pages by path, or None if it is not there."""
+    files = [file for language in ("en", "ko") for file in sorted((folder / language).rglob("*.md"))]
+    return {file.relative_to(folder).as_posix(): file.read_text("utf-8") for file in files} or None
+
+
+def places(notes: Mapping[str, str], accept: str) -> list[Place]:
+    """Return where `page` or `page#anchor` is in the notes, in each language that has it; a section ends with its subsections."""
+    page, _, anchor = accept.partition("#")
+    paths = [path for language in ("en", "ko") if (path := f"{language}/{page}.md") in notes]
+    return [at for path in paths if (at := _sections(path, notes[path]).get(anchor))]
+
+
+@lru_cache(maxsize=512)
+def _sections(path: str, text: str) -> dict[str, Place]:
+    """Sections of a page by the anchor in their heading; "" is the whole page. Only headings have anchors, so none is parsed for."""
+    rows = text.split("\n")
+    title = next((row.partition(":")[2].strip() for row in rows if row.startswith("title:")), "")
+    headings = [(line, found) for line, row in enumerate(rows, 1) if (found := _ANCHORED.match(row))]
+    sections = {"": Place(path, 1, len(rows), title)}
+    for i, (line, found) in enumerate(headings):
+        after = next((other for other, below in headings[i + 1 :] if len(below[1]) <= len(found[1])), len(rows) + 1)
+        sections.setdefault(found[3], Place(path, line, after - 1, found[2]))
+    return sections
+
+
+@lru_cache(maxsize=1)
+def memories() -> dict[str, tuple[str, str]]:
+    """Return the memories of `tests/quality/memories.yaml` as `scribe` writes them: path and text of a note, by its id."""
+    rows: list[dict[str, Any]] = yaml.safe_load((QUALITY / "memories.yaml").read_text("utf-8"))
+    notes = {}
+    for row in rows:
+        meta = {key: value for key, value in row.items() if key not in {"id", "when", "text"}}
+        found = memory.check({"text": row["text"], "metadata": meta})
+        if found.memory is None or found.secrets:
+            raise ValueError(f"memories.yaml, {row['id']}: {'; '.join(found.errors + found.secrets)}")
+        when = dt.datetime.fromisoformat(f"{row['when']}T09:00:00+09:00")
+        notes[row["id"]] = f"{found.memory.folder}/{found.memory.name}.md", found.memory.note(row["id"], when)
+    return notes
+
+
 # -- pairs that say the same, or do not
 
 
@@ -298,7 +416,9 @@ def klue(file: Path) -> Pairs | None:
     """Read KLUE-STS: a label of 4.5 and more means the same, one below 2 does not; None if it is not there."""
     if not file.is_file():
         return None
-    rows = [(each["sentence1"], each["sentence2"], each["labels"]["label"]) for each in json.loads(file.read_text("utf-8"))]
+    rows = [
+        (each["sentence1"], each["sentence2"], each["labels"]["label"]) for each in json.loads(file.read_text("utf-8"))
+    ]
     same = [(a, b) for a, b, label in rows if label >= 4.5]
     return Pairs("KLUE-STS", {"": same}, [(a, b) for a, b, label in rows if label < 2])
 
@@ -323,7 +443,10 @@ def with_another_number(text: str, seed: int) -> str:
     return text[: chosen.start()] + str(int(chosen[0]) * 3 + 1) + text[chosen.end() :]
 
 
-_APPENDED = {"ko": " 이 부분은 다음 회의 때 다시 확인하기로 했다.", "en": " We will look at this again at the next meeting."}
+_APPENDED = {
+    "ko": " 이 부분은 다음 회의 때 다시 확인하기로 했다.",
+    "en": " We will look at this again at the next meeting.",
+}
 
 
 def _language(text: str) -> str:
@@ -333,7 +456,11 @@ def _language(text: str) -> str:
 def _typos(text: str, dice: random.Random) -> str:
     """Swap two neighbouring letters in three places."""
     letters = list(text)
-    places = [i for i in range(len(letters) - 1) if letters[i].isalpha() and letters[i + 1].isalpha() and letters[i] != letters[i + 1]]
+    places = [
+        i
+        for i in range(len(letters) - 1)
+        if letters[i].isalpha() and letters[i + 1].isalpha() and letters[i] != letters[i + 1]
+    ]
     for i in dice.sample(places, min(3, len(places))):
         letters[i], letters[i + 1] = letters[i + 1], letters[i]
     return "".join(letters)

@@ -61,12 +61,16 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
             pairs = list(zip(rates[name], rates[_OWN], strict=True))
             faster = ", ".join(f"{statistics.median(a[str(n)] / b[str(n)] for a, b in pairs):.1f}" for n in _LENGTHS)
             cosines = (np.array(vectors[name]) * np.array(vectors[_OWN])).sum(axis=1)
-            also += (
-                f"; {faster} × at {', '.join(map(str, _LENGTHS))} tokens; least cosine {cosines.min():.4f}; built in {worker.made:.1f} s"
-            )
+            also += f"; {faster} × at {', '.join(map(str, _LENGTHS))} tokens; least cosine {cosines.min():.4f}; built in {worker.made:.1f} s"
             bounds = {"least": _FASTER} if name == next(iter(graph.PLANS)) else {}
             ratio = Ratio(took[_OWN] / took[name], f"{_OWN}", **bounds)
-        yield Figure(f"engine {name}, tokens per CPU second", count / took[name], "tokens/s", ratio=ratio, also=also)
+        yield Figure(
+            f"engine {name}, tokens per CPU second",
+            count / took[name],
+            "tokens/s",
+            ratio=ratio,
+            also=also,
+        )
         worker.close()
 
 

@@ -46,7 +46,18 @@ _DEED_LISTS = {
     """,
 }
 _LINKS = {
-    "en": ("and the", "because the", "before the", "with a", "for every", "after the", "when the", "while a", "instead of the", "from the"),
+    "en": (
+        "and the",
+        "because the",
+        "before the",
+        "with a",
+        "for every",
+        "after the",
+        "when the",
+        "while a",
+        "instead of the",
+        "from the",
+    ),
     "ko": ("그리고", "그래서", "하지만", "먼저", "나중에", "그 다음에", "왜냐하면", "예를 들어", "때문에", "대신에"),
 }
 _PARTICLES = ("은", "는", "이", "가", "을", "를", "에", "의", "에서", "으로", "와", "도")
@@ -55,7 +66,8 @@ _SYLLABLE_LISTS = {
     "ko": " ".join("가나다라마바사아자차카타파하고노도로모보소오조초누두루무부수우주기니디리미비시이지"),
 }
 _THINGS, _DEEDS, _SYLLABLES = (
-    {language: listed.split() for language, listed in lists.items()} for lists in (_THING_LISTS, _DEED_LISTS, _SYLLABLE_LISTS)
+    {language: listed.split() for language, listed in lists.items()}
+    for lists in (_THING_LISTS, _DEED_LISTS, _SYLLABLE_LISTS)
 )
 _CATEGORIES = ("knowledge", "project", "decision", "preference", "article", "reference", "journal")
 _BLOCKS = {"paragraph": 60, "list": 14, "nested": 5, "tasks": 4, "code": 8, "table": 5, "quote": 4}
@@ -72,7 +84,10 @@ class Writer:
         self._seed = seed
         rolled = random.Random(seed)
         self._coined = {language: sorted({_name(rolled, language) for _ in range(_COINED)}) for language in _THINGS}
-        self._words = {language: (*rolled.sample(things, len(things)), *self._coined[language]) for language, things in _THINGS.items()}
+        self._words = {
+            language: (*rolled.sample(things, len(things)), *self._coined[language])
+            for language, things in _THINGS.items()
+        }
 
     def note(self, number: int) -> tuple[str, str]:
         """Return the path and the text of a note."""
@@ -95,7 +110,9 @@ class Writer:
     def subject(self, number: int) -> list[str]:
         """Return the words a note is about, the most frequent first."""
         rolled, language = self._rolled("subject", number % _SUBJECTS * 2 + number % 2), _language(number)
-        words = rolled.sample(_THINGS[language], _SUBJECT // 3) + rolled.sample(self._coined[language], _SUBJECT * 2 // 3)
+        words = rolled.sample(_THINGS[language], _SUBJECT // 3) + rolled.sample(
+            self._coined[language], _SUBJECT * 2 // 3
+        )
         return rolled.sample(words, len(words))
 
     def question(self, number: int) -> str:
@@ -104,10 +121,18 @@ class Writer:
         first, second, third = _zipf(rolled, self.subject(rolled.randrange(100_000) * 2 + number % 2), 3)
         if number % 2:
             return rolled.choice(
-                (f"{first} {second}은 어떻게 설정하나요?", f"{first}에서 {second} {third}", f"왜 {first}를 {second}로 바꿨지?")
+                (
+                    f"{first} {second}은 어떻게 설정하나요?",
+                    f"{first}에서 {second} {third}",
+                    f"왜 {first}를 {second}로 바꿨지?",
+                )
             )
         return rolled.choice(
-            (f"how do we change the {first} of a {second}?", f"{first} {second} {third}", f"why did the {first} need a {second}?")
+            (
+                f"how do we change the {first} of a {second}?",
+                f"{first} {second} {third}",
+                f"why did the {first} need a {second}?",
+            )
         )
 
     def words(self, number: int) -> list[str]:

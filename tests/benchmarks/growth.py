@@ -18,11 +18,12 @@ from typing import Any
 from unittest.mock import patch
 
 from spellbook.book import Spellbook
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.vectors.matrix import Matrix
 from spellbook.index.vectors.simhash import Sketches
-from spellbook.index.vectors.vectors import Matrix
 from spellbook.models.hash import HashEmbedder
+from spellbook.system.processes import Watched
 from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.queries import opened
@@ -78,11 +79,11 @@ def measured(folder: Path, notes: int) -> Iterator[Figure]:
     writer = Writer()
     written = write(folder / "vault", range(notes), writer)
     with opened(folder, HashEmbedder(dim=384)) as book:
-        for name, action in zip(_WHOLE, (sync.words, sync.embed, sync.words), strict=False):
+        for name, action in zip(_WHOLE, (sync.scan, embed.embed_texts, sync.scan), strict=False):
             yield Figure(name, seconds(lambda action=action: action(book.index)))  # type: ignore[misc]
         also = f"{written / 1e6:,.0f} MB of notes, {book.index.catalog.counts().chunks:,} chunks; {resident():.0f} MB memory"
         yield Figure(_WHOLE[3], book.index.catalog.sizes()["bytes"] / 1e6, "MB", also=also)
-        book.watching = True
+        book.hand_over(Watched(is_current=True))
         yield from _asked(book, writer)
         yield from _edited(book, writer, notes)
 
@@ -128,8 +129,8 @@ def _edited(book: Spellbook, writer: Writer, notes: int) -> Iterator[Figure]:
     for number in range(-_WARM, _EDITS):
         path = edit(book, writer, number * 7 % notes, number)
         steps: dict[str, Callable[[], object]] = {
-            "one edit, words indexed": lambda path=path: sync.some(book.index, [path]),  # type: ignore[misc]
-            "one edit, embedded": lambda: sync.embed(book.index),
+            "one edit, words indexed": lambda path=path: sync.scan_paths(book.index, [path]),  # type: ignore[misc]
+            "one edit, embedded": lambda: embed.embed_texts(book.index),
             _FIRST: lambda: book.memorize("a harbor"),
         }
         for name, step in steps.items():
@@ -154,11 +155,11 @@ def endured(folder: Path, notes: int, rounds: int) -> Iterator[Figure]:
     write(folder / "vault", range(notes), writer)
     with opened(folder, HashEmbedder(dim=384)) as book:
         book.reindex()
-        book.watching = True
+        book.hand_over(Watched(is_current=True))
         for number in range(rounds):
             path = edit(book, writer, number % notes, number)
-            sync.some(book.index, [path])
-            sync.embed(book.index)
+            sync.scan_paths(book.index, [path])
+            embed.embed_texts(book.index)
             book.search(writer.question(number))
             if number + 1 in {max(1, rounds // 10), rounds}:
                 gc.collect()

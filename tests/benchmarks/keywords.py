@@ -75,7 +75,11 @@ def headings(folder: Path, language: str) -> Questions:
     """Headings as questions for their sections, whose heading is removed."""
     found = list(sections(folder, language))
     times = Counter(heading for heading, _ in found)
-    asked = [(heading, i) for i, (heading, text) in enumerate(found) if heading and times[heading] == 1 and len(text.split()) > 15]
+    asked = [
+        (heading, i)
+        for i, (heading, text) in enumerate(found)
+        if heading and times[heading] == 1 and len(text.split()) > 15
+    ]
     return Questions(asked, [text for _, text in found])
 
 
@@ -86,7 +90,9 @@ def sentences(folder: Path, language: str, most: int = 800) -> Questions:
     prose = {}
     for i, text in enumerate(texts):
         lines = [
-            line for line in text.split("\n") if len(_LETTERS[language].findall(line)) > _SENTENCE[language] and line[0] not in " \t|`<#"
+            line
+            for line in text.split("\n")
+            if len(_LETTERS[language].findall(line)) > _SENTENCE[language] and line[0] not in " \t|`<#"
         ]
         if len(lines) > 1:
             prose[i] = chance.choice(lines)
@@ -116,12 +122,16 @@ def plain(tokenizer: str, form: Index, ask: Ask) -> Callable[[Questions], tuple[
     def measure(questions: Questions) -> tuple[float, float, float]:
         db = sqlite3.connect(":memory:")
         db.execute(f'CREATE VIRTUAL TABLE words USING fts5 (body, tokenize = "{tokenizer}")')
-        db.executemany("INSERT INTO words (rowid, body) VALUES (?, ?)", [(i, form(text)) for i, text in enumerate(questions.texts)])
+        db.executemany(
+            "INSERT INTO words (rowid, body) VALUES (?, ?)", [(i, form(text)) for i, text in enumerate(questions.texts)]
+        )
 
         def found(question: str) -> list[int]:
             expression = ask(question)
             rows = (
-                db.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words) LIMIT 10", (expression,)) if expression else ()
+                db.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words) LIMIT 10", (expression,))
+                if expression
+                else ()
             )
             return [number for (number,) in rows]
 
@@ -145,7 +155,9 @@ def spellbook(questions: Questions) -> tuple[float, float, float]:
 
     def found(question: str) -> list[int]:
         expression = fts_query.parse(question).chosen(frequency).expression
-        sql = f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, {', '.join(map(str, WEIGHTS))}) LIMIT 10"
+        sql = (
+            f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, {', '.join(map(str, WEIGHTS))}) LIMIT 10"
+        )
         return [number for (number,) in db.execute(sql, (expression,))] if expression else []
 
     return score(questions, found)
@@ -163,7 +175,9 @@ def pairs(text: str) -> str:
 
 def any_word(form: Index, least: int = 1) -> Ask:
     """Return an asker for any word of at least `least` letters of `form(text)`."""
-    return lambda text: " OR ".join(dict.fromkeys(f'"{word.lower()}"' for word in re.findall(r"\w+", form(text)) if len(word) >= least))
+    return lambda text: " OR ".join(
+        dict.fromkeys(f'"{word.lower()}"' for word in re.findall(r"\w+", form(text)) if len(word) >= least)
+    )
 
 
 def ways() -> dict[str, Callable[[Questions], tuple[float, float, float]]]:
@@ -207,7 +221,9 @@ def speed(folder: Path) -> None:
         for name, form in (("pairs", pairs), ("index_form", terms.index_form), ("parts", terms.parts)):
             start = time.process_time()
             stored = sum(len(form(text).encode()) for text in texts) / 1e6
-            print(f"react-{language} {name:10} {size / (time.process_time() - start):6.1f} MB/s  {size:.1f} -> {stored:.1f} MB")
+            print(
+                f"react-{language} {name:10} {size / (time.process_time() - start):6.1f} MB/s  {size:.1f} -> {stored:.1f} MB"
+            )
 
 
 def main() -> None:
@@ -229,7 +245,9 @@ def main() -> None:
         print(f"| {name} ({len(questions.asked)}/{len(questions.texts)})", end="", flush=True)
         for way, measure in compared.items():
             cell = (
-                "" if way == "kiwi" and "ko" not in name and "klue" not in name else "{:.3f} / {:.3f} / {:.3f}".format(*measure(questions))
+                ""
+                if way == "kiwi" and "ko" not in name and "klue" not in name
+                else "{:.3f} / {:.3f} / {:.3f}".format(*measure(questions))
             )
             print(f" | {cell}", end="", flush=True)
         print(" |")

@@ -110,9 +110,16 @@ def commands(bench: Bench) -> Iterator[Figure]:
         },
         _ROUNDS,
     )
-    yield Figure("`spellbook --help`", took["help"], ratio=Ratio(took["help"] / took["click"], '`python -c "import click"`', most=2))
     yield Figure(
-        "no-op `reindex`, whole process", took["no-op"], most=0.4, ratio=Ratio(took["no-op"] / took["git"], "`git status`", most=2.5)
+        "`spellbook --help`",
+        took["help"],
+        ratio=Ratio(took["help"] / took["click"], '`python -c "import click"`', most=2),
+    )
+    yield Figure(
+        "no-op `reindex`, whole process",
+        took["no-op"],
+        most=0.4,
+        ratio=Ratio(took["no-op"] / took["git"], "`git status`", most=2.5),
     )
     edited = medians({"edit": lambda _: bench.run("reindex", "--quiet")}, 5, bench.edit)["edit"]
     yield Figure("`reindex` after one edit, whole process", edited, most=1)
@@ -121,7 +128,10 @@ def commands(bench: Bench) -> Iterator[Figure]:
 def servers(bench: Bench) -> Iterator[Figure]:
     """Measure `spellbook mcp` from start to its first answers, against a minimal server of the MCP SDK."""
     ours = [*bench.spellbook, "mcp"]
-    calls: dict[str, dict[str, Any]] = {"find": {"keywords": ["invoice"]}, "memorize": {"query": "when was the invoice delivered?"}}
+    calls: dict[str, dict[str, Any]] = {
+        "find": {"keywords": ["invoice"]},
+        "memorize": {"query": "when was the invoice delivered?"},
+    }
     spawned: dict[str, list[float]] = {"bare": [], "ours": []}
     first: dict[str, list[float]] = {tool: [] for tool in calls}
     for number in range(-1, _SPAWNS):
@@ -152,7 +162,9 @@ def watching(bench: Bench) -> Iterator[Figure]:
     try:
         with bench.book() as book:
             _until(book.is_watched)
-            saved = [_save(bench, book.index.catalog.file) for _ in range(_SAVES + 1)][1:]  # the first one loads the model
+            saved = [_save(bench, book.index.catalog.file) for _ in range(_SAVES + 1)][
+                1:
+            ]  # the first one loads the model
         words, vectors = (statistics.median(times) - QUIET for times in zip(*saved, strict=True))
         yield Figure("watcher: saved note findable by words, after the 0.3 s delay", words, most=0.05)
         yield Figure("watcher: saved note findable by meaning, after the 0.3 s delay", vectors, most=0.3)
@@ -176,7 +188,11 @@ def _save(bench: Bench, catalog: Path) -> tuple[float, float]:
         # Poll the tables that search reads, without the cost of a search.
         chunk = _until(lambda: connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (word,)).fetchone())
         by_words = time.perf_counter() - start
-        _until(lambda: connection.execute("SELECT 1 FROM chunks JOIN vectors USING (key) WHERE chunk = ?", chunk).fetchone())
+        _until(
+            lambda: connection.execute(
+                "SELECT 1 FROM chunks JOIN vectors USING (key) WHERE chunk = ?", chunk
+            ).fetchone()
+        )
         return by_words, time.perf_counter() - start
 
 

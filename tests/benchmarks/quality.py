@@ -13,12 +13,12 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from platformdirs import user_cache_path
@@ -29,9 +29,12 @@ from spellbook.models.base import score
 from spellbook.search.ranking import Hit
 from spellbook.text import diff
 from tests.benchmarks.corpora import (
+    HALVES,
     LANGUAGES,
     OTHER,
+    QUALITY,
     Asked,
+    Loose,
     Pairs,
     React,
     Set,
@@ -39,16 +42,32 @@ from tests.benchmarks.corpora import (
     Xquad,
     edited,
     klue,
+    loose,
+    memories,
+    places,
+    react_pages,
     sampled,
     with_another_number,
 )
 from tests.benchmarks.measures import DEPTH, Tally
 from tests.benchmarks.remembered import Embedder, Remembered
-from tests.benchmarks.systems import MEANING, PRODUCT, RAW, RAW_WORDS, SYSTEMS, Oracle, Trial
+from tests.benchmarks.systems import ALL, MEANING, PRODUCT, RAW, RAW_WORDS, SYSTEMS, WORDS, Oracle, Trial
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
 
 PAIRS = (("zh", "en"), ("en", "ru"), ("ar", "en"), ("de", "th"), ("hi", "es"), ("vi", "en"), ("tr", "el"), ("ro", "zh"))
 MIXED = ("zh", "es", "ru", "ar")
-OFF_TOPIC = (("en", "en"), ("es", "es"), ("zh", "zh"), ("ar", "ar"), ("th", "th"), ("en", "zh"), ("en", "ru"), ("es", "hi"))
+OFF_TOPIC = (
+    ("en", "en"),
+    ("es", "es"),
+    ("zh", "zh"),
+    ("ar", "ar"),
+    ("th", "th"),
+    ("en", "zh"),
+    ("en", "ru"),
+    ("es", "hi"),
+)
 """Languages of the notes and of the questions."""
 LONG = ("en", "zh")
 BUDGETS = (500, 1_000, 2_000)
@@ -57,7 +76,7 @@ LEAST_NDCG, LEAST_OTHER, MOST_LOST = 0.975, 0.75, 0.005
 LEAST_RECALL, LEAST_PRECISION, MOST_OFF_TOPIC = 0.95, 0.99, 0.10
 """Aims for the product."""
 
-NOWHERE = Path(__file__).parents[1] / "quality" / "nowhere.txt"
+NOWHERE = QUALITY / "nowhere.txt"
 """Korean and English questions, one per line, that no vault here answers."""
 
 _DATA = Path(__file__).parents[3] / "shared"
@@ -67,13 +86,14 @@ _FRAME = 48  # tokens around a text in an answer, as packing counts them
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure of a set for each system that has one, and what the product is held to."""
+    """A figure of a set for each system that has one, what the product is held to, and half a figure's 95 % interval where it is told."""
 
     what: str
     figure: str
     values: Mapping[str, float]
     aim: str = ""
     met: bool = True
+    spreads: Mapping[str, float] = field(default_factory=dict)
 
     @staticmethod
     def head() -> str:
@@ -83,9 +103,15 @@ class Row:
         return f"| {'set':<70} | {'figure':<10}{names} | {'aim':<18} |\n| {'-' * 70} | {'-' * 10}{rules} | {'-' * 18} |"
 
     def __str__(self) -> str:
-        values = "".join(f" | {f'{self.values[name]:.3f}' if name in self.values else '':>14}" for name in SYSTEMS)
+        values = "".join(f" | {self._value(name):>14}" for name in SYSTEMS)
         aim = f"{self.aim} {'met' if self.met else 'NOT MET'}" if self.aim else ""
         return f"| {self.what:<70} | {self.figure:<10}{values} | {aim:<18} |"
+
+    def _value(self, system: str) -> str:
+        if system not in self.values:
+            return ""
+        spread = f" ±{self.spreads[system]:.3f}" if system in self.spreads else ""
+        return f"{self.values[system]:.3f}{spread}"
 
 
 class Bench:
@@ -108,7 +134,9 @@ class Bench:
     @cached_property
     def klue(self) -> Pairs | None:
         """KLUE-STS; None if its data is missing."""
-        return self._there("KLUE-STS (eval/klue-sts)", klue(self._data / "eval" / "klue-sts" / "klue-sts-v1.1_dev.json"))
+        return self._there(
+            "KLUE-STS (eval/klue-sts)", klue(self._data / "eval" / "klue-sts" / "klue-sts-v1.1_dev.json")
+        )
 
     def _there(self, name: str, found: _T | None) -> _T | None:
         if found is None:
@@ -169,6 +197,53 @@ class Bench:
             ranked = {system: [trial.ranked(system, asked, each.apart) for asked in questions] for system in SYSTEMS}
         yield from figures(each.name, questions, ranked)
 
+    def loose(self) -> Iterator[Row]:
+        """Questions as people type who half remember, by half: over React's documentation, and over memories such as agents write."""
+        pages = self._there("React (vaults/react-docs)", react_pages(self._data / "vaults" / "react-docs"))
+        if pages:
+            asked = loose("react")
+            lines = {
+                each: [(at.path, at.first, at.last) for name in each.accept for at in places(pages, name)]
+                for each in asked
+            }
+            yield from self._loose("loose, React ko + en", pages, lines, by_language=True)
+        notes = memories()
+        asked = loose("memories")
+        lines = {each: [(notes[id][0], 1, sys.maxsize) for id in each.accept] for each in asked}
+        yield from self._loose("loose, memories", dict(notes.values()), lines, by_language=False)
+
+    def _loose(
+        self,
+        name: str,
+        notes: Mapping[str, str],
+        lines: Mapping[Loose, Sequence[tuple[str, int, int]]],
+        *,
+        by_language: bool,
+    ) -> Iterator[Row]:
+        """Ask about a vault; a hit is right if it holds a line of what is accepted (path, first and last line)."""
+        vault = Vault(notes, lambda path, line: f"{path}:{line}")
+        with self.trial(vault) as trial:
+            ranked: dict[Loose, dict[str, int]] = {}
+            for each, accepted in lines.items():
+                right = {
+                    vault.unit(path, chunk.line)
+                    for path, chunk in trial.chunks
+                    if any(
+                        path == at and chunk.line <= last and chunk.end_line >= first for at, first, last in accepted
+                    )
+                }
+                asked = Asked(each.text, each.language, frozenset(right))
+                ranked[each] = {
+                    system: place(trial.ranked(system, asked), right) for system in (WORDS, MEANING, ALL, PRODUCT)
+                }
+        for half in HALVES:
+            for language in ("", "ko", "en") if by_language else ("",):
+                chosen = [
+                    found for each, found in ranked.items() if each.half == half and language in {"", each.language}
+                ]
+                asks = f" asked in {language}" if language else ""
+                yield from loose_figures(f"{name}{asks}, {half} ({len(chosen)})", chosen)
+
     def languages(self) -> Iterator[Row]:
         """By meaning alone: subtracting the means of known languages, against the shipped calibration."""
         if not self.xquad:
@@ -204,23 +279,42 @@ class Bench:
             cases.append((None, "XQuAD en asked unanswerable questions", english.vault, nowhere))
             if self.react:
                 cases.append(
-                    (None, "XQuAD en asked React's Korean headings", english.vault, [s.asks for s in self.react.sections if s.asks])
+                    (
+                        None,
+                        "XQuAD en asked React's Korean headings",
+                        english.vault,
+                        [s.asks for s in self.react.sections if s.asks],
+                    )
                 )
         if self.react:
             pages = self.react.english()
             cases.append((pages, "React en, its Korean headings", pages.vault, nowhere))
             if self.xquad:
-                cases.append((None, "React en asked XQuAD en", pages.vault, [text for text, *_ in self.xquad.questions["en"]]))
+                cases.append(
+                    (None, "React en asked XQuAD en", pages.vault, [text for text, *_ in self.xquad.questions["en"]])
+                )
         for on, name, vault, off in cases:
             with self.trial(vault) as trial:
                 off = off if len(off) <= self.most else random.Random(5).sample(list(off), self.most)
-                anything = {system: float(np.mean([bool(trial.hits(system, text)) for text in off])) for system in SYSTEMS}
+                anything = {
+                    system: float(np.mean([bool(trial.hits(system, text)) for text in off])) for system in SYSTEMS
+                }
                 met = anything[PRODUCT] < MOST_OFF_TOPIC
-                yield Row(f"off topic: {name}" + (", others" if on else ""), "any hit", anything, f"< {MOST_OFF_TOPIC:.2f}", met)
+                yield Row(
+                    f"off topic: {name}" + (", others" if on else ""),
+                    "any hit",
+                    anything,
+                    f"< {MOST_OFF_TOPIC:.2f}",
+                    met,
+                )
                 if on:
                     questions = sampled(on.asked, self.most)
                     found = {
-                        system: float(np.mean([bool(asked.right.intersection(trial.hits(system, asked.text))) for asked in questions]))
+                        system: float(
+                            np.mean(
+                                [bool(asked.right.intersection(trial.hits(system, asked.text))) for asked in questions]
+                            )
+                        )
                         for system in SYSTEMS
                     }
                     yield Row(f"on topic: {name}", "in first 5", found)
@@ -238,11 +332,21 @@ class Bench:
             total = sum(map(len, pairs.same.values()))
             recall = {name: count / total for name, count in right.items()}
             precision = {name: right[name] / max(1, right[name] + wrong[name]) for name in right}
-            yield Row(f"duplicates: {pairs.name}", "recall", recall, f">= {LEAST_RECALL}", recall[PRODUCT] >= LEAST_RECALL)
-            yield Row(f"duplicates: {pairs.name}", "precision", precision, f">= {LEAST_PRECISION}", precision[PRODUCT] >= LEAST_PRECISION)
+            yield Row(
+                f"duplicates: {pairs.name}", "recall", recall, f">= {LEAST_RECALL}", recall[PRODUCT] >= LEAST_RECALL
+            )
+            yield Row(
+                f"duplicates: {pairs.name}",
+                "precision",
+                precision,
+                f">= {LEAST_PRECISION}",
+                precision[PRODUCT] >= LEAST_PRECISION,
+            )
             for kind in pairs.same if len(pairs.same) > 1 else ():
                 yield Row(
-                    f"duplicates: {pairs.name}: {kind}", "recall", {name: float(np.mean(kinds[kind])) for name, kinds in taken.items()}
+                    f"duplicates: {pairs.name}: {kind}",
+                    "recall",
+                    {name: float(np.mean(kinds[kind])) for name, kinds in taken.items()},
                 )
         if self.react:
             texts = [text for language in ("en", "ko") for text in self._sections(language)]
@@ -256,7 +360,10 @@ class Bench:
         return {RAW: self.model.plain(), PRODUCT: self.model.product()}
 
     def _taken(self, embedder: Embedder, pairs: Pairs) -> dict[str, list[bool]]:
-        return {**{kind: _alike(embedder, same) for kind, same in pairs.same.items()}, "different": _alike(embedder, pairs.different)}
+        return {
+            **{kind: _alike(embedder, same) for kind, same in pairs.same.items()},
+            "different": _alike(embedder, pairs.different),
+        }
 
     def _edits(self, language: str) -> Pairs:
         texts = self._sections(language)
@@ -281,7 +388,9 @@ class Bench:
             each = self.xquad.articles(language)
             questions = sampled(each.asked, self.most)
             with self.trial(each.vault) as trial:
-                unpacked = [trial.book.search(asked.text, limit=DEPTH, max_tokens=1_000_000).hits for asked in questions]
+                unpacked = [
+                    trial.book.search(asked.text, limit=DEPTH, max_tokens=1_000_000).hits for asked in questions
+                ]
                 for budget in BUDGETS:
                     packed = [trial.book.search(asked.text, limit=DEPTH, max_tokens=budget).hits for asked in questions]
                     whole = [_whole(hits, budget, self.model.count_tokens) for hits in unpacked]
@@ -306,6 +415,31 @@ def figures(name: str, questions: Sequence[Asked], ranked: Mapping[str, Sequence
         yield Row(title, "MRR@10", {system: tally.mrr for system, tally in tallies.items()})
 
 
+def place(ranked: Sequence[str], right: Collection[str]) -> int:
+    """Return the place of the first right one, from 1; 0 if none is right, -1 if nothing was found at all."""
+    return next((rank for rank, each in enumerate(ranked, 1) if each in right), 0) if ranked else -1
+
+
+def loose_figures(name: str, found: Sequence[Mapping[str, int]]) -> Iterator[Row]:
+    """Yield the figures of loose questions from the places that `place` gave each system, with their intervals."""
+    kinds: dict[str, Callable[[int], float]] = {
+        **{f"hit@{first}": lambda rank, first=first: float(1 <= rank <= first) for first in (1, 3, 5)},
+        "MRR@10": lambda rank: 1 / rank if rank > 0 else 0.0,
+        "no hit": lambda rank: float(rank < 0),
+    }
+    for figure, worth in kinds.items():
+        values = {system: np.array([worth(ranks[system]) for ranks in found]) for system in found[0]}
+        means = {system: float(each.mean()) for system, each in values.items()}
+        yield Row(name, figure, means, spreads={system: bootstrap(each) for system, each in values.items()})
+
+
+def bootstrap(values: Vectors, times: int = 2_000) -> float:
+    """Return half the width of the 95 % interval of the mean of `values`, by drawing them anew with replacement."""
+    drawn = np.random.default_rng(7).choice(values, (times, len(values))).mean(axis=1)
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return float(high - low) / 2
+
+
 def _alike(embedder: Embedder, pairs: Sequence[tuple[str, str]]) -> list[bool]:
     """Return for each pair whether it counts as a duplicate: by text or by score."""
     one, other = (embedder.embed_passages([pair[side] for pair in pairs]) for side in (0, 1))
@@ -327,7 +461,9 @@ def _whole(hits: Sequence[Hit], budget: int, count: Callable[[str], int]) -> lis
 def _holds(hits: Sequence[Hit], asked: Asked) -> bool:
     """Whether a hit of the right note shows the answer; line numbers of excerpts are ignored."""
     wanted = "".join(asked.answer.split())
-    return any(hit.path in asked.right and wanted in "".join(re.sub(r"(?m)^\d+: ", "", hit.text).split()) for hit in hits)
+    return any(
+        hit.path in asked.right and wanted in "".join(re.sub(r"(?m)^\d+: ", "", hit.text).split()) for hit in hits
+    )
 
 
 PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
@@ -335,6 +471,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "across": Bench.across,
     "react": Bench.headings,
     "mixed": Bench.mixed,
+    "loose": Bench.loose,
     "languages": Bench.languages,
     "off-topic": Bench.off_topic,
     "duplicates": Bench.duplicates,
@@ -347,7 +484,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=_DATA, help="folder with eval/ and vaults/")
     parser.add_argument(
-        "--cache", type=Path, default=user_cache_path("spellbook", appauthor=False) / "bench", help="folder of cached vectors"
+        "--cache",
+        type=Path,
+        default=user_cache_path("spellbook", appauthor=False) / "bench",
+        help="folder of cached vectors",
     )
     parser.add_argument("--sample", type=int, default=300, help="most questions per set; 0 for all")
     parser.add_argument("--only", default=",".join(PARTS), help="parts to run, separated by commas")

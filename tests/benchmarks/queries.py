@@ -18,10 +18,11 @@ from typing import Any
 
 from spellbook import config
 from spellbook.book import Spellbook
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.models.e5.e5 import E5
 from spellbook.models.hash import HashEmbedder
-from spellbook.system.heap import settle
+from spellbook.system.heap import freeze
+from spellbook.system.processes import Watched
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
@@ -43,9 +44,9 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
         written = 0
         while book.index.catalog.counts().chunks < sizes.chunks:
             write(folder / "vault", range(written, written := written + _SOME), writer)
-            sync.words(book.index)
-        sync.embed(book.index)
-        book.watching = True
+            sync.scan(book.index)
+        embed.embed_texts(book.index)
+        book.hand_over(Watched(is_current=True))
         yield from verbs(book, embedder, writer)
         yield from servers(book, writer)
 
@@ -89,11 +90,12 @@ def opened(folder: Path, embedder: Any) -> Spellbook:
 def verbs(book: Spellbook, embedder: MadeUp, writer: Writer) -> Iterator[Figure]:
     """Measure the three search verbs in turns; the model's time is reported separately."""
     book.warm_up()
-    settle()  # as a server does
+    freeze()  # as a server does
     ways: dict[str, Callable[[int], object]] = {
         "find": lambda number: book.find(writer.words(number)),
         "memorize": lambda number: book.memorize(writer.question(number)),
-        "search": lambda number: book.search(f"{writer.question(number)} "),  # a new text, so that its vector is not cached
+        # A new text, so that its vector is not cached.
+        "search": lambda number: book.search(f"{writer.question(number)} "),
     }
     taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in ways}
     for number in range(-_WARM, _QUESTIONS):

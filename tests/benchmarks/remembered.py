@@ -47,7 +47,9 @@ class Remembered:
     def __post_init__(self) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self._database = sqlite3.connect(self.file)
-        self._database.execute("CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID")
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+        )
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """Return the raw vectors of questions, shape (n, width)."""
@@ -81,7 +83,9 @@ class Remembered:
             for start in range(0, len(todo), _BATCH):
                 batch = todo[start : start + _BATCH]
                 vectors = pool.map(self._raw(side), (clean(text) for _, text in batch))
-                self._keep([(key, np.asarray(vector, dtype="<f4")) for (key, _), vector in zip(batch, vectors, strict=True)])
+                self._keep(
+                    [(key, np.asarray(vector, dtype="<f4")) for (key, _), vector in zip(batch, vectors, strict=True)]
+                )
                 self.embedded += len(batch)
                 if len(todo) > _BATCH:
                     print(f"\r{self.embedded:,} texts embedded ", end="", file=sys.stderr, flush=True)
@@ -96,7 +100,9 @@ class Remembered:
 
     def _keep(self, rows: Sequence[tuple[str, Vectors]]) -> None:
         with self._database:
-            self._database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", [(key, vector.tobytes()) for key, vector in rows])
+            self._database.executemany(
+                "INSERT OR REPLACE INTO vectors VALUES (?, ?)", [(key, vector.tobytes()) for key, vector in rows]
+            )
         self._known |= dict(rows)
 
     def _raw(self, side: str) -> Callable[[str], Vectors]:

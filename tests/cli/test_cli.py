@@ -48,7 +48,20 @@ HIT = {
 INDEX = {"generation", "notes", "chunks", "pending", "degraded"}
 OF_A_RUN = {"vault", "state", "embedder_given", "scope", "snapshot_folder", "chroma_url", "chroma_token"}
 """What no vault's settings say."""
-REPORT = {"scanned", "added", "changed", "moved", "removed", "unchanged", "failed", "chunks", "embedded", "reused", "seconds", "generation"}
+REPORT = {
+    "scanned",
+    "added",
+    "changed",
+    "moved",
+    "removed",
+    "unchanged",
+    "failed",
+    "chunks",
+    "embedded",
+    "reused",
+    "seconds",
+    "generation",
+}
 
 Write = Callable[..., Path]
 
@@ -286,7 +299,11 @@ def pty_output(*args: object) -> str:
     primary, secondary = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
     child = subprocess.Popen(
-        [sys.executable, "-m", "spellbook", *map(str, args)], stdout=secondary, stderr=secondary, stdin=secondary, env=environment
+        [sys.executable, "-m", "spellbook", *map(str, args)],
+        stdout=secondary,
+        stderr=secondary,
+        stdin=secondary,
+        env=environment,
     )
     os.close(secondary)
     shown = b""
@@ -373,13 +390,19 @@ def notes(vault: Path, write_note: Write) -> Path:
         tags="[ops, db]",
     )
     write_note(
-        "ops/deploy.md", "# Deploy\n\nWe deploy on Tuesdays, never on Fridays.\n", topic="deploy", category="project", importance="low"
+        "ops/deploy.md",
+        "# Deploy\n\nWe deploy on Tuesdays, never on Fridays.\n",
+        topic="deploy",
+        category="project",
+        importance="low",
     )
     write_note("한글/세션.md", "# 세션 저장\n\n세션 토큰은 PostgreSQL에 둡니다.\n", topic="infra", category="decision")
     return vault
 
 
-@pytest.mark.parametrize("command", [["search"], ["memorize", "--min-score", 0], ["find"]], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command", [["search"], ["memorize", "--min-score", 0], ["find"]], ids=lambda command: command[0]
+)
 def test_json_is_one_object_of_the_promised_keys(notes: Path, command: list[object]) -> None:
     """`--json` prints exactly what the design names, and nothing else stands on stdout."""
     done = process("--vault", notes, *command, "PostgreSQL", "--json", "-n", 2)
@@ -442,7 +465,7 @@ def test_what_is_near_and_not_sure_is_told_on_stderr(
     output.answer(dataclasses.replace(book.search("zzz"), perhaps=near))
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("Nothing surely answers this.")
+    assert err.startswith("No confident match.")
     assert "Lamp  ops/lamp.md:1\n" in err
 
 
@@ -456,7 +479,9 @@ def test_show_and_topics(notes: Path) -> None:
     listed = spellbook("--vault", notes, "topics").stdout
     assert "decision\n└─ infra  2 notes" in listed
     assert "Session tokens lie in PostgreSQL." in listed
-    topics = json.loads(spellbook("--vault", notes, "topics", "--json", "--filter", "category=project").stdout)["topics"]
+    topics = json.loads(spellbook("--vault", notes, "topics", "--json", "--filter", "category=project").stdout)[
+        "topics"
+    ]
     assert [(each["category"], each["topic"], each["notes"]) for each in topics] == [("project", "deploy", 1)]
     assert "한글/세션.md:" in spellbook("--vault", notes, "topics", "decision/infra").stdout
     held = json.loads(spellbook("--vault", notes, "topics", "infra", "--json").stdout)
@@ -471,7 +496,15 @@ def test_show_and_topics(notes: Path) -> None:
     [
         ("---\ntopic: deploy\nkeywords: [Friday, deploy]\nteam: lantern\n---\nWe deploy on Fridays no more.\n", []),
         ("We deploy on Fridays no more.\n", ["--topic", "deploy", "-k", "Friday", "-k", "deploy"]),
-        (json.dumps({"text": "We deploy on Fridays no more.", "metadata": {"topic": "deploy", "keywords": ["Friday", "deploy"]}}), []),
+        (
+            json.dumps(
+                {
+                    "text": "We deploy on Fridays no more.",
+                    "metadata": {"topic": "deploy", "keywords": ["Friday", "deploy"]},
+                }
+            ),
+            [],
+        ),
         ("\ufeff---\r\ntopic: deploy\r\nkeywords: [Friday, deploy]\r\n---\r\nWe deploy on Fridays no more.\r\n", []),
     ],
     ids=["Markdown", "text", "JSON", "Windows"],
@@ -504,8 +537,8 @@ def test_scribe_from_a_file(vault: Path, tmp_path: Path) -> None:
     ("text", "options", "says"),
     [
         ("", ["--topic", "t", "-k", "k"], "text"),
-        ("text", ["-k", "k"], "Say --topic and -k"),
-        ("text", ["--topic", "t"], "Say --topic and -k"),
+        ("text", ["-k", "k"], "Give --topic and -k"),
+        ("text", ["--topic", "t"], "Give --topic and -k"),
         ('{"text": ', [], "JSON"),
         ('{"metadata": {"topic": "t", "keywords": ["k"]}}', [], "text"),
         ("---\ntopic: [\n---\ntext\n", [], "The input, line 3: the frontmatter is not YAML"),
@@ -568,7 +601,7 @@ def test_status_and_doctor(vault: Path, write_note: Write) -> None:
     shown = spellbook("--vault", vault, "status").stdout
     assert "bad.md, line " in shown
     assert str(vault) in shown
-    assert "2, in 2 chunks" in shown
+    assert "2 (2 chunks)" in shown
     sick = spellbook("--vault", vault, "doctor", code=1).stdout
     assert "bad.md, line " in sick
 
@@ -603,7 +636,9 @@ def faulty(vault: Path, write_note: Write) -> Path:
     write_note("cats.md", "The grey cat sleeps on the windowsill.", id="c1", topic="cats")
     write_note("mine/cats.md", "The grey cat sleeps, on the windowsill!")
     (vault / ".spellbook").mkdir()
-    (vault / ".spellbook" / "queries.yaml").write_text("- {query: cat, mode: find, expect: [c1, nowhere.md, b1]}\n", "utf-8")
+    (vault / ".spellbook" / "queries.yaml").write_text(
+        "- {query: cat, mode: find, expect: [c1, nowhere.md, b1]}\n", "utf-8"
+    )
     return vault
 
 
@@ -616,11 +651,11 @@ def test_check_tells_what_to_mend(faulty: Path) -> None:
         4 notes, 3 of them memories; 2 questions
         recall@1 0.50   recall@5 0.50   recall@10 0.50   MRR 0.50
 
-        1 questions do not find their own note: say in the text what is asked, or reword the question
+        1 questions do not find their own note: answer the question in the text, or reword it
           백업/old.md:6                     zxcvbn qwerty
               nothing is found
 
-        1 of 1 golden queries failed: mend the notes, or the query
+        1 of 1 golden queries failed: fix the notes, or the query
           queries.yaml:1                    cat
               not found: b1
               not in this vault: nowhere.md
@@ -630,12 +665,12 @@ def test_check_tells_what_to_mend(faulty: Path) -> None:
           백업/old.md:6   하버의 백업은 14일 동안 …
           백업/정책.md:6  하버의 백업은 30일 동안 …
 
-        1 repetitions: keep one, erase the others or say what is different
+        1 duplicates: keep one and erase the others, or say what is different
           1.00  cats.md:5       cats
                 mine/cats.md:1  cats
 
         1 notes lack a label: add it to their frontmatter
-          cats.md:5                         no questions
+          cats.md:5                         lacks questions
 
         Of 1 notes that people wrote, 1 are without questions; --all lists them.
         """
@@ -643,7 +678,9 @@ def test_check_tells_what_to_mend(faulty: Path) -> None:
     short = spellbook("--vault", faulty, "check", "-n", 0, code=1).stdout
     assert "  … 1 more: -n 1" in short
     assert "windowsill" not in short
-    assert "mine/cats.md:1" in spellbook("--vault", faulty, "check", "--all", code=1).stdout.partition("lack a label")[2]
+    assert (
+        "mine/cats.md:1" in spellbook("--vault", faulty, "check", "--all", code=1).stdout.partition("lack a label")[2]
+    )
 
 
 def test_check_as_json(faulty: Path) -> None:
@@ -687,7 +724,10 @@ def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Sign
     """`watch` tells what it does on stderr and ends well on Ctrl-C and SIGTERM."""
     write_note("a.md", "# A\n\ntext\n")
     child = subprocess.Popen(
-        [sys.executable, "-m", "spellbook", "watch", "--vault", str(vault)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "spellbook", "watch", "--vault", str(vault)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert child.stderr
     assert "Ctrl-C" in child.stderr.readline()
@@ -741,8 +781,12 @@ EVIL = "evil\x1b]0;owned\x07\n\x1b[2Jname\u202e.md"
 )
 def test_no_name_or_text_commands_the_terminal(vault: Path, args: list[str]) -> None:
     """Escape sequences and line breaks in names, titles and texts are shown, not sent."""
-    (vault / EVIL).write_text("---\ntopic: t\nbroken: [\n---\n# Title\x1b[31m\n\nlantern \x1b]52;c;eA==\x07 \x9b31m text\n")
-    (vault / ("good" + EVIL)).write_text('---\ntopic: t\ntitle: "T\\e[2J\\nx"\n---\n## H\x1b[31m\n\nlantern \x1b[1A\x08 text\n')
+    (vault / EVIL).write_text(
+        "---\ntopic: t\nbroken: [\n---\n# Title\x1b[31m\n\nlantern \x1b]52;c;eA==\x07 \x9b31m text\n"
+    )
+    (vault / ("good" + EVIL)).write_text(
+        '---\ntopic: t\ntitle: "T\\e[2J\\nx"\n---\n## H\x1b[31m\n\nlantern \x1b[1A\x08 text\n'
+    )
     given = [EVIL if arg == "$id" else arg for arg in args]
     result = CliRunner().invoke(main, ["--vault", str(vault), *given], color=False)
     shown = result.stdout + result.stderr
@@ -757,7 +801,9 @@ def test_a_closed_pipe_is_no_error(vault: Path, write_note: Write) -> None:
     write_note("long.md", "# Long\n\n" + "".join(f"## Part {i}\n\n{'text ' * 100}\n\n" for i in range(1_000)))
     spellbook("--vault", vault, "reindex", "--words-only")
     child = subprocess.Popen(
-        [sys.executable, "-m", "spellbook", "--vault", str(vault), "show", "long.md"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "spellbook", "--vault", str(vault), "show", "long.md"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert child.stdout
     assert child.stderr

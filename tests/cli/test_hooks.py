@@ -78,7 +78,9 @@ def wait_for_log(vault: Path, count: int) -> list[str]:
 def tree(folder: Path) -> dict[str, object]:
     """Everything about the files under a folder that a person could see."""
     return {
-        str(file.relative_to(folder)): os.readlink(file) if file.is_symlink() else (file.read_bytes(), stat.S_IMODE(file.stat().st_mode))
+        str(file.relative_to(folder)): os.readlink(file)
+        if file.is_symlink()
+        else (file.read_bytes(), stat.S_IMODE(file.stat().st_mode))
         for file in sorted(folder.rglob("*"))
         if file.is_symlink() or file.is_file()
     }
@@ -136,7 +138,9 @@ def test_git_waits_for_nothing(repository: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["no program", "no vault", "no state"])
-def test_no_git_command_fails(repository: Path, write_note: Write, tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_git_command_fails(
+    repository: Path, write_note: Write, tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spellbook gone, or unable to work, is nothing to git: it succeeds and says nothing."""
     if broken == "no state":
         (tmp_path / "file").write_text("no folder")
@@ -183,7 +187,12 @@ def test_hooks_that_were_there(repository: Path, text: str, mode: int) -> None:
             return "", 0  # as git does it
         shell = ["sh"] if not text.startswith("#!") and text in (folder / name).read_text("latin-1") else []
         done = subprocess.run(
-            [*shell, folder / name, "one two", "3"], cwd=repository, input="old new\n", capture_output=True, text=True, timeout=30
+            [*shell, folder / name, "one two", "3"],
+            cwd=repository,
+            input="old new\n",
+            capture_output=True,
+            text=True,
+            timeout=30,
         )
         return done.stdout, done.returncode
 
@@ -278,11 +287,15 @@ def test_where_git_looks_for_hooks(repository: Path, tmp_path: Path) -> None:
     "given",
     [
         pytest.param({"GIT_DIR": "{}/.git"}, id="another repository"),
-        pytest.param({"GIT_DIR": "{}/.git", "GIT_WORK_TREE": "{}", "GIT_INDEX_FILE": "{}/.git/index", "GIT_PREFIX": ""}, id="as in a hook"),
+        pytest.param(
+            {"GIT_DIR": "{}/.git", "GIT_WORK_TREE": "{}", "GIT_INDEX_FILE": "{}/.git/index", "GIT_PREFIX": ""},
+            id="as in a hook",
+        ),
         pytest.param({"GIT_COMMON_DIR": "{}/.git"}, id="another common folder"),
         pytest.param({"GIT_CEILING_DIRECTORIES": "{}"}, id="no looking upwards"),
         pytest.param(
-            {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "{}/elsewhere"}, id="settings of one call"
+            {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "{}/elsewhere"},
+            id="settings of one call",
         ),
         pytest.param({"GIT_CONFIG_PARAMETERS": "'core.hooksPath'='{}/elsewhere'"}, id="settings handed on"),
     ],

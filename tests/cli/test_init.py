@@ -80,7 +80,9 @@ def test_init_beside_what_is_no_note(tmp_path: Path) -> None:
         (b".*/\n", b".*/\n"),
     ],
 )
-def test_init_in_a_git_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes | None, after: bytes) -> None:
+def test_init_in_a_git_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes | None, after: bytes
+) -> None:
     """A line for the trash is offered where git would take it in, and written only if it is asked for, every byte before as it was."""
     vault, file = tmp_path / "repository" / "notes", tmp_path / "repository" / "notes" / ".gitignore"
     vault.mkdir(parents=True)

@@ -113,7 +113,9 @@ def test_there_and_back(desktop: Path, vault: Path) -> None:
     assert os.name == "nt" or stat.S_IMODE(copies[0].stat().st_mode) == 0o600
 
 
-def test_what_the_client_starts_is_spellbook(desktop: Path, vault: Path, write_note: Callable[..., Path], tmp_path: Path) -> None:
+def test_what_the_client_starts_is_spellbook(
+    desktop: Path, vault: Path, write_note: Callable[..., Path], tmp_path: Path
+) -> None:
     """The command in the settings answers `initialize`, from whatever folder the client starts it in."""
     write_note("a.md", "lantern")
     install("claude-desktop", "--vault", vault)
@@ -234,7 +236,7 @@ def test_dry_run(desktop: Path, vault: Path) -> None:
 def test_a_client_that_is_not_here(home: Path, vault: Path) -> None:
     """For a client that was never started nothing is made, unless its file is named."""
     for client in clients.CLIENTS:
-        assert "is not here" in install(client, "--vault", vault, code=2).stderr
+        assert "is not installed" in install(client, "--vault", vault, code=2).stderr
     assert list(home.iterdir()) == []
     file = home / "new" / "settings.json"
     install("cursor", "--vault", vault, "--file", file)
@@ -256,7 +258,12 @@ def test_for_a_project(home: Path, vault: Path, tmp_path: Path, client: str, pat
 
 @pytest.mark.parametrize(
     "args",
-    [["claude-desktop", "--project", "."], ["cursor", "--project", ".", "--file", "x"], ["cursor", "--project", "nowhere"], ["emacs"]],
+    [
+        ["claude-desktop", "--project", "."],
+        ["cursor", "--project", ".", "--file", "x"],
+        ["cursor", "--project", "nowhere"],
+        ["emacs"],
+    ],
 )
 def test_wrong_usage(home: Path, vault: Path, args: list[str]) -> None:
     """What makes no sense is said, with exit code 2."""
@@ -270,7 +277,9 @@ def test_without_a_vault(desktop: Path, tmp_path: Path) -> None:
     assert "has no 'spellbook'" in install("claude-desktop", "--uninstall", "--vault", tmp_path / "nowhere").stdout
 
 
-def test_settings_of_this_shell_go_along(desktop: Path, vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_settings_of_this_shell_go_along(
+    desktop: Path, vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """What decides which index is used is told to the client, with absolute paths; keys never are, and that is said."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPELLBOOK_STATE", "state")
@@ -376,9 +385,15 @@ def test_claude_as_a_package_of_windows(tmp_path: Path) -> None:
     (tmp_path / "Roaming" / "Claude" / "claude_desktop_config.json").write_text("{}")
     package.mkdir(parents=True)
     found = clients.places(
-        "claude-desktop", "win32", {"APPDATA": str(tmp_path / "Roaming"), "LOCALAPPDATA": str(tmp_path / "Local")}, tmp_path
+        "claude-desktop",
+        "win32",
+        {"APPDATA": str(tmp_path / "Roaming"), "LOCALAPPDATA": str(tmp_path / "Local")},
+        tmp_path,
     )
-    assert clients.choose("claude-desktop", found) == package / "LocalCache" / "Roaming" / "Claude" / "claude_desktop_config.json"
+    assert (
+        clients.choose("claude-desktop", found)
+        == package / "LocalCache" / "Roaming" / "Claude" / "claude_desktop_config.json"
+    )
 
 
 def test_a_variant_of_vscode(home: Path) -> None:

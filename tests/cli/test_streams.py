@@ -70,9 +70,17 @@ def test_closed_streams_that_nobody_needs(notes: Path) -> None:
     """A command that prints nothing, as hooks run it, needs no stream at all; one that reads a closed stdin says so."""
     assert run(notes, "S reindex --quiet <&- >&- 2>&-; echo $?").stdout == "0\n"
     assert run(notes, "S find lantern <&- | grep -c quay").stdout != "0\n"
-    for command in ("S scribe - --topic t -k a <&-", "S mcp <&-", f"echo '{MCP}' | S mcp >&-", f"echo '{MCP}' | S mcp >/dev/full"):
+    for command in (
+        "S scribe - --topic t -k a <&-",
+        "S mcp <&-",
+        f"echo '{MCP}' | S mcp >&-",
+        f"echo '{MCP}' | S mcp >/dev/full",
+    ):
         done = run(notes, command)
-        assert (done.returncode, done.stderr.count("\n"), done.stderr[:11]) == (1, 1, "spellbook: "), (command, done.stderr)
+        assert (done.returncode, done.stderr.count("\n"), done.stderr[:11]) == (1, 1, "spellbook: "), (
+            command,
+            done.stderr,
+        )
 
 
 @posix
@@ -127,7 +135,11 @@ def test_conformance_is_skipped_with_a_reason(tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "scripts" / "conformance.py"
     environment = {**os.environ, "PATH": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, str(script), "--tools", str(tmp_path)], capture_output=True, text=True, env=environment, timeout=60
+        [sys.executable, str(script), "--tools", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
     )
     assert (done.returncode, done.stdout) == (0, "skipped: npm and node are not there\n")
 
@@ -241,7 +253,11 @@ def test_a_call_that_the_sdk_cannot_read_is_answered(notes: Path) -> None:
     ]
     command = [sys.executable, "-m", "spellbook", "--vault", str(notes), "mcp"]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
     ) as child:
         assert child.stdin
         assert child.stdout

@@ -36,7 +36,10 @@ ENTRIES = {
     ],
     "keywords": ["Docker, Compose", "[Docker, 'a, b']", "\n    - &k Docker\n    - Compose", "[[nested], {a: b}]"],
     "questions": ["[방법은?]", "\n  - 방법은?  # 묻는 말\n  - 왜?", "What: why"[:4]],
-    "entities": ["[{name: Docker, type: technology}, Compose]", "\n  - name: Docker\n    type: technology\n  - Compose"],
+    "entities": [
+        "[{name: Docker, type: technology}, Compose]",
+        "\n  - name: Docker\n    type: technology\n  - Compose",
+    ],
     "importance": ["high", "0.75", "1", "1.10"],
     "created": ["2026-11-21", "2026-11-21T20:15:00+09:00", "'2026-11-21'"],
     "time": ["12:30", "1.10", "yes", "0o17", "1_000", "!!str 5", "2026-02-30"],
@@ -47,7 +50,9 @@ ENTRIES = {
 }
 BETWEEN = ["", "", "", "# a comment\n", "\n", "  # indented\n", "#\n"]
 entries = st.lists(
-    st.sampled_from(list(ENTRIES)).flatmap(lambda key: st.tuples(st.just(key), st.sampled_from(ENTRIES[key]), st.sampled_from(BETWEEN))),
+    st.sampled_from(list(ENTRIES)).flatmap(
+        lambda key: st.tuples(st.just(key), st.sampled_from(ENTRIES[key]), st.sampled_from(BETWEEN))
+    ),
     unique_by=lambda entry: entry[0],
     max_size=6,
 )
@@ -62,7 +67,25 @@ def file_of(parts, body, end, bom):
 files = st.builds(file_of, entries, bodies, st.sampled_from(["\n", "\r\n", "\r"]), st.sampled_from(["", "\ufeff"]))
 new_values = st.one_of(
     st.sampled_from(
-        ["x", "a: b", "# no comment", "yes", "12:30", "1.10", "방법은?", "", " ", "two\nlines", "'", '"', "- a", "[", "*x", "ops", "\xa0"]
+        [
+            "x",
+            "a: b",
+            "# no comment",
+            "yes",
+            "12:30",
+            "1.10",
+            "방법은?",
+            "",
+            " ",
+            "two\nlines",
+            "'",
+            '"',
+            "- a",
+            "[",
+            "*x",
+            "ops",
+            "\xa0",
+        ]
     ),
     st.sampled_from(
         [
@@ -77,7 +100,9 @@ new_values = st.one_of(
             [{"name": "Docker", "type": "concept"}],
         ]
     ),
-    st.sampled_from([True, 0, 1, 0.5, dt.date(2026, 1, 2), dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC), {"a": 1}, None]),
+    st.sampled_from(
+        [True, 0, 1, 0.5, dt.date(2026, 1, 2), dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC), {"a": 1}, None]
+    ),
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20),
 )
 keys = st.sampled_from([*(key.strip('"') for key in ENTRIES), "brand new", "새 열쇠"])
@@ -140,10 +165,17 @@ def test_setting_twice_is_setting_once(text, key, value):
     ("before", "changes", "after"),
     [
         pytest.param("text\n", {"a": 1}, "---\na: 1\n---\ntext\n", id="no frontmatter"),
-        pytest.param("\ufefftext\r\n", {"a": 1, "b": "x"}, "\ufeff---\r\na: 1\r\nb: x\r\n---\r\ntext\r\n", id="no frontmatter, BOM, CRLF"),
+        pytest.param(
+            "\ufefftext\r\n",
+            {"a": 1, "b": "x"},
+            "\ufeff---\r\na: 1\r\nb: x\r\n---\r\ntext\r\n",
+            id="no frontmatter, BOM, CRLF",
+        ),
         pytest.param("", {"a": 1}, "---\na: 1\n---\n", id="empty file"),
         pytest.param("---\na: |\n  x\nb: 1\n---\n", {"a": None}, "---\nb: 1\n---\n", id="remove a literal"),
-        pytest.param("---\na:\n- |\n  x\n- y\n---\n", {"a": ["y"]}, "---\na:\n- y\n---\n", id="a literal out of a list"),
+        pytest.param(
+            "---\na:\n- |\n  x\n- y\n---\n", {"a": ["y"]}, "---\na:\n- y\n---\n", id="a literal out of a list"
+        ),
         pytest.param("---\n---\n", {"a": 1}, "---\na: 1\n---\n", id="empty frontmatter"),
         pytest.param("---\na: 1\n---\n", {"a": None}, "---\n---\n", id="remove the only key"),
         pytest.param("---\na: 1\n---\n", {"b": None}, "---\na: 1\n---\n", id="remove what is not there"),
@@ -151,14 +183,22 @@ def test_setting_twice_is_setting_once(text, key, value):
         pytest.param("---\na: 'x' # c\n---\n", {"a": "y"}, "---\na: 'y' # c\n---\n", id="quotes and comment stay"),
         pytest.param("---\na:\n---\n", {"a": "y"}, "---\na: y\n---\n", id="empty value"),
         pytest.param("---\na: [x, y, z]\n---\n", {"a": ["x", "z"]}, "---\na: [x, z]\n---\n", id="out of a flow list"),
-        pytest.param("---\na: [x] # c\n---\n", {"a": ["x", "y: z"]}, "---\na: [x, 'y: z'] # c\n---\n", id="onto a flow list"),
         pytest.param(
-            "---\na:\n  - x # c\n  - y\nb: 1\n---\n", {"a": ["x", "z"]}, "---\na:\n  - x # c\n  - z\nb: 1\n---\n", id="in a block list"
+            "---\na: [x] # c\n---\n", {"a": ["x", "y: z"]}, "---\na: [x, 'y: z'] # c\n---\n", id="onto a flow list"
+        ),
+        pytest.param(
+            "---\na:\n  - x # c\n  - y\nb: 1\n---\n",
+            {"a": ["x", "z"]},
+            "---\na:\n  - x # c\n  - z\nb: 1\n---\n",
+            id="in a block list",
         ),
         pytest.param("---\na:\n- x\n- y\n---\n", {"a": ["y"]}, "---\na:\n- y\n---\n", id="first of a block list"),
         pytest.param("---\na: [x, x]\n---\n", {"a": ["x"]}, "---\na: [x]\n---\n", id="one of two equal"),
         pytest.param(
-            "---\na:\n  - x\n  # why\n  - y\nb: 1\n---\n", {"a": "z"}, "---\na: z\n# why\nb: 1\n---\n", id="comment inside survives"
+            "---\na:\n  - x\n  # why\n  - y\nb: 1\n---\n",
+            {"a": "z"},
+            "---\na: z\n# why\nb: 1\n---\n",
+            id="comment inside survives",
         ),
         pytest.param(
             "---\na:\n  b:\n    c: 1\n\n# of d\nd: 1\n---\n",
@@ -166,12 +206,19 @@ def test_setting_twice_is_setting_once(text, key, value):
             "---\na: z\n\n# of d\nd: 1\n---\n",
             id="comment after nested values",
         ),
-        pytest.param("---\na: |\n  x\n  y\n\n# c\nb: 1\n---\n", {"a": "z"}, "---\na: z\n\n# c\nb: 1\n---\n", id="literal"),
+        pytest.param(
+            "---\na: |\n  x\n  y\n\n# c\nb: 1\n---\n", {"a": "z"}, "---\na: z\n\n# c\nb: 1\n---\n", id="literal"
+        ),
         pytest.param("---\na: 2026-02-30\n---\n", {"a": "x"}, "---\na: x\n---\n", id="an odd value is mended"),
         pytest.param("---\n{a: 1}\n---\n", {"b": 2}, "---\n{a: 1, b: 2}\n---\n", id="all in braces"),
         pytest.param("---\n  a: 1\n---\n", {"b": 2}, "---\n  a: 1\n  b: 2\n---\n", id="indented"),
         pytest.param("---\na: x\n---\nn\0\n", {"b": 1}, "---\na: x\nb: 1\n---\nn\0\n", id="NUL in the body"),
-        pytest.param("---\r\na: x\r\n---\r\n", {"a": "p\nq"}, '---\r\na: "p\\nq"\r\n---\r\n', id="a text of two lines stands on one"),
+        pytest.param(
+            "---\r\na: x\r\n---\r\n",
+            {"a": "p\nq"},
+            '---\r\na: "p\\nq"\r\n---\r\n',
+            id="a text of two lines stands on one",
+        ),
         pytest.param("---\na: 1\n---\n", {"a": True}, "---\na: true\n---\n", id="1 is not true"),
         pytest.param("---\nyes: 1\n---\n", {"yes": 2}, "---\nyes: 2\n---\n", id="a key that YAML takes for true"),
         pytest.param("---\nunclosed\n", {"a": 1}, "---\na: 1\n---\n---\nunclosed\n", id="a rule at the top"),
@@ -277,7 +324,9 @@ def test_rewrite_stays_inside_the_section(text, which, content):
     behind = len(note.text) - piece.end
     assert outline(after, piece.start, len(after.text) - behind) == outline(note, piece.start, piece.end)
     assert after.meta == note.meta
-    assert content.strip("\r\n").replace("\r\n", "\n").replace("\r", "\n") in after.text.replace("\r\n", "\n").replace("\r", "\n")
+    assert content.strip("\r\n").replace("\r\n", "\n").replace("\r", "\n") in after.text.replace("\r\n", "\n").replace(
+        "\r", "\n"
+    )
 
 
 @given(notes, st.integers(0, 20))
@@ -306,8 +355,12 @@ NOTE = "# T\n\nlead\n\n## A\n\nold\nold\n\n\n## B\n\nb\n"
     [
         pytest.param(NOTE, "#a", "new", "# T\n\nlead\n\n## A\n\nnew\n\n\n## B\n\nb\n", id="text"),
         pytest.param(NOTE, "#a", "## Z\nnew\n", "# T\n\nlead\n\n## Z\nnew\n\n\n## B\n\nb\n", id="own heading"),
-        pytest.param(NOTE, "#a", "Z\n---\nnew\n", "# T\n\nlead\n\nZ\n---\nnew\n\n\n## B\n\nb\n", id="own setext heading"),
-        pytest.param(NOTE, "#a", "### Z\nnew", "# T\n\nlead\n\n## A\n\n### Z\nnew\n\n\n## B\n\nb\n", id="lower heading"),
+        pytest.param(
+            NOTE, "#a", "Z\n---\nnew\n", "# T\n\nlead\n\nZ\n---\nnew\n\n\n## B\n\nb\n", id="own setext heading"
+        ),
+        pytest.param(
+            NOTE, "#a", "### Z\nnew", "# T\n\nlead\n\n## A\n\n### Z\nnew\n\n\n## B\n\nb\n", id="lower heading"
+        ),
         pytest.param(NOTE, "#b", "new", "# T\n\nlead\n\n## A\n\nold\nold\n\n\n## B\n\nnew\n", id="last section"),
         pytest.param(NOTE, "#", "new", "# T\n\nnew\n\n## A\n\nold\nold\n\n\n## B\n\nb\n", id="under the title"),
         pytest.param("## A\n## B\n", "#a", "x", "## A\n\nx\n## B\n", id="heading alone"),

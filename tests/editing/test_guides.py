@@ -20,7 +20,11 @@ def test_the_packaged_guides_say_everything(language):
     assert 0 < rules["keyword_count"]["min"] < rules["keyword_count"]["max"]
     lists = [
         chunking["principles"],
-        *(value for key, value in rules.items() if key.endswith(("guidelines", "extraction", "category", "importance"))),
+        *(
+            value
+            for key, value in rules.items()
+            if key.endswith(("guidelines", "extraction", "category", "importance"))
+        ),
     ]
     assert len(lists) == 6
     for items in lists:

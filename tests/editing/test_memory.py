@@ -118,7 +118,11 @@ def test_warnings(meta, says):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("short", "about 1 tokens"), ("word " * 1000, "divide it"), (TEXT + "\n\n## Two\n\nx", "more than one ## heading")],
+    [
+        ("short", "about 1 tokens"),
+        ("word " * 1000, "divide it"),
+        (TEXT + "\n\n## Two\n\nx", "more than one ## heading"),
+    ],
 )
 def test_warnings_of_the_text(text, says):
     """A text too short, too long or of several sections is warned of."""
@@ -188,7 +192,9 @@ values = st.recursive(
 
 
 @given(
-    st.dictionaries(st.text(max_size=10) | st.sampled_from(["yes", "- a", "? b", "<<", "=", "~", "---", "1"]), values, max_size=4),
+    st.dictionaries(
+        st.text(max_size=10) | st.sampled_from(["yes", "- a", "? b", "<<", "=", "~", "---", "1"]), values, max_size=4
+    ),
     st.text(min_size=1),
 )
 def test_whatever_is_accepted_is_read_back(extra, text):

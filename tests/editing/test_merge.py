@@ -34,17 +34,29 @@ def joined(first, other, take=""):
 @pytest.mark.parametrize(
     ("first", "other", "expected"),
     [
-        pytest.param("One. Three.\n", "One. Two. Three.\n", "One. Two. Three.\n", id="a sentence goes behind the one it follows"),
-        pytest.param("One.\n\nTwo.\n", "One.\n\nNew.\n\nTwo.\n", "One.\n\nNew.\n\nTwo.\n", id="a paragraph too"),
-        pytest.param("One.\nTwo.\n", "one  two.\n\nONE.\n", "One.\nTwo.\n\none  two.\n", id="case, blanks and marks say nothing"),
-        pytest.param("- a\n- c\n", "* a\n* b\n* c\n", "- a\n* b\n- c\n", id="an item"),
-        pytest.param("1. a\n2. c\n", "1. a\n2. b\n   more\n3. c\n", "1. a\n2. b\n   more\n2. c\n", id="an item of two lines"),
         pytest.param(
-            "## A\nx.\n\n## B\ny.\n", "## A\n\nz.\n\n## B\n\nw.\n", "## A\nx.\n\nz.\n\n## B\ny.\n\nw.\n", id="each section has its own"
+            "One. Three.\n", "One. Two. Three.\n", "One. Two. Three.\n", id="a sentence goes behind the one it follows"
+        ),
+        pytest.param("One.\n\nTwo.\n", "One.\n\nNew.\n\nTwo.\n", "One.\n\nNew.\n\nTwo.\n", id="a paragraph too"),
+        pytest.param(
+            "One.\nTwo.\n", "one  two.\n\nONE.\n", "One.\nTwo.\n\none  two.\n", id="case, blanks and marks say nothing"
+        ),
+        pytest.param("- a\n- c\n", "* a\n* b\n* c\n", "- a\n* b\n- c\n", id="an item"),
+        pytest.param(
+            "1. a\n2. c\n", "1. a\n2. b\n   more\n3. c\n", "1. a\n2. b\n   more\n2. c\n", id="an item of two lines"
+        ),
+        pytest.param(
+            "## A\nx.\n\n## B\ny.\n",
+            "## A\n\nz.\n\n## B\n\nw.\n",
+            "## A\nx.\n\nz.\n\n## B\ny.\n\nw.\n",
+            id="each section has its own",
         ),
         pytest.param("## A\n\nx.\n", "## B\n\ny.\n", "## A\n\nx.\n\n## B\n\ny.\n", id="a section is added"),
         pytest.param(
-            "## A\n\nx.\n\n## C\n\nz.\n", "## A\n\n### B\n\ny.\n", "## A\n\nx.\n\n### B\n\ny.\n\n## C\n\nz.\n", id="below its own"
+            "## A\n\nx.\n\n## C\n\nz.\n",
+            "## A\n\n### B\n\ny.\n",
+            "## A\n\nx.\n\n### B\n\ny.\n\n## C\n\nz.\n",
+            id="below its own",
         ),
         pytest.param("## A\n\nx.\n", "before.\n", "before.\n\n## A\n\nx.\n", id="what stands above every heading"),
         pytest.param("x.\n", "## B\n\nx.\n", "x.\n", id="a heading over what is said already is none of it"),
@@ -52,16 +64,30 @@ def joined(first, other, take=""):
         pytest.param("", "x.\n\n## B\n\ny.\n", "x.\n\n## B\n\ny.\n", id="nothing and something"),
         pytest.param("x.", "y.", "x.\n\ny.", id="no newline at the end"),
         pytest.param(
-            "x.\r\n\r\n## A\r\n", "x. y.\n\n## A\n\n- 1\n- 2\n", "x. y.\r\n\r\n## A\r\n\r\n- 1\r\n- 2\r\n", id="line ends of the first"
+            "x.\r\n\r\n## A\r\n",
+            "x. y.\n\n## A\n\n- 1\n- 2\n",
+            "x. y.\r\n\r\n## A\r\n\r\n- 1\r\n- 2\r\n",
+            id="line ends of the first",
         ),
         pytest.param(
-            "x.\n\n```\nls -a\n```\n", "x.\n\n```\nls -A\n```\n", "x.\n\n```\nls -A\n```\n\n```\nls -a\n```\n", id="code to the letter"
+            "x.\n\n```\nls -a\n```\n",
+            "x.\n\n```\nls -A\n```\n",
+            "x.\n\n```\nls -A\n```\n\n```\nls -a\n```\n",
+            id="code to the letter",
         ),
         pytest.param("# T\n\nx.\n", "# U\n\nx. y.\n", "# T\n\nx. y.\n", id="the other title is no text"),
         pytest.param("한글이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", id="Korean"),
-        pytest.param("no mark\n", "no mark\nsecond line.\n", "no mark\n\nno mark\nsecond line.\n", id="a sentence that was continued"),
         pytest.param(
-            "See [x].\n", "See [x].\n\n[x]: https://example.org\n", "See [x].\n\n[x]: https://example.org\n", id="what links refer to"
+            "no mark\n",
+            "no mark\nsecond line.\n",
+            "no mark\n\nno mark\nsecond line.\n",
+            id="a sentence that was continued",
+        ),
+        pytest.param(
+            "See [x].\n",
+            "See [x].\n\n[x]: https://example.org\n",
+            "See [x].\n\n[x]: https://example.org\n",
+            id="what links refer to",
         ),
     ],
 )
@@ -70,7 +96,9 @@ def test_what_only_the_other_says_goes_where_it_belongs(first, other, expected):
     assert joined(first, other) == expected
 
 
-SAID = st.sampled_from([f"{word}, says {i}" for i, word in enumerate(["oak", "ash", "elm", "fir", "yew", "소나무", "밤나무", "beech"])])
+SAID = st.sampled_from(
+    [f"{word}, says {i}" for i, word in enumerate(["oak", "ash", "elm", "fir", "yew", "소나무", "밤나무", "beech"])]
+)
 ENDS = st.sampled_from([".", ".", "!", "?", "", " — 끝."])
 SENTENCE = st.tuples(SAID, ENDS, st.integers(0, 99)).map(
     lambda each: f"{each[0]} {'abcdefghij'[each[2] % 10]}{'klmnopqrst'[each[2] // 10]}{each[1]}"
@@ -79,11 +107,15 @@ BLOCK = st.one_of(
     st.lists(SENTENCE, min_size=1, max_size=4).map(" ".join),
     st.lists(SENTENCE, min_size=1, max_size=3).map("\n".join),
     st.lists(SENTENCE, min_size=1, max_size=4).map(lambda items: "\n".join(f"- {item}" for item in items)),
-    st.lists(SENTENCE, min_size=1, max_size=3).map(lambda items: "\n".join(f"{i}. {item}" for i, item in enumerate(items, 1))),
+    st.lists(SENTENCE, min_size=1, max_size=3).map(
+        lambda items: "\n".join(f"{i}. {item}" for i, item in enumerate(items, 1))
+    ),
     SENTENCE.map(lambda text: f"```\n{text}\n\n  indented\n```"),
     SENTENCE.map(lambda text: f"> {text}"),
     SENTENCE.map(lambda text: f"| a | b |\n| --- | --- |\n| {text} | x |"),
-    st.sampled_from(["## Oak", "## Ash", "### Elm", "## 나무", "# Title", "---", "<!-- comment -->", "[x]: https://example.org"]),
+    st.sampled_from(
+        ["## Oak", "## Ash", "### Elm", "## 나무", "# Title", "---", "<!-- comment -->", "[x]: https://example.org"]
+    ),
 )
 BODY = st.lists(BLOCK, max_size=7).map(lambda blocks: "\n\n".join(blocks) + "\n")
 
@@ -185,8 +217,22 @@ def test_labels_are_united():
 @pytest.fixture
 def pair(book, write_note):
     """Two notes of which `new.md` says more; `old.md` is older."""
-    write_note("old.md", "# Keys\n\nKeys are rotated every Monday. Anna has them.\n", id="A1", keywords="[keys]", created=OLD, updated=OLD)
-    write_note("ops/new.md", "Keys are rotated every Monday. Bob has a copy.\n", id="B1", keywords="[copy]", created=NEW, updated=NEW)
+    write_note(
+        "old.md",
+        "# Keys\n\nKeys are rotated every Monday. Anna has them.\n",
+        id="A1",
+        keywords="[keys]",
+        created=OLD,
+        updated=OLD,
+    )
+    write_note(
+        "ops/new.md",
+        "Keys are rotated every Monday. Bob has a copy.\n",
+        id="B1",
+        keywords="[copy]",
+        created=NEW,
+        updated=NEW,
+    )
     book.reindex()
 
 
@@ -201,9 +247,16 @@ def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b
     text = (vault / "old.md").read_text()
     assert text.endswith("# Keys\n\nKeys are rotated every Monday. Bob has a copy. Anna has them.\n")
     meta = parse("old.md", text.encode()).meta
-    assert (meta["id"], meta["keywords"], meta["merged"], str(meta["created"])[:4]) == ("A1", ["keys", "copy"], ["B1", "ops/new"], "2024")
+    assert (meta["id"], meta["keywords"], meta["merged"], str(meta["created"])[:4]) == (
+        "A1",
+        ["keys", "copy"],
+        ["B1", "ops/new"],
+        "2024",
+    )
     assert str(meta["updated"])[:4] > "2025"
-    assert (vault / ".trash/ops/new.md").read_text() == before["ops/new.md"][0].decode().replace("\n---\n", "\nmerged_into: A1\n---\n")
+    assert (vault / ".trash/ops/new.md").read_text() == before["ops/new.md"][0].decode().replace(
+        "\n---\n", "\nmerged_into: A1\n---\n"
+    )
     assert [hit.id for hit in book.find("copy").hits] == ["A1#"]
     for name in ("B1", "B1#part", "ops/new.md", "ops/new"):
         with pytest.raises(MemoryNotFound, match=r"merged into old\.md"):
@@ -220,7 +273,11 @@ def test_contradictions_are_never_merged_silently(book, vault, write_note):
     book.reindex()
     before = tree(vault)
     [changed] = book.merge("new", "old").changed
-    assert (changed.first, changed.other, changed.parts) == ("It takes 5 ms.", "It takes 3 ms.", (("It takes 5 ms", "It takes 3 ms"),))
+    assert (changed.first, changed.other, changed.parts) == (
+        "It takes 5 ms.",
+        "It takes 3 ms.",
+        (("It takes 5 ms", "It takes 3 ms"),),
+    )
     with pytest.raises(Conflict, match="contradict") as caught:
         book.merge("new", "old", apply=True)
     assert caught.value.difference == "a: It takes 5 ms.\nb: It takes 3 ms."
@@ -263,11 +320,13 @@ def test_the_command(vault, book, pair):
     assert (done["id"], done["trash"], done["added"]) == ("A1", ".trash/ops/new.md", ["Bob has a copy."])
     spellbook(vault, "undo")
     assert tree(vault) == before
-    (vault / "ops/new.md").write_text((vault / "ops/new.md").read_text().replace("copy.", "copy. It weighs 3 kg.").replace("topic", "x"))
+    (vault / "ops/new.md").write_text(
+        (vault / "ops/new.md").read_text().replace("copy.", "copy. It weighs 3 kg.").replace("topic", "x")
+    )
     (vault / "old.md").write_text((vault / "old.md").read_text() + "\nIt weighs 5 kg.\n")
     asked = spellbook(vault, "merge", "A1", "B1")
     assert "a  It weighs 5 kg.\nb  It weighs 3 kg." in asked.stderr
-    assert "say --keep a, b or both" in asked.stderr
+    assert "add --keep a, b or both" in asked.stderr
     assert "b: It weighs 3 kg." in spellbook(vault, "merge", "A1", "B1", "--yes", code=1).stderr
     assert "is merged into old.md" in spellbook(vault, "merge", "A1", "B1", "--keep", "b", "--yes").stderr
     assert "It weighs 3 kg." in (vault / "old.md").read_text()
@@ -334,7 +393,11 @@ def test_a_repetition_in_other_numbers_names_them(book, vault):
         )
     )
     [repeat] = done.duplicates[0]
-    assert (done.written, repeat.how, repeat.changed) == ((), "meaning", (("… much as 3 tons …", "… much as 5 tons …"),))
+    assert (done.written, repeat.how, repeat.changed) == (
+        (),
+        "meaning",
+        (("… much as 3 tons …", "… much as 5 tons …"),),
+    )
     assert "as much as 5 tons" in repeat.difference
     [same] = book.validate(
         chunk(
@@ -358,7 +421,9 @@ def test_what_may_be_a_repetition_is_written_and_told(book, labels, is_told):
     [first] = book.scribe(chunk(" ".join(WORDS) + ".")).written
     done = book.scribe(chunk(" ".join(WORDS[:-2]) + " phi chi.", **labels))
     assert len(done.written) == 1
-    assert [(each.id, each.how) for each in done.duplicates[0]] == ([(f"{first.chunk_id}#", "labels")] if is_told else [])
+    assert [(each.id, each.how) for each in done.duplicates[0]] == (
+        [(f"{first.chunk_id}#", "labels")] if is_told else []
+    )
 
 
 def test_the_doors_tell_what_is_repeated(vault, book, tmp_path):
@@ -368,16 +433,20 @@ def test_the_doors_tell_what_is_repeated(vault, book, tmp_path):
     for text in (" ".join(WORDS), " ".join([*WORDS[:-2], "phi", "chi"])):
         file.write_text(f"{labels}{text}.\n")
         shown = spellbook(vault, "scribe", file).stderr
-    assert "may say the same: `spellbook merge` makes one of two." in shown
+    assert "may say the same: `spellbook merge` joins the two." in shown
     file.write_text(f"{labels}{' '.join(WORDS).upper()}!\n")
     refused = spellbook(vault, "scribe", file, code=1).stderr
-    assert "says so already (1.00)." in refused
+    assert "already says this (1.00)." in refused
     assert "+ALPHA BETA" in refused
 
     async def conversation(agent):
         session = (await agent.json("rest"))["session_id"]
         told = await agent.json("scribe", chunk=chunk(" ".join([*WORDS[:-2], "psi", "omega"])), session_id=session)
-        assert (told["status"], told["duplicates"][0]["how"], "merge the two" in told["message"]) == ("success", "labels", True)
+        assert (told["status"], told["duplicates"][0]["how"], "merge the two" in told["message"]) == (
+            "success",
+            "labels",
+            True,
+        )
         asked = await agent.call("merge", a=told["duplicates"][0]["id"], b=told["chunk_id"])
         assert "psi omega" in asked
 
@@ -404,7 +473,10 @@ def test_what_is_merged_keeps_its_own_links(book, vault, write_note):
     book.reindex()
     before = tree(vault)
     book.merge("old", "ops/new", apply=True)
-    assert parse("old.md", (vault / "old.md").read_bytes()).body == "Anna has them.\n\nSee [the tide](ops/tide.md) and ops/new.\n"
+    assert (
+        parse("old.md", (vault / "old.md").read_bytes()).body
+        == "Anna has them.\n\nSee [the tide](ops/tide.md) and ops/new.\n"
+    )
     book.undo()
     assert tree(vault) == before
 

@@ -52,12 +52,17 @@ def test_links_keep_their_form(book: Spellbook, vault: Path, write_note: Write) 
     (vault / "ops/a plan.png").write_bytes(b"png")
     done = book.move("ops/keys.md", "vault/deep/Key Rotation.md")
     assert done.new == "vault/deep/Key Rotation.md"
-    assert [(each.path, each.links) for each in done.changed] == [("log/monday.md", 11), ("vault/deep/Key Rotation.md", 3)]
+    assert [(each.path, each.links) for each in done.changed] == [
+        ("log/monday.md", 11),
+        ("vault/deep/Key Rotation.md", 3),
+    ]
     assert (vault / "log/monday.md").read_bytes().decode() == (
         SOURCE.replace('"[[keys|', '"[[Key Rotation|')
         .replace("[[ops/keys.md#Rotation]]", "[[vault/deep/Key Rotation.md#Rotation]]")
         .replace("A [[keys]], [[Keys#Rotation|", "A [[Key Rotation]], [[Key Rotation#Rotation|")
-        .replace("![[ops/keys]] and [[ops/keys#^b1]]", "![[vault/deep/Key Rotation]] and [[vault/deep/Key Rotation#^b1]]")
+        .replace(
+            "![[ops/keys]] and [[ops/keys#^b1]]", "![[vault/deep/Key Rotation]] and [[vault/deep/Key Rotation#^b1]]"
+        )
         .replace("(../ops/keys.md#", "(../vault/deep/Key%20Rotation.md#")
         .replace("(<../ops/keys.md>)", "(<../vault/deep/Key Rotation.md>)")
         .replace("(../ops/keys)", "(../vault/deep/Key%20Rotation)")
@@ -79,9 +84,15 @@ def test_a_folder_moves_with_all_that_is_in_it(book: Spellbook, vault: Path, wri
     write_note("home.md", "[[projects/lantern/index]] [[n]] ![m](projects/lantern/img/map.png)")
     before = leads(vault)
     done = book.move("projects/lantern/", "archive/2026/lantern")
-    assert [new for _, new in done.moved] == [f"archive/2026/lantern/{name}" for name in ("img/map.png", "index.md", "notes/n.md")]
-    assert (vault / "home.md").read_text() == "[[archive/2026/lantern/index]] [[n]] ![m](archive/2026/lantern/img/map.png)"
-    assert (vault / "archive/2026/lantern/index.md").read_text() == "[[plan]] ![](img/map.png) [n](notes/n.md) [out](../../../home.md)"
+    assert [new for _, new in done.moved] == [
+        f"archive/2026/lantern/{name}" for name in ("img/map.png", "index.md", "notes/n.md")
+    ]
+    assert (
+        vault / "home.md"
+    ).read_text() == "[[archive/2026/lantern/index]] [[n]] ![m](archive/2026/lantern/img/map.png)"
+    assert (
+        vault / "archive/2026/lantern/index.md"
+    ).read_text() == "[[plan]] ![](img/map.png) [n](notes/n.md) [out](../../../home.md)"
     moved = dict(done.moved)
     assert leads(vault) == {(moved.get(path, path), number): moved.get(to, to) for (path, number), to in before.items()}
     assert not (vault / "projects/lantern").exists()
@@ -150,7 +161,9 @@ def test_use_goes_with_a_note(book: Spellbook, write_note: Write) -> None:
     assert book.index.catalog.usage.of(["a", "b"])["b"].count == 1
 
 
-def test_what_is_saved_meanwhile_is_kept(book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_saved_meanwhile_is_kept(
+    book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A note that somebody saves while links are mended keeps both: what was saved, and links that lead there."""
     write_note("a.md", "a")
     write_note("b.md", "[[a]]\n")
@@ -168,7 +181,9 @@ def test_what_is_saved_meanwhile_is_kept(book: Spellbook, vault: Path, write_not
     assert [each.path for each in done.left] == ["c.md"]
 
 
-def test_a_full_disk_is_gone_on_from(book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_gone_on_from(
+    book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the disk is full half-way, the call says that the next one goes on, and it does."""
     write_note("a.md", "a")
     write_note("b.md", "[[a]]\n")
@@ -211,7 +226,7 @@ def test_a_preview_changes_nothing(vault: Path, write_note: Write) -> None:
     shown = run("mv", "a.md", "x/y.md", "--dry-run")
     assert shown.stdout == "a.md → x/y.md\n--- a/b.md\n+++ b/b.md\n@@ -1 +1 @@\n-see [[a]]\n+see [[y]]\n"
     assert held(vault) == before
-    assert run("mv", "a.md", "x/y.md").stdout == "Moved a.md to x/y.md: 1 file; 1 link in 1 note mended.\n"
+    assert run("mv", "a.md", "x/y.md").stdout == "Moved a.md to x/y.md: 1 file; 1 link in 1 note updated.\n"
     assert held(vault) == {"a.png": b"png", "b.md": b"see [[y]]\n", "x/y.md": b"a"}
     assert "mv       a.md → x/y.md" in run("log").stdout
     run("undo")
@@ -248,7 +263,9 @@ def test_undo_leaves_links_that_led_nowhere(book: Spellbook, vault: Path, write_
     assert held(vault) == {**before, "d.md": b"since: [[a]]"}
 
 
-def test_undo_leaves_links_that_led_nowhere_in_notes_edited_since(book: Spellbook, vault: Path, write_note: Write) -> None:
+def test_undo_leaves_links_that_led_nowhere_in_notes_edited_since(
+    book: Spellbook, vault: Path, write_note: Write
+) -> None:
     """Links that the move did not change stay as they are, whatever else somebody wrote into their notes, even beside them."""
     write_note("x.md", "# X\n\n[[a]] and [[x]] and [[y]]")
     write_note("b.md", "[[a]] is still to be written, [[x]] is not.\n\n[[A]], [it](x.md)\n")
@@ -257,7 +274,9 @@ def test_undo_leaves_links_that_led_nowhere_in_notes_edited_since(book: Spellboo
     book.move("x", "a")
     assert (vault / "b.md").read_text() == "[[a]] is still to be written, [[a]] is not.\n\n[[A]], [it](a.md)\n"
     write_note("a.md", "# X\n\nNew: [[a]].\n\n[[a]] and then [[a]] and [[y]]")
-    write_note("b.md", "Now [[a|that]] is soon to be written, [[a#h]] is not at all.\n\nSee [[A]] [it](a.md) too, and [[a]].\n")
+    write_note(
+        "b.md", "Now [[a|that]] is soon to be written, [[a#h]] is not at all.\n\nSee [[A]] [it](a.md) too, and [[a]].\n"
+    )
     write_note("c.md", "[[a]] or [[a]]\n")
     write_note("d.md", "[[a]]\n")
     book.undo()
@@ -299,7 +318,9 @@ def said_by(vault: Path) -> dict[str, str]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links take rights there")
 @pytest.mark.parametrize("dry", [True, False])
-def test_symbolic_links_lead_where_they_led(book: Spellbook, vault: Path, tmp_path: Path, write_note: Write, dry: bool) -> None:
+def test_symbolic_links_lead_where_they_led(
+    book: Spellbook, vault: Path, tmp_path: Path, write_note: Write, dry: bool
+) -> None:
     """Links to what is moved, and links that are moved, lead on; those that led nowhere stay; undo puts back what each said."""
     write_note("f/a.md", "# A\n\n[z](sub/z.md)\n")
     write_note("f/sub/z.md", "z")
@@ -342,7 +363,9 @@ def test_symbolic_links_lead_where_they_led(book: Spellbook, vault: Path, tmp_pa
     (vault / "soon too").symlink_to("g/h/sub")
     book.undo()
     assert said_by(vault) == {**links, "soon too": "f/sub"}
-    assert {path: data for path, data in held(vault).items() if not (vault / path).is_symlink() and path in before} == before
+    assert {
+        path: data for path, data in held(vault).items() if not (vault / path).is_symlink() and path in before
+    } == before
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links take rights there")
@@ -398,7 +421,7 @@ def test_an_agent_moves(book: Spellbook, vault: Path, write_note: Write) -> None
     async def conversation(agent: Agent) -> None:
         assert "+[[c]]" in await agent.call("move", old="a", new="d/c")
         assert (vault / "a.md").exists()
-        assert "Moved a.md to d/c.md: files 1, notes mended 1, links in them 1; generation" in await agent.call(
+        assert "Moved a.md to d/c.md: files 1, notes updated 1, links in them 1; generation" in await agent.call(
             "move", old="a", new="d/c", preview=False
         )
         assert (vault / "b.md").read_text() == "[[c]]\n"
@@ -459,7 +482,9 @@ def edits(draw: st.DrawFn) -> Callable[[str, str], tuple[str, str]]:
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(vaults(), st.lists(st.sampled_from([*ABSENT, "new", "a/new"]), max_size=6), st.data())
-def test_undo_gives_back_every_byte_that_was_not_edited(notes: Mapping[str, str], absent: Sequence[str], data: st.DataObject) -> None:
+def test_undo_gives_back_every_byte_that_was_not_edited(
+    notes: Mapping[str, str], absent: Sequence[str], data: st.DataObject
+) -> None:
     """Of notes with links, some to nowhere, and names that are alike: after mv, edits and undo all is as before but for the edits."""
     source = data.draw(st.sampled_from(sorted({*notes, *(path.rpartition("/")[0] for path in notes if "/" in path)})))
     target = data.draw(st.one_of(PATHS, st.sampled_from(["new.md", "a/new.md", "new/deep.md"])))
@@ -524,7 +549,9 @@ def test_there_and_back_changes_nothing(notes: Mapping[str, str], data: st.DataO
         before, led = held(vault), leads(vault)
         with books.open(vault, embedder="hash", state=Path(folder) / "state") as book:
             moved = dict(book.move(source, target).moved)
-            assert leads(vault) == {(moved.get(path, path), number): moved.get(to, to) for (path, number), to in led.items()}
+            assert leads(vault) == {
+                (moved.get(path, path), number): moved.get(to, to) for (path, number), to in led.items()
+            }
             book.move(target, source)
         assert held(vault) == before
 

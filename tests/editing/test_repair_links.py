@@ -37,16 +37,19 @@ def test_a_rename_outside_is_mended(book: Spellbook, vault: Path, write_note: Wr
     assert shown.exit_code == 1
     assert "home.md:1  keys → archive/2026/Key rotation.md (it was moved)\n" in shown.stdout
     assert "home.md:1  never → ?\n" in shown.stdout
-    assert "+[[Key rotation]] [[archive/2026/Key rotation#Rotate|k]] [p](archive/2026/old%20plan.md) `[[keys]]` [[never]]" in shown.stdout
-    assert "5 links in 2 notes can be mended: repeat with --yes. Of 1 link it is not known.\n" in shown.stderr
+    assert (
+        "+[[Key rotation]] [[archive/2026/Key rotation#Rotate|k]] [p](archive/2026/old%20plan.md) `[[keys]]` [[never]]"
+        in shown.stdout
+    )
+    assert "5 links in 2 notes can be repaired: repeat with --yes. 1 link without a known target.\n" in shown.stderr
     assert held(vault) == before
-    assert "wrong  no link was broken by a rename" in doctor(vault).stdout
+    assert "wrong  links" in doctor(vault).stdout
     assert doctor(vault, "--fix", "links", "--yes").exit_code == 0
     now = {"ops/keys.md": "archive/2026/Key rotation.md", "ops/plan.md": "archive/2026/old plan.md"}
     assert leads(vault) == {(now.get(path, path), number): now.get(to, to) for (path, number), to in led.items()}
-    assert "well   no link was broken by a rename" in doctor(vault).stdout
+    assert "ok     links" in doctor(vault).stdout
     (vault / "never.md").write_text("now")
-    assert doctor(vault, "--fix", "links").stderr == "Every link leads somewhere.\n"
+    assert doctor(vault, "--fix", "links").stderr == "There are no broken links.\n"
     (vault / "never.md").unlink()
     book.undo()
     assert held(vault) == before
@@ -80,20 +83,23 @@ def test_doctor_counts_what_can_be_mended(book: Spellbook, vault: Path, write_no
     write_note("a/keys.md", "# How we rotate keys\n", aliases="[rotation]")
     write_note("two/plan.md")
     write_note("three/plan.md")
-    write_note("home.md", "[[old/keys]] [[rotation]] [[rotation]] [[How We Rotate-Keys]]\n\n[[How we rotate kays]] [[old/plan]]\n")
-    assert "4 links in 1 note can be mended" in doctor(vault, "--fix", "links").stderr
+    write_note(
+        "home.md",
+        "[[old/keys]] [[rotation]] [[rotation]] [[How We Rotate-Keys]]\n\n[[How we rotate kays]] [[old/plan]]\n",
+    )
+    assert "4 links in 1 note can be repaired" in doctor(vault, "--fix", "links").stderr
     said = doctor(vault)
     assert said.exit_code == 1
-    assert "wrong  no link was broken by a rename\n       4 links can be mended: `spellbook doctor --fix links`" in said.stdout
+    assert "wrong  links\n       4 broken links can be repaired: `spellbook doctor --fix links`" in said.stdout
     unknown = [
-        "       home.md, line 3: How we rotate kays leads nowhere, and what it means is not known; did you mean a/keys.md?\n",
-        "       home.md, line 3: old/plan leads nowhere, and what it means is not known",
+        "       home.md, line 3: How we rotate kays leads nowhere, and its target is not known; did you mean a/keys.md?\n",
+        "       home.md, line 3: old/plan leads nowhere, and its target is not known",
     ]
     assert all(line in said.stdout for line in unknown)
     book.mend_links()
     said = doctor(vault)
     assert said.exit_code == 0
-    assert "well   no link was broken by a rename\n" + unknown[0] + unknown[1] in said.stdout
+    assert "ok     links\n" + unknown[0] + unknown[1] in said.stdout
 
 
 def test_two_of_one_name_are_not_guessed(book: Spellbook, vault: Path, write_note: Write) -> None:
@@ -114,7 +120,7 @@ def test_an_agent_mends(book: Spellbook, vault: Path, write_note: Write) -> None
 
     async def conversation(agent: Agent) -> None:
         shown = await agent.call("mend_links")
-        assert shown.startswith("Would mend links: 1; leading nowhere: 1.\n- b.md:1 gone\n")
+        assert shown.startswith("Would repair links: 1; still broken: 1.\n- b.md:1 gone\n")
         assert (vault / "b.md").read_text() == "[[a]] [[gone]]\n"
         await agent.call("mend_links", preview=False)
         assert (vault / "b.md").read_text() == "[[z]] [[gone]]\n"

@@ -235,9 +235,19 @@ def test_the_command(vault, book, harbour, tmp_path):
     assert told in shown
     spellbook(vault, "revise", "harbour#two", "--replace", "second", "x", "--expect", told)
     assert "was changed meanwhile" in spellbook(vault, "revise", "harbour#two", new, "--expect", told, code=1).stderr
-    for wrong in (["--append"], ["--all"], ["--set", "importance"], ["--set", "source="], [], ["--replace", "zzz", "y"]):
+    for wrong in (
+        ["--append"],
+        ["--all"],
+        ["--set", "importance"],
+        ["--set", "source="],
+        [],
+        ["--replace", "zzz", "y"],
+    ):
         spellbook(vault, "revise", "harbour#two", *wrong, code=2)
-    assert "It says so already." in spellbook(vault, "revise", "harbour#two", "--set", "importance=high").stderr
+    assert (
+        "Nothing to change: it already says so."
+        in spellbook(vault, "revise", "harbour#two", "--set", "importance=high").stderr
+    )
 
 
 def test_the_tool(vault, book, harbour):
@@ -251,10 +261,17 @@ def test_the_tool(vault, book, harbour):
         after = re.search(r"hash: (\w{16})\.", done)
         assert after
         assert "CONFLICT" in await agent.refused("revise", chunk_id="harbour#two", append="x", expected_hash=seen[1])
-        await agent.call("revise", chunk_id="harbour#two", replace='{"old": "more", "new": "null"}', expected_hash=after[1])
+        await agent.call(
+            "revise", chunk_id="harbour#two", replace='{"old": "more", "new": "null"}', expected_hash=after[1]
+        )
         assert text(harbour) == NOTE.replace("second", "second\r\n\r\nnull")
         await agent.call("revise", chunk_id="harbour", replace={"old": "r", "new": "R", "all": True})
-        for wrong in ({"replace": {"old": "x"}}, {"replace": "x"}, {"replace": {"old": "", "new": "y"}}, {"append": "a", "content": "b"}):
+        for wrong in (
+            {"replace": {"old": "x"}},
+            {"replace": "x"},
+            {"replace": {"old": "", "new": "y"}},
+            {"append": "a", "content": "b"},
+        ):
             assert "INVALID_INPUT" in await agent.refused("revise", chunk_id="harbour#two", **wrong)
         assert (await agent.json("find", keywords=["null"], format="json"))["hits"][0]["hash"]
 

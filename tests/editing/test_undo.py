@@ -27,7 +27,10 @@ from tests.helpers import finished, from_scratch, python, told
 from tests.server.test_mcp import talk
 
 NOTE = "\ufeff---\r\ntitle:   'Harbour'  # quoted\r\ntopic: sea\r\n---\r\n\r\nlead\r\n\r\n## One\r\n\r\nfirst\r\n\r\n## Two\r\n\r\nsecond\r\n\r\n## Three\r\nthird"
-CHUNK = {"text": "The lighthouse keeper rotates the keys every Monday.", "metadata": {"topic": "infra", "keywords": ["keys"]}}
+CHUNK = {
+    "text": "The lighthouse keeper rotates the keys every Monday.",
+    "metadata": {"topic": "infra", "keywords": ["keys"]},
+}
 
 
 @pytest.fixture
@@ -42,7 +45,10 @@ def harbour(book, vault):
 
 def tree(vault):
     """Every file of a vault, trash included, with its bytes and mode."""
-    return {file.relative_to(vault).as_posix(): (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) for file in files(vault)}
+    return {
+        file.relative_to(vault).as_posix(): (file.read_bytes(), stat.S_IMODE(file.stat().st_mode))
+        for file in files(vault)
+    }
 
 
 def files(vault):
@@ -50,7 +56,9 @@ def files(vault):
 
 
 def spellbook(vault, *args, stdin=None, code=0):
-    result = CliRunner().invoke(main, ["--vault", str(vault), *map(str, args)], input=stdin, env={"SPELLBOOK_EMBEDDER": "hash"})
+    result = CliRunner().invoke(
+        main, ["--vault", str(vault), *map(str, args)], input=stdin, env={"SPELLBOOK_EMBEDDER": "hash"}
+    )
     assert result.exit_code == code, result.output
     return result
 
@@ -146,9 +154,13 @@ def test_a_note_that_comes_back_keeps_its_times(book, harbour):
 def test_an_edit_in_another_place_stays(book, harbour):
     """A file that was edited since is put back in the lines that the tool changed and nowhere else."""
     book.revise("harbour#two", "mine")
-    harbour.write_bytes(harbour.read_bytes().replace(b"first", b"first, by an editor").replace(b"third", b"third\r\nand more"))
+    harbour.write_bytes(
+        harbour.read_bytes().replace(b"first", b"first, by an editor").replace(b"third", b"third\r\nand more")
+    )
     book.undo()
-    assert harbour.read_bytes().decode() == NOTE.replace("first", "first, by an editor").replace("third", "third\r\nand more")
+    assert harbour.read_bytes().decode() == NOTE.replace("first", "first, by an editor").replace(
+        "third", "third\r\nand more"
+    )
 
 
 def test_an_older_change_is_undone_beneath_a_newer_one(book, harbour):
@@ -163,9 +175,15 @@ def test_an_older_change_is_undone_beneath_a_newer_one(book, harbour):
 @pytest.mark.parametrize(
     ("change", "edit"),
     [
-        pytest.param(lambda book: book.revise("harbour#two", "mine"), lambda file: file.write_text("## Two\n\ntheirs"), id="changed"),
+        pytest.param(
+            lambda book: book.revise("harbour#two", "mine"),
+            lambda file: file.write_text("## Two\n\ntheirs"),
+            id="changed",
+        ),
         pytest.param(lambda book: book.revise("harbour#two", "mine"), lambda file: file.unlink(), id="gone"),
-        pytest.param(lambda book: book.erase("harbour.md"), lambda file: file.write_text("another note"), id="in the way"),
+        pytest.param(
+            lambda book: book.erase("harbour.md"), lambda file: file.write_text("another note"), id="in the way"
+        ),
     ],
 )
 def test_an_edit_in_the_same_place_is_a_conflict(book, harbour, vault, change, edit):
@@ -252,7 +270,9 @@ def test_a_file_moves_to_a_free_place_in_the_vault(book, vault, write_note, to, 
 
 
 @settings(max_examples=200)
-@given(*[st.lists(st.sampled_from(["a\n", "b\r\n", "c\r", "\n", "가\n", "z"]), max_size=6).map("".join) for _ in range(3)])
+@given(
+    *[st.lists(st.sampled_from(["a\n", "b\r\n", "c\r", "\n", "가\n", "z"]), max_size=6).map("".join) for _ in range(3)]
+)
 def test_a_three_way_merge_is_right_or_refused(base, ours, theirs):
     """What only one side changed is that side's; the order of the sides is nothing to it."""
     assert merged(base, base, theirs) == theirs
@@ -404,7 +424,10 @@ def test_entries_are_one_a_command(book, harbour):
     book.revise("harbour#two", "second")
     book.erase_topic("infra")
     log = [entry.as_dict() for entry in book.log()]
-    assert [(each["verb"], each["what"], len(each["files"])) for each in log] == [("erase", "infra", 4), ("scribe", "2 memories", 2)]
+    assert [(each["verb"], each["what"], len(each["files"])) for each in log] == [
+        ("erase", "infra", 4),
+        ("scribe", "2 memories", 2),
+    ]
     assert {each["change"] for each in log[1]["files"]} == {"added"}
 
 

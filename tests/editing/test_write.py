@@ -9,13 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spellbook.editing import write
-from spellbook.editing.write import Revision
+from spellbook.editing import revise, write
+from spellbook.editing.revise import Revision
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.index import sync
 from spellbook.index.catalog.schema import hash_of
 from spellbook.notes.note import parse
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
+from spellbook.system.processes import Watched
 from spellbook.vault.folder import digest
 from tests.helpers import Failing, finished, from_scratch, opened, python, told
 
@@ -48,7 +50,10 @@ def harbour(book, vault):
 def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
     """The file holds what was given under an id and dates of its own, and the next search finds it both ways, embedded."""
     [written] = book.scribe(CHUNK).written
-    assert (written.path, written.pending) == ("project/infra/the-lighthouse-keeper-rotates-the-keys-every-monday.md", False)
+    assert (written.path, written.pending) == (
+        "project/infra/the-lighthouse-keeper-rotates-the-keys-every-monday.md",
+        False,
+    )
     text = (vault / written.path).read_text("utf-8")
     note = parse(written.path, text.encode())
     assert (note.declared_id, note.body.strip(), note.faults) == (written.chunk_id, TEXT, ())
@@ -69,7 +74,9 @@ def test_a_memory_repeated_is_told_and_not_written(book, vault):
     before = list(vault.rglob("*.md"))
     again = book.scribe({**CHUNK, "text": TEXT.upper().replace(",", " –")})
     assert again.written == ()
-    assert [(each.id, each.path, each.score) for each in again.duplicates[0]] == [(f"{first.chunk_id}#", first.path, 1.0)]
+    assert [(each.id, each.path, each.score) for each in again.duplicates[0]] == [
+        (f"{first.chunk_id}#", first.path, 1.0)
+    ]
     assert "+" in again.duplicates[0][0].difference
     assert list(vault.rglob("*.md")) == before
     [second] = book.scribe(CHUNK, force=True).written
@@ -83,7 +90,10 @@ def test_one_duplicate_keeps_the_whole_batch_back(book, vault):
     result = book.scribe_all([other, CHUNK])
     assert (result.written, [bool(each) for each in result.duplicates]) == ((), [False, True])
     assert len(list(vault.rglob("*.md"))) == 1
-    assert len(book.scribe_all([other, {**CHUNK, "text": "A third thought."}], source="web", category="article").written) == 2
+    assert (
+        len(book.scribe_all([other, {**CHUNK, "text": "A third thought."}], source="web", category="article").written)
+        == 2
+    )
 
 
 def test_validate_writes_nothing(book, vault):
@@ -97,11 +107,10 @@ def test_validate_writes_nothing(book, vault):
 
 def test_a_memory_is_kept_while_the_embedder_is_down(vault):
     """It is written and found by words, and its vector is pending."""
-    from spellbook.editing import memory
 
     with opened(vault, Failing()) as index:
-        sync.words(index)
-        [written], _ = write.write(index, Searcher(index), [memory.check(CHUNK).memory])
+        sync.scan(index)
+        [written] = write.scribe(index, Searcher(index), [CHUNK], None, None, force=False).written
         assert (written.pending, index.catalog.counts().pending) == (True, 1)
         assert [hit.path for hit in Searcher(index).ask(Question("lighthouse")).hits] == [written.path]
     with opened(vault) as index:
@@ -110,10 +119,9 @@ def test_a_memory_is_kept_while_the_embedder_is_down(vault):
 
 def test_writing_into_an_index_that_was_never_built(vault, tmp_path):
     """The first thing that is ever done with a vault may be a write, and it is found."""
-    from spellbook.editing import memory
 
     with opened(vault) as index:
-        [written], _ = write.write(index, Searcher(index), [memory.check(CHUNK).memory])
+        [written] = write.scribe(index, Searcher(index), [CHUNK], None, None, force=False).written
         assert [found.path for found in index.catalog.note(written.chunk_id)] == [written.path]
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
@@ -153,7 +161,9 @@ def test_revised_metadata_leaves_every_other_byte(book, harbour):
 def test_both_are_revised_in_one_write(book, harbour):
     """Content and metadata of one call are in the file together."""
     book.revise("harbour#one", "changed", {"topic": "port"})
-    assert harbour.read_bytes().decode() == NOTE.replace("first section", "changed").replace("topic: sea", "topic: port")
+    assert harbour.read_bytes().decode() == NOTE.replace("first section", "changed").replace(
+        "topic: sea", "topic: port"
+    )
 
 
 def test_a_memory_knows_when_it_was_revised(book, vault):
@@ -164,7 +174,11 @@ def test_a_memory_knows_when_it_was_revised(book, vault):
     file.write_text(old)
     book.revise(written.chunk_id, TEXT + " Or sooner.")
     note = parse("x.md", file.read_bytes())
-    assert (note.meta["created"].year, note.meta["updated"].year > 2020, note.declared_id) == (2020, True, written.chunk_id)
+    assert (note.meta["created"].year, note.meta["updated"].year > 2020, note.declared_id) == (
+        2020,
+        True,
+        written.chunk_id,
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,7 +193,9 @@ def test_a_revision_that_makes_no_sense_changes_nothing(book, harbour, asked):
     assert harbour.read_bytes() == NOTE.encode()
 
 
-@pytest.mark.parametrize("seen", [hash_of("## Two\n\nsecond section"), digest(NOTE.encode())[:16], digest(NOTE.encode())])
+@pytest.mark.parametrize(
+    "seen", [hash_of("## Two\n\nsecond section"), digest(NOTE.encode())[:16], digest(NOTE.encode())]
+)
 def test_the_expected_hash_is_of_the_section_or_the_file(book, harbour, seen):
     """Either names what the caller saw, and the revision goes through."""
     section = hash_of(next(found.text for found in book.show("harbour") if found.id == "harbour#two"))
@@ -199,7 +215,7 @@ def test_a_change_in_another_section_is_kept(book, harbour):
     """A file that an editor saved since the index saw it is revised as it is now, if the section is the same."""
     theirs = NOTE.replace("third", "third, by an editor").replace("topic: sea", "topic: port")
     harbour.write_bytes(theirs.encode())
-    write.revise(book.index, "harbour#two", Revision(content="mine"))
+    revise.revise(book.index, "harbour#two", Revision(content="mine"))
     assert harbour.read_bytes().decode() == theirs.replace("second section", "mine")
 
 
@@ -208,9 +224,9 @@ def test_a_change_in_the_same_section_is_a_conflict(book, harbour):
     theirs = NOTE.replace("second section", "second section, by an editor")
     harbour.write_bytes(theirs.encode())
     with pytest.raises(Conflict) as caught:
-        write.revise(book.index, "harbour#two", Revision(content="mine"))
+        revise.revise(book.index, "harbour#two", Revision(content="mine"))
     assert ("Read it again" in caught.value.hint, harbour.read_bytes()) == (True, theirs.encode())
-    write.revise(book.index, "harbour#two", Revision(content="mine"))
+    revise.revise(book.index, "harbour#two", Revision(content="mine"))
     assert harbour.read_bytes() == theirs.replace("second section, by an editor", "mine").encode()
 
 
@@ -302,7 +318,7 @@ def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, ha
     """Neither a section added in an editor nor another note in the old one's place is erased unseen; the second try may."""
     write_note("a.md", "first", id="X1")
     book.reindex()
-    book.watching = True  # nobody looks at the vault in between
+    book.hand_over(Watched(is_current=True))  # nobody looks at the vault in between
     (vault / "a.md").rename(vault / "b.md")
     write_note("a.md", "somebody else's")
     with pytest.raises(Conflict):
@@ -339,7 +355,11 @@ def test_metadata_is_set_whatever_became_of_the_text(book, harbour):
     harbour.write_bytes(harbour.read_bytes().replace(b"first section", b"edited meanwhile"))
     book.revise("harbour#one", metadata={"importance": "low"})
     note = parse("harbour.md", harbour.read_bytes())
-    assert (note.meta["importance"], note.meta["updated"].tzinfo, b"edited meanwhile" in harbour.read_bytes()) == ("low", None, True)
+    assert (note.meta["importance"], note.meta["updated"].tzinfo, b"edited meanwhile" in harbour.read_bytes()) == (
+        "low",
+        None,
+        True,
+    )
 
 
 def test_erased_hard_is_gone(book, harbour, vault):
@@ -358,7 +378,7 @@ def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
     write_note("other.md", "text", topic="new")
     book.reindex()
     (vault / "t/1.md").unlink()
-    done = write.erase_topic(book.index, "old", "project")
+    done = revise.erase_topic(book.index, "old", "project")
     assert sorted(done.trash) == [".trash/t/0.md", ".trash/t/2.md"]
     assert [topic.topic for topic in book.topics()] == ["new"]
     with pytest.raises(MemoryNotFound):
@@ -384,9 +404,9 @@ def test_a_batch_that_repeats_itself_is_not_written(book, vault):
 def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book, vault):
     """Revising and erasing look at the vault again when a file is not where the index has it."""
     [written] = book.scribe(CHUNK).written
-    book.watching = True  # so that no search looks first
+    book.hand_over(Watched(is_current=True))  # so that no search looks first
     (vault / written.path).rename(vault / "moved.md")
-    book.watching = False
+    book.hand_over(Watched())
     assert book.revise(written.chunk_id, TEXT + " And now daily.").path == "moved.md"
     (vault / "moved.md").rename(vault / "moved again.md")
     assert book.erase(written.chunk_id).trash == (".trash/moved again.md",)
@@ -397,7 +417,7 @@ def test_of_a_topic_all_notes_are_erased_or_none(book, vault, write_note):
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old")
     book.reindex()
-    book.watching = True  # nobody looks at the vault in between
+    book.hand_over(Watched(is_current=True))  # nobody looks at the vault in between
     write_note("t/2.md", "changed meanwhile", topic="old")
     with pytest.raises(Conflict):
         book.erase_topic("old")

@@ -8,8 +8,41 @@ from random import Random
 from typing import Any
 
 JUNK: Sequence[Any] = (
-    *(None, "", " ", "null", "None", 0, -1, 2**63, 2**80, 1.5, float("nan"), float("inf"), True, [], {}, [None], [[]], {"a": None}),
-    *("\0", "\ud800", "a\udfffb", "\u2028", "../../etc/passwd", "/etc/passwd", "C:\\x", "~", ".git/config", "a.md", "a#one", "a#", "a~2"),
+    *(
+        None,
+        "",
+        " ",
+        "null",
+        "None",
+        0,
+        -1,
+        2**63,
+        2**80,
+        1.5,
+        float("nan"),
+        float("inf"),
+        True,
+        [],
+        {},
+        [None],
+        [[]],
+        {"a": None},
+    ),
+    *(
+        "\0",
+        "\ud800",
+        "a\udfffb",
+        "\u2028",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "C:\\x",
+        "~",
+        ".git/config",
+        "a.md",
+        "a#one",
+        "a#",
+        "a~2",
+    ),
     *(
         "x" * 5_000,
         "[" * 500,
@@ -71,10 +104,17 @@ def value(random: Random, schema: Mapping[str, Any], known: Sequence[str] = (), 
         wanted = schema.get("properties", {})
         found = {name: value(random, wanted[name], known, depth + 1) for name in wanted if random.random() < 0.7}
         if not wanted or schema.get("additionalProperties"):
-            found |= {random.choice(NAMES): value(random, {"type": "string"}, known, depth + 1) for _ in range(random.randrange(3))}
+            found |= {
+                random.choice(NAMES): value(random, {"type": "string"}, known, depth + 1)
+                for _ in range(random.randrange(3))
+            }
         return found
     if kind == "array":
-        return [value(random, schema.get("items", {}), known, depth + 1) for _ in range(random.randrange(4))] if depth < 5 else []
+        return (
+            [value(random, schema.get("items", {}), known, depth + 1) for _ in range(random.randrange(4))]
+            if depth < 5
+            else []
+        )
     if kind == "integer":
         return random.choice([1, 2, 5, schema.get("minimum", 0), schema.get("maximum", 100), random.randrange(1000)])
     if kind == "number":
@@ -89,5 +129,16 @@ def value(random: Random, schema: Mapping[str, Any], known: Sequence[str] = (), 
 def _text(random: Random, known: Sequence[str]) -> str:
     if known and random.random() < 0.6:
         return random.choice(known)
-    words = ["lantern", "granite", "배포", "금요일", "## One", "\n\n", "[[a]]", "3 ms", "never", "one two three four five six seven"]
+    words = [
+        "lantern",
+        "granite",
+        "배포",
+        "금요일",
+        "## One",
+        "\n\n",
+        "[[a]]",
+        "3 ms",
+        "never",
+        "one two three four five six seven",
+    ]
     return " ".join(random.choices(words, k=random.randrange(1, 12)))

@@ -29,7 +29,11 @@ class Server:
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "mcp", "--toolsets", toolsets]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
         )
         self.errors: list[str] = []
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._drain)]

@@ -20,7 +20,9 @@ from tests.fuzz.texts import block, note, sentence
 META = st.dictionaries(
     st.sampled_from(["topic", "tags", "keywords", "own key", "importance", "새 키"]),
     st.one_of(
-        st.none(), st.sampled_from(["plain", "12:30", "yes", "[[a]]", "# no comment"]), st.lists(st.sampled_from(["x", "y"]), max_size=2)
+        st.none(),
+        st.sampled_from(["plain", "12:30", "yes", "[[a]]", "# no comment"]),
+        st.lists(st.sampled_from(["x", "y"]), max_size=2),
     ),
     min_size=1,
     max_size=2,
@@ -68,6 +70,8 @@ def _edit(book: Spellbook, file: Path, asked: dict[str, Any], which: int) -> Non
         assert now.text[now.body_at :] == then.text[then.body_at :]
         return
     pieces = cut(then, book.config.chunk_tokens)
-    section = [piece for piece in pieces if piece.suffix.partition("~")[0] == pieces[chunk.ordinal].suffix.partition("~")[0]]
+    section = [
+        piece for piece in pieces if piece.suffix.partition("~")[0] == pieces[chunk.ordinal].suffix.partition("~")[0]
+    ]
     assert now.text[now.body_at :].startswith(then.text[then.body_at : section[0].start].rstrip())
     assert now.text.endswith(then.text[section[-1].end :])

@@ -38,7 +38,12 @@ FILES = st.lists(st.tuples(PATHS, st.binary(max_size=40), MODES, TIMES), max_siz
 
 
 @bounded(60)
-@given(FILES, st.sampled_from(["json", "zip", "folder"]), st.sampled_from(RULES), st.sampled_from(["", "in", "../out", ".git"]))
+@given(
+    FILES,
+    st.sampled_from(["json", "zip", "folder"]),
+    st.sampled_from(RULES),
+    st.sampled_from(["", "in", "../out", ".git"]),
+)
 def test_only_parts_of_a_vault_are_written(files: list[Any], kind: str, rule: str, into: str) -> None:
     """No file outside, in a dot-folder or to be run, no fault of the index afterwards; what is refused changed nothing."""
     with tempfile.TemporaryDirectory() as place:
@@ -58,7 +63,10 @@ def test_only_parts_of_a_vault_are_written(files: list[Any], kind: str, rule: st
                 assert held(vault) == before
             else:
                 for path in done.paths:
-                    assert not any(part.startswith(".") and part != ".trash" for part in path.split("/")) or path in SETTINGS, path
+                    assert (
+                        not any(part.startswith(".") and part != ".trash" for part in path.split("/"))
+                        or path in SETTINGS
+                    ), path
             assert held(folder / "outside") == around
             assert sorted(each.name for each in folder.iterdir() if each != source) == ["outside", "state", "vault"]
             for here, _, names in os.walk(vault):
@@ -97,7 +105,11 @@ def _folder(folder: Path, files: list[Any]) -> Path:
     place = folder / "source"
     place.mkdir()
     for path, data, mode, mtime_ns in files:
-        parts = [part for part in os.fsencode(path).split(b"/") if part not in {b"", b".", b".."} and b"\0" not in part and len(part) < 200]
+        parts = [
+            part
+            for part in os.fsencode(path).split(b"/")
+            if part not in {b"", b".", b".."} and b"\0" not in part and len(part) < 200
+        ]
         if not parts:
             continue
         target = Path(os.fsdecode(os.path.join(os.fsencode(place), *parts)))

@@ -32,7 +32,10 @@ class Links(RuleBasedStateMachine):
         self.book = books.open(self.vault, embedder="hash", state=self.folder / "state")
         self.undoable: list[tuple[int, dict[str, bytes]]] = []
 
-    @initialize(bodies=st.lists(BODY, min_size=len(PATHS), max_size=len(PATHS)), known=st.sets(st.sampled_from(PATHS), min_size=2))
+    @initialize(
+        bodies=st.lists(BODY, min_size=len(PATHS), max_size=len(PATHS)),
+        known=st.sets(st.sampled_from(PATHS), min_size=2),
+    )
     def write(self, bodies: list[str], known: set[str]) -> None:
         """Begin with some notes and a picture."""
         (self.vault / "pic.png").write_bytes(b"png")
@@ -60,7 +63,9 @@ class Links(RuleBasedStateMachine):
             return
         moved = dict(done.moved)
         left = {each.path for each in done.left}
-        expected = {(moved.get(path, path), number): moved.get(target, target) for (path, number), target in led.items()}
+        expected = {
+            (moved.get(path, path), number): moved.get(target, target) for (path, number), target in led.items()
+        }
         now = leads(self.vault)
         for place, target in expected.items():
             assert place[0] in left or now.get(place) == target, (place, target, now.get(place))

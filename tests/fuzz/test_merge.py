@@ -61,7 +61,11 @@ def _lines(text: str) -> list[str]:
     if body.startswith("---\n"):
         body = body[4:].partition("\n---\n")[2] if "\n---\n" in body else ""
     lines = [re.sub(r"^\s*(?:[-*>|]|\d+\.)\s(?:\[!\w+\] )?", "", line) for line in body.splitlines()]
-    return [line for line in lines if re.fullmatch(r"[\w .`*]+", line) and re.search(r"\w", line) and not line.startswith("#")]
+    return [
+        line
+        for line in lines
+        if re.fullmatch(r"[\w .`*]+", line) and re.search(r"\w", line) and not line.startswith("#")
+    ]
 
 
 def _letters(text: str) -> str:

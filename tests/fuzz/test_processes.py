@@ -49,7 +49,11 @@ class Stage:
         """A sentence that nobody has written yet."""
         with self._guard:
             self.count += 1
-            return f"sentence {self.count}x " + " ".join(random.choices(["orchard", "harbor", "granite", "copper"], k=5)) + "."
+            return (
+                f"sentence {self.count}x "
+                + " ".join(random.choices(["orchard", "harbor", "granite", "copper"], k=5))
+                + "."
+            )
 
     def paths(self, root: str = "") -> list[str]:
         """The paths of the notes in a folder; a folder that goes away meanwhile is passed over."""
@@ -87,7 +91,10 @@ def serve(stage: Stage, name: str) -> None:
                 stage.alive[name] = server
                 session = json.loads(server.call("rest", {})[1])["session_id"]
             text = stage.sentence()
-            chunk = {"text": f"## One\n\n{text}\n\n## Two\n\nlast", "metadata": {"topic": "t", "keywords": ["a", "b", "c"]}}
+            chunk = {
+                "text": f"## One\n\n{text}\n\n## Two\n\nlast",
+                "metadata": {"topic": "t", "keywords": ["a", "b", "c"]},
+            }
             tool, given, keeps = random.choice(
                 [
                     ("scribe", {"chunk": chunk, "session_id": session, "force": True}, True),
@@ -170,7 +177,11 @@ def git(stage: Stage) -> None:
     """Git, which lets forty notes come and go at once."""
 
     def run(*args: str) -> None:
-        subprocess.run(["git", "-C", str(stage.vault), "-c", "user.name=a", "-c", "user.email=a@b", *args], check=True, capture_output=True)
+        subprocess.run(
+            ["git", "-C", str(stage.vault), "-c", "user.name=a", "-c", "user.email=a@b", *args],
+            check=True,
+            capture_output=True,
+        )
 
     run("init", "-q", "-b", "few")
     run("commit", "-q", "--allow-empty", "-m", "none")
@@ -219,7 +230,10 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, monkeypatch: pytest.Monkey
         file.write_text(f"# Note {number}\n\n[[n{(number + 1) % 12}]]\n\n## One\n\nfirst of {number}\n")
     stage = Stage(vault)
     work = [lambda name=f"server {number}": serve(stage, name) for number in range(3)]
-    threads = [threading.Thread(target=each) for each in (*work, *(lambda each=each: each(stage) for each in (command, edit, git, kill)))]
+    threads = [
+        threading.Thread(target=each)
+        for each in (*work, *(lambda each=each: each(stage) for each in (command, edit, git, kill)))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -48,7 +48,20 @@ def vault_at(folder: Path) -> Path:
 
 def known(vault: Path) -> list[str]:
     """Ids and paths that exist, or did, and words that are in notes."""
-    return [*held(vault), "a", "a#one", "a#two", "b#", "x/한글 메모", "infra", ".trash/a.md", "lantern", "granite", "x", "new/place"]
+    return [
+        *held(vault),
+        "a",
+        "a#one",
+        "a#two",
+        "b#",
+        "x/한글 메모",
+        "infra",
+        ".trash/a.md",
+        "lantern",
+        "granite",
+        "x",
+        "new/place",
+    ]
 
 
 def well(tool: str, given: Any, is_done: bool, text: str) -> None:
@@ -97,13 +110,17 @@ def test_any_arguments_on_stdio(tmp_path: Path) -> None:
             _, answer = server.call("rest", {})
             session = re.findall(r'"session_id": "([^"]+)"', answer)[0]
         tool = sorted(tools)[number % len(tools)]
-        given = arguments(random, tools[tool], known(vault) if number % 20 == 0 else [*NOTES, "a#one", "infra", "granite"])
+        given = arguments(
+            random, tools[tool], known(vault) if number % 20 == 0 else [*NOTES, "a#one", "infra", "granite"]
+        )
         if "session_id" in tools[tool]["properties"] and random.random() < 0.8:
             given["session_id"] = session
         try:
             well(tool, given, *server.call(tool, given))
         except Gone:
-            raise AssertionError(f"the server ended at {tool} {given!r:.2000}\n{''.join(server.errors)[-2000:]}") from None
+            raise AssertionError(
+                f"the server ended at {tool} {given!r:.2000}\n{''.join(server.errors)[-2000:]}"
+            ) from None
     assert not server.said, server.said
     assert server.close() == 0
     assert "Traceback" not in "".join(server.errors), "".join(server.errors)[-3000:]

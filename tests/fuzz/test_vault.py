@@ -73,7 +73,10 @@ class VaultMachine(RuleBasedStateMachine):
     @rule(text=sentence(), topic=st.sampled_from(["infra", "한글", "a/b", "con"]))
     def scribe(self, text: str, topic: str) -> None:
         """Keep a memory."""
-        chunk = {"text": f"## One\n\n{text}\n\n## Two\n\nlast", "metadata": {"topic": topic, "keywords": ["a", "b", "c"]}}
+        chunk = {
+            "text": f"## One\n\n{text}\n\n## Two\n\nlast",
+            "metadata": {"topic": topic, "keywords": ["a", "b", "c"]},
+        }
         self.change(lambda: self.book.scribe(chunk, force=True), lambda done: {each.path for each in done.written})
 
     @rule(which=WHICH, text=sentence(), append=st.booleans())
@@ -100,13 +103,17 @@ class VaultMachine(RuleBasedStateMachine):
         """Move a note."""
         path = self.some(which)
         verb = lambda: self.book.move(path, new)  # noqa: E731
-        self.change(verb, lambda done: {path for pair in done.moved for path in pair} | {each.path for each in done.changed})
+        self.change(
+            verb, lambda done: {path for pair in done.moved for path in pair} | {each.path for each in done.changed}
+        )
 
     @rule(first=WHICH, other=WHICH, keep=st.sampled_from(["", "a", "b", "both"]))
     def merge(self, first: int, other: int, keep: Any) -> None:
         """Merge two notes."""
         a, b = self.some(first), self.some(other)
-        self.change(lambda: self.book.merge(a, b, keep=keep, apply=True), lambda done: {a, b, done.trash, *done.linking})
+        self.change(
+            lambda: self.book.merge(a, b, keep=keep, apply=True), lambda done: {a, b, done.trash, *done.linking}
+        )
 
     @rule()
     def mend_links(self) -> None:

@@ -10,7 +10,24 @@ from hypothesis import strategies as st
 PATHS = ("a.md", "b.md", "B note.md", "x/a.md", "x/y/c.md", "한글/메모.md", "x/v1.2.md", "z (1)/d#e.md", "z/index.md")
 """Paths of notes: two of one name, blanks, dots, brackets, a fragment's mark, Korean."""
 
-TARGETS = ("a", "b", "c", "x/a", "../a", "메모", "한글/메모", "B note", "nowhere", "x/y/c", "v1.2", "alias", "d#e", "index", "new", "a.md")
+TARGETS = (
+    "a",
+    "b",
+    "c",
+    "x/a",
+    "../a",
+    "메모",
+    "한글/메모",
+    "B note",
+    "nowhere",
+    "x/y/c",
+    "v1.2",
+    "alias",
+    "d#e",
+    "index",
+    "new",
+    "a.md",
+)
 
 WORDS = (
     "anchor",
@@ -79,10 +96,14 @@ def link(targets: Sequence[str] = TARGETS) -> st.SearchStrategy[str]:
 def block() -> st.SearchStrategy[str]:
     """A piece of Markdown of one or a few lines."""
     heading = st.builds(
-        lambda depth, text: f"{'#' * depth} {text}", st.integers(1, 4), st.sampled_from(["One", "Two", "One", "셋", "a b", ""])
+        lambda depth, text: f"{'#' * depth} {text}",
+        st.integers(1, 4),
+        st.sampled_from(["One", "Two", "One", "셋", "a b", ""]),
     )
     table = st.just("| a | b |\n| - | - |\n| 1 | 2 |\n| 3 | 4 |")
-    fence = st.builds(lambda mark, text: f"{mark}\n{text}\n{mark}", st.sampled_from(["```", "~~~~", "````"]), sentence())
+    fence = st.builds(
+        lambda mark, text: f"{mark}\n{text}\n{mark}", st.sampled_from(["```", "~~~~", "````"]), sentence()
+    )
     listed = st.lists(sentence(), min_size=1, max_size=3).map(lambda items: "\n".join(f"- {item}" for item in items))
     quote = sentence().map(lambda text: f"> [!note] {text}\n> more")
     odd = st.lists(st.sampled_from([*_ODD, "x", " "]), min_size=1, max_size=5).map("".join)
@@ -93,8 +114,31 @@ def value() -> st.SearchStrategy[str]:
     """A value of frontmatter as YAML has it, right or wrong."""
     plain = st.sampled_from(
         [
-            *("yes", "1.10", "12:30", "2300-01-01", "0001-01-01", "-.inf", "1e999", "9" * 400, "null", "~", "'it''s'", '"a\\u0000b"'),
-            *("[a, b]", "{a: b}", "[[a]]", '"[[a]]"', "- a\n- b", "|\n  text\n  more", "&x y", "*x", "!!python/object:os.system x"),
+            *(
+                "yes",
+                "1.10",
+                "12:30",
+                "2300-01-01",
+                "0001-01-01",
+                "-.inf",
+                "1e999",
+                "9" * 400,
+                "null",
+                "~",
+                "'it''s'",
+                '"a\\u0000b"',
+            ),
+            *(
+                "[a, b]",
+                "{a: b}",
+                "[[a]]",
+                '"[[a]]"',
+                "- a\n- b",
+                "|\n  text\n  more",
+                "&x y",
+                "*x",
+                "!!python/object:os.system x",
+            ),
             *("# comment", "%", "@", "a: b", "\t"),
         ]
     )
@@ -128,5 +172,11 @@ def frontmatter() -> st.SearchStrategy[str]:
 def note(draw: st.DrawFn) -> str:
     """The text of a note: any header, blocks, and line ends of one kind."""
     blocks = draw(st.lists(block(), max_size=6))
-    text = draw(frontmatter()) + draw(st.sampled_from(["\n\n", "\n"])).join(blocks) + draw(st.sampled_from(["\n", "", "\n\n\n"]))
-    return draw(st.sampled_from(["", "", "", "\ufeff"])) + text.replace("\n", draw(st.sampled_from(["\n", "\n", "\r\n"])))
+    text = (
+        draw(frontmatter())
+        + draw(st.sampled_from(["\n\n", "\n"])).join(blocks)
+        + draw(st.sampled_from(["\n", "", "\n\n\n"]))
+    )
+    return draw(st.sampled_from(["", "", "", "\ufeff"])) + text.replace(
+        "\n", draw(st.sampled_from(["\n", "\n", "\r\n"]))
+    )

@@ -85,7 +85,21 @@ def test_an_empty_batch_is_refused(book):
 
 
 @pytest.mark.parametrize(
-    "topic", ["../../up", "/abs", "C:\\win", "a/../../b", "~root", "con", "..", ".hidden", "a\\..\\..\\b", "x" * 300, "가" * 150, "a/b/c/d"]
+    "topic",
+    [
+        "../../up",
+        "/abs",
+        "C:\\win",
+        "a/../../b",
+        "~root",
+        "con",
+        "..",
+        ".hidden",
+        "a\\..\\..\\b",
+        "x" * 300,
+        "가" * 150,
+        "a/b/c/d",
+    ],
 )
 def test_a_memory_lands_in_the_vault_whatever_its_topic(book, vault, tmp_path, topic):
     """Topic, category and title never lead a new note out of the vault or into hiding: it is there and found."""

@@ -23,12 +23,24 @@ from tests.benchmarks.table import Failure, Figure, Ratio, told
     [
         pytest.param(Figure("a", 0.0123), "| a |  | 12 ms |  |  |", id="no aim"),
         pytest.param(Figure("a", 300, "MB", most=150), "| a | ≤ 150 MB | 300 MB |  | **no** |", id="too much"),
-        pytest.param(Figure("a", 4.0, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b | 4 s | 1.90 | yes |", id="compared"),
         pytest.param(
-            Figure("a", 4.0, most=1, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b; ≤ 1 s | 4 s | 1.90 | **no** |", id="one of two"
+            Figure("a", 4.0, ratio=Ratio(1.9, "b", most=2)), "| a | ≤ 2 × b | 4 s | 1.90 | yes |", id="compared"
         ),
-        pytest.param(Figure("a", 90, "x/s", ratio=Ratio(0.8, "b", least=0.9)), "| a | ≥ 0.9 × b | 90 x/s | 0.80 | **no** |", id="too slow"),
-        pytest.param(Figure("a", 2.5, ratio=Ratio(3, "b"), also="c"), "| a |  | 2.5 s; c | 3.00 × b |  |", id="compared without an aim"),
+        pytest.param(
+            Figure("a", 4.0, most=1, ratio=Ratio(1.9, "b", most=2)),
+            "| a | ≤ 2 × b; ≤ 1 s | 4 s | 1.90 | **no** |",
+            id="one of two",
+        ),
+        pytest.param(
+            Figure("a", 90, "x/s", ratio=Ratio(0.8, "b", least=0.9)),
+            "| a | ≥ 0.9 × b | 90 x/s | 0.80 | **no** |",
+            id="too slow",
+        ),
+        pytest.param(
+            Figure("a", 2.5, ratio=Ratio(3, "b"), also="c"),
+            "| a |  | 2.5 s; c | 3.00 × b |  |",
+            id="compared without an aim",
+        ),
         pytest.param(Figure("a", nan, "%", most=0.5), "| a | ≤ 0.50 % | nan % |  | **no** |", id="not known here"),
     ],
 )
@@ -38,7 +50,8 @@ def test_a_row_tells_the_aim_and_whether_it_is_met(figure: Figure, row: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "expected"), [(0.00005, "s", "0.05 ms"), (0.9996, "s", "1,000 ms"), (12.34, "s", "12 s"), (1234.5, "MB", "1,234 MB")]
+    ("value", "unit", "expected"),
+    [(0.00005, "s", "0.05 ms"), (0.9996, "s", "1,000 ms"), (12.34, "s", "12 s"), (1234.5, "MB", "1,234 MB")],
 )
 def test_measures_are_told_as_people_read_them(value: float, unit: str, expected: str) -> None:
     """Seconds come in the unit that suits them, and no figure pretends to more digits than a noisy machine gives."""
@@ -78,7 +91,9 @@ def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
     assert not any(parse(file.name, file.read_bytes()).faults for file in files)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (Path(__file__).parents[1] / "benchmarks").glob("[!_]*.py")))
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in (Path(__file__).parents[1] / "benchmarks").glob("[!_]*.py"))
+)
 def test_every_benchmark_fits_the_code(name: str) -> None:
     """What it imports of the product is there still."""
     import_module(f"tests.benchmarks.{name}")

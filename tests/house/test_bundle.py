@@ -38,7 +38,14 @@ def test_what_it_holds(made: Path, manifest: dict[str, Any], tmp_path: Path) -> 
     """Everything that a build of the package reads, nothing that the tests left, and the same bytes each time."""
     with zipfile.ZipFile(made) as archive:
         names = archive.namelist()
-    assert {"manifest.json", "pyproject.toml", "README.md", "LICENSE", "spellbook/models/e5/e5.npz", "vault/welcome.md"} <= set(names)
+    assert {
+        "manifest.json",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "spellbook/models/e5/e5.npz",
+        "vault/welcome.md",
+    } <= set(names)
     assert not [name for name in names if name.startswith(("/", "..")) or "__pycache__" in name]
     assert list(bundle.faults(manifest, names)) == []
     bundle.make(tmp_path / "again.mcpb")
@@ -82,8 +89,18 @@ def test_it_starts(made: Path, manifest: dict[str, Any], vault: Path, tmp_path: 
     with zipfile.ZipFile(made) as archive:
         archive.extractall(place)
     started = manifest["server"]["mcp_config"]
-    arguments = [each.replace("${__dirname}", str(place)).replace("${user_config.vault}", str(vault)) for each in started["args"]]
-    assert [started["command"], *arguments[:6]] == ["uv", "run", "--directory", str(place), "--python", bundle.PYTHON, "spellbook"]
+    arguments = [
+        each.replace("${__dirname}", str(place)).replace("${user_config.vault}", str(vault)) for each in started["args"]
+    ]
+    assert [started["command"], *arguments[:6]] == [
+        "uv",
+        "run",
+        "--directory",
+        str(place),
+        "--python",
+        bundle.PYTHON,
+        "spellbook",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(place), "SPELLBOOK_EMBEDDER": "hash"}
     command = StdioServerParameters(command=sys.executable, args=["-m", *arguments[5:]], env=environment, cwd=place)
 

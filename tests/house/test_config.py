@@ -135,22 +135,22 @@ def test_what_names_no_service_is_none(name):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        pytest.param("ollama", "names no model", id="no model"),
-        pytest.param("openai:@http://127.0.0.1/v1", "names no model", id="address alone"),
-        pytest.param("llamacpp", "names no address", id="no address"),
-        pytest.param("rerank:m", "names no address", id="no address of a reranker"),
-        pytest.param("ollama:m@127.0.0.1:11434", "no address", id="no scheme"),
-        pytest.param("openai/m", "names no service", id="slash"),
-        pytest.param("openai:two words", "names no service", id="blank"),
+        pytest.param("ollama", "does not name a model", id="no model"),
+        pytest.param("openai:@http://127.0.0.1/v1", "does not name a model", id="address alone"),
+        pytest.param("llamacpp", "does not name an address", id="not the address"),
+        pytest.param("rerank:m", "does not name an address", id="no address of a reranker"),
+        pytest.param("ollama:m@127.0.0.1:11434", "not the address", id="no scheme"),
+        pytest.param("openai/m", "does not name a service", id="slash"),
+        pytest.param("openai:two words", "does not name a service", id="blank"),
         pytest.param("openai:m?dimensions", "not NAME=VALUE", id="option"),
-        pytest.param("openai:m@ftp://127.0.0.1", "no address", id="scheme"),
-        pytest.param("openai:m@http://", "no address", id="no host"),
-        pytest.param("openai:m@http://127.0.0.1:99999", "no address", id="port"),
-        pytest.param("openai:m@http://127.0.0.1/v1?key=secret", "no address", id="query"),
-        pytest.param("openai:m@http://127.0.0.1\\.evil.example", "no address", id="backslash"),
-        pytest.param("openai:m@http://evil.example#127.0.0.1", "no address", id="fragment"),
+        pytest.param("openai:m@ftp://127.0.0.1", "not the address", id="scheme"),
+        pytest.param("openai:m@http://", "not the address", id="no host"),
+        pytest.param("openai:m@http://127.0.0.1:99999", "not the address", id="port"),
+        pytest.param("openai:m@http://127.0.0.1/v1?key=secret", "not the address", id="query"),
+        pytest.param("openai:m@http://127.0.0.1\\.evil.example", "not the address", id="backslash"),
+        pytest.param("openai:m@http://evil.example#127.0.0.1", "not the address", id="fragment"),
         pytest.param("openai:m@http://me:secret@127.0.0.1/v1", "password", id="password"),
-        pytest.param("openai:m x@http://me:secret@127.0.0.1/v1", "names no service", id="password in nonsense"),
+        pytest.param("openai:m x@http://me:secret@127.0.0.1/v1", "does not name a service", id="password in nonsense"),
     ],
 )
 def test_a_service_misspelled_is_refused_without_its_password(name, said):
@@ -220,7 +220,12 @@ def test_a_vault_may_name_a_service_on_this_machine_and_no_other_by_way_of_the_e
     """Loopback addresses are fine in config.toml; Ollama's is not, once OLLAMA_HOST leads away from here."""
     (vault / ".spellbook").mkdir()
     file = vault / ".spellbook" / "config.toml"
-    for name in ("ollama:m", "openai:m@http://127.0.0.1:1/v1", "openai:m@http://localhost/v1", "llamacpp@http://[::1]:1"):
+    for name in (
+        "ollama:m",
+        "openai:m@http://127.0.0.1:1/v1",
+        "openai:m@http://localhost/v1",
+        "llamacpp@http://[::1]:1",
+    ):
         file.write_text(f'embedder = "{name}"\n')
         monkeypatch.delenv("OLLAMA_HOST", raising=False)
         assert config.load(vault).embedder == name
@@ -229,5 +234,5 @@ def test_a_vault_may_name_a_service_on_this_machine_and_no_other_by_way_of_the_e
     with pytest.raises(InvalidInput, match=r"would send notes to http://10\.0\.0\.2:11434"):
         config.load(vault)
     file.write_text('embedder = "ollama:"\n')
-    with pytest.raises(InvalidInput, match=r"config\.toml: embedder: .*no model"):
+    with pytest.raises(InvalidInput, match=r"config\.toml: embedder: .*not name a model"):
         config.load(vault)

@@ -12,11 +12,12 @@ import pytest
 
 from spellbook import book as books
 from spellbook.book import Spellbook
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
+from spellbook.system.processes import Watched
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.growth import edit
-from tests.helpers import finished, python, rows
+from tests.helpers import finished, on_each_step, python, rows
 
 ROUNDS = 150
 
@@ -26,7 +27,9 @@ ROUNDS = 150
 def test_memory_does_not_grow_with_questions_and_edits(vault: Path) -> None:
     """After as many more questions and edits a process holds what it held before, but for a vector each, which a bounded cache keeps."""
     # In a process of its own: what other tests left in caches would leave them unseen while this fills them.
-    [grown] = finished(python("import sys; from tests.house.test_growth import grown; print(grown(sys.argv[1]))", vault))
+    [grown] = finished(
+        python("import sys; from tests.house.test_growth import grown; print(grown(sys.argv[1]))", vault)
+    )
     assert int(grown) < ROUNDS * 3_000
 
 
@@ -36,13 +39,13 @@ def grown(vault: str) -> int:
     write(Path(vault), range(20), writer)
     with books.open(vault, embedder="hash") as book:
         book.reindex()
-        book.watching = True
+        book.hand_over(Watched(is_current=True))
 
         def held(first: int) -> int:
             for number in range(first, first + ROUNDS):
                 path = edit(book, writer, number % 20, number)
-                sync.some(book.index, [path])
-                sync.embed(book.index)
+                sync.scan_paths(book.index, [path])
+                embed.embed_texts(book.index)
                 assert book.search(writer.question(number % 50), min_score=0).hits
             gc.collect()
             return tracemalloc.get_traced_memory()[0]
@@ -62,25 +65,23 @@ def steps(book: Spellbook, action: Callable[[], object]) -> int:
         counted += 1
         return 0
 
-    connection = book.index.catalog._database.connection()
-    connection.set_progress_handler(count, 10)
-    try:
+    with on_each_step(count, 10):
         action()
-    finally:
-        connection.set_progress_handler(None, 0)
     return counted
 
 
 def edit_and_ask(book: Spellbook, vault: Path, path: str, text: str) -> None:
     """Edit a note, make its vectors, and ask a question."""
     (vault / path).write_text(text, "utf-8")
-    sync.some(book.index, [path])
-    sync.embed(book.index)
+    sync.scan_paths(book.index, [path])
+    embed.embed_texts(book.index)
     assert book.memorize("harbour", min_score=0).hits
     book.state()
 
 
-def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(
+    book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a vault ten times as large, what SQLite does for one edit and one question is nearly the same."""
     monkeypatch.setattr(book.index.embedder, "tokeniser", "an estimate")  # which is kept then, as what is counted is
     writer = Writer()
@@ -88,15 +89,19 @@ def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(book: Spellboo
     for notes in (40, 400):
         write(vault, range(notes), writer)
         book.reindex()
-        book.watching = True
+        book.hand_over(Watched(is_current=True))
         path, text = writer.note(0)
-        edits = [partial(edit_and_ask, book, vault, path, f"{text}\n\nharbour {notes} {number}\n") for number in range(4)]
+        edits = [
+            partial(edit_and_ask, book, vault, path, f"{text}\n\nharbour {notes} {number}\n") for number in range(4)
+        ]
         counted = [steps(book, each) for each in edits]
         # The first one after a reindex brings what is in memory up to it, and now and then the full-text index merges its segments.
         taken.append(min(counted))
     assert taken[1] < 1.5 * taken[0]
     assert rows(book.index.catalog, "SELECT count(*) FROM notes") == [(400,)]
-    assert rows(book.index.catalog, "SELECT count(*) FROM counted") == rows(book.index.catalog, "SELECT count(*) FROM chunks")
+    assert rows(book.index.catalog, "SELECT count(*) FROM counted") == rows(
+        book.index.catalog, "SELECT count(*) FROM chunks"
+    )
 
 
 def test_what_is_near_is_looked_up_without_a_look_at_all_that_a_filter_leaves(book: Spellbook, vault: Path) -> None:
@@ -105,7 +110,9 @@ def test_what_is_near_is_looked_up_without_a_look_at_all_that_a_filter_leaves(bo
     book.reindex()
     [(chunks,)] = rows(book.index.catalog, "SELECT count(*) FROM chunks")
     keys = [key for (key,) in rows(book.index.catalog, "SELECT key FROM chunks LIMIT 5")]
-    limits = conditions({"category": ["knowledge", "project", "decision", "preference", "article", "reference", "journal"]})
+    limits = conditions(
+        {"category": ["knowledge", "project", "decision", "preference", "article", "reference", "journal"]}
+    )
     taken = steps(book, lambda: book.index.catalog.by_key(keys, limits))
     assert len(book.index.catalog.by_key(keys, limits)) == 5
     assert taken * 10 < 3 * chunks

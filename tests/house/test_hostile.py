@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -27,7 +29,9 @@ from spellbook.models.hash import HashEmbedder
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
 from spellbook.system import disk
+from spellbook.system.sqlite import Database
 from spellbook.vault.ignored import compiled
+from spellbook.vault.journal import FILE
 from tests.helpers import opened, rows
 
 unix = pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs")
@@ -62,10 +66,14 @@ def test_odd_values_stop_nothing(book, write_note, tmp_path):
     for category in book.contents():
         for topic in category.topics:
             book.about(topic)
-    assert dict(book.doctor())["the catalog is sound"] == []
+    assert dict(book.doctor())["catalog"] == []
     assert book.status()["notes"] == len(ODD) + 3
 
-    for told in (found.as_dict(), dict(book.show("odd/no number")[0].meta), dict(book.show("odd/a large number")[0].meta)):
+    for told in (
+        found.as_dict(),
+        dict(book.show("odd/no number")[0].meta),
+        dict(book.show("odd/a large number")[0].meta),
+    ):
         json.loads(json.dumps(told, default=str), parse_constant=pytest.fail)
     for form in ("json", "markdown"):
         target = tmp_path / form
@@ -88,20 +96,34 @@ def test_a_note_that_the_catalog_cannot_keep_is_named_and_the_others_are_kept(va
         entries[3] = entries[3]._replace(note={**entries[3].note, "importance": 2**80})
         taken, _ = index.catalog.notes.apply(entries, (), index.vault.stamp, index.embedder.fingerprint)
         assert taken == [f"{number}.md" for number in range(5)]
-        assert [path for (path,) in rows(index.catalog, "SELECT path FROM notes ORDER BY path")] == ["0.md", "2.md", "4.md"]
+        assert [path for (path,) in rows(index.catalog, "SELECT path FROM notes ORDER BY path")] == [
+            "0.md",
+            "2.md",
+            "4.md",
+        ]
         assert index.catalog.at("4.md")[0].text.strip() == "The note 4, edited."
-        assert {fault.path: "cannot keep it" in fault.reason for fault in index.catalog.notes.faults()} == {"1.md": True, "3.md": True}
+        assert {fault.path: "cannot keep it" in fault.reason for fault in index.catalog.notes.faults()} == {
+            "1.md": True,
+            "3.md": True,
+        }
         write_note("1.md", "Mended.\n")
         assert sync.run(index).failed == tuple(fault for fault in index.catalog.notes.faults() if fault.path == "3.md")
         assert index.catalog.verify() == []
 
 
-def test_a_full_disk_is_no_fault_of_a_note(vault, write_note):
+def test_a_full_disk_is_no_fault_of_a_note(vault, write_note, monkeypatch):
     """What is the whole file's fault is told as such, and no note is blamed for it."""
     write_note("a.md", "text " * 50_000)
     with opened(vault, HashEmbedder()) as index:
         [[pages]] = rows(index.catalog, "PRAGMA page_count")
-        rows(index.catalog, f"PRAGMA max_page_count = {pages + 2}")
+        connection = Database.connection
+
+        def limited(self):
+            found = connection(self)
+            found.execute(f"PRAGMA max_page_count = {pages + 2}")
+            return found
+
+        monkeypatch.setattr(Database, "connection", limited)
         with pytest.raises(StorageError, match="full"):
             sync.run(index)
         assert index.catalog.notes.faults() == ()
@@ -182,7 +204,9 @@ def test_a_file_that_is_given_must_end(vault, write_note, tmp_path, command):
         assert (result.exit_code, "Give a regular file" in result.stderr) == (2, True), result.output
     with open("/dev/zero", "rb") as zeros:
         told = subprocess.run(
-            [sys.executable, "-m", "spellbook", "--vault", vault, *(part.format("-") for part in command)], stdin=zeros, capture_output=True
+            [sys.executable, "-m", "spellbook", "--vault", vault, *(part.format("-") for part in command)],
+            stdin=zeros,
+            capture_output=True,
         )
     assert (told.returncode, b"over 10 MB" in told.stderr) == (2, True)
     assert (vault / "plain.md").read_text() == "The lighthouse.\n"
@@ -210,7 +234,10 @@ NAME = st.text("ab.", min_size=1, max_size=4)
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(["", "!"]), st.lists(PIECE, min_size=1, max_size=9).map("".join)).map("".join), max_size=3),
+    st.lists(
+        st.tuples(st.sampled_from(["", "!"]), st.lists(PIECE, min_size=1, max_size=9).map("".join)).map("".join),
+        max_size=3,
+    ),
     st.lists(NAME, min_size=1, max_size=5).map("/".join),
     st.sampled_from(["", "/"]),
 )
@@ -310,7 +337,8 @@ def test_a_damaged_text_of_the_journal_is_not_put_back(book, write_note):
     sha256 = entry.traces[0].before
     assert journal.text(sha256) == b"text\n"
     for damaged in (b"no zlib", zlib.compress(b"other\n")):
-        journal._database.rows("UPDATE blobs SET data = ? WHERE sha256 = ?", (damaged, sha256))
+        with contextlib.closing(sqlite3.connect(book.config.state / FILE, isolation_level=None)) as database:
+            database.execute("UPDATE blobs SET data = ? WHERE sha256 = ?", (damaged, sha256))
         assert journal.text(sha256) is None
 
 

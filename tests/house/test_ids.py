@@ -63,9 +63,13 @@ def test_erasing_a_note_takes_all_of_it(book, keys, vault, id):
 @pytest.mark.parametrize(
     ("id", "said", "gone"),
     [
-        pytest.param("ops/keys#rotation", "the section Rotation of Keys", "## Rotation\n\nEvery Monday.\n\n", id="a section"),
+        pytest.param(
+            "ops/keys#rotation", "the section Rotation of Keys", "## Rotation\n\nEvery Monday.\n\n", id="a section"
+        ),
         pytest.param("ops/keys#~2", "part 2 of 5 of the text above the first section of Keys", "", id="a part"),
-        pytest.param("ops/keys~2", "part 2 of 5 of the text above the first section of Keys", "", id="a part, as it was called"),
+        pytest.param(
+            "ops/keys~2", "part 2 of 5 of the text above the first section of Keys", "", id="a part, as it was called"
+        ),
         pytest.param("ops/keys#", "part 1 of 5 of the text above the first section of Keys", "", id="the first part"),
     ],
 )
@@ -139,7 +143,10 @@ def test_a_path_may_hold_what_divides_ids(book, write_note):
     write_note("C# notes.md", "# C\n\nsharp\n\n## More\n\ntext\n")
     write_note("a.md", "one")
     write_note("a~2.md", "another")
-    assert [(found.id, found.note) for found in book.show("C# notes")] == [("C# notes#", "C# notes"), ("C# notes#more", "C# notes")]
+    assert [(found.id, found.note) for found in book.show("C# notes")] == [
+        ("C# notes#", "C# notes"),
+        ("C# notes#more", "C# notes"),
+    ]
     assert list(book.stats()["opened"]) == ["C# notes"]
     assert [found.path for found in book.show("a~2")] == ["a~2.md"]
     assert [found.id for found in book.show("C# notes#more")] == ["C# notes#more"]
@@ -168,7 +175,9 @@ def test_both_doors_say_what_was_erased(book, vault, keys, hall, monkeypatch):
     assert (shown["erased"], told["erased"]) == ("the note Keys (3 sections)", "the note Hall")
     assert shown.keys() == told.keys()
     assert spellbook("--vault", vault, "restore", "ops/keys").stdout == "ops/keys.md\n"
-    assert spellbook("--vault", vault, "erase", "ops/keys#spare").stdout.startswith("Erased the section Spare of Keys. It is in .trash/")
+    assert spellbook("--vault", vault, "erase", "ops/keys#spare").stdout.startswith(
+        "Erased the section Spare of Keys. It is in .trash/"
+    )
 
 
 def test_a_heading_of_any_length_has_an_id_that_can_be_given(book, write_note):
@@ -198,6 +207,9 @@ def test_a_catalog_from_before_is_renamed_in_place(vault, write_note):
     embedder = Counting()
     with opened(vault, embedder) as index:
         assert told(index) == now
-        assert rows(index.catalog, "SELECT note, count, last FROM uses ORDER BY note") == [("hall~2", 1, 1), ("keys", 3, 5e9)]
+        assert rows(index.catalog, "SELECT note, count, last FROM uses ORDER BY note") == [
+            ("hall~2", 1, 1),
+            ("keys", 3, 5e9),
+        ]
         report = sync.run(index)
         assert (report.embedded, report.pending, report.changed, embedder.taken()) == (0, 0, 0, 0)

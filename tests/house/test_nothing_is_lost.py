@@ -35,7 +35,10 @@ def everything(vault: Path, state: Path, snapshots: Path) -> Iterator[bytes]:
     yield from (file.read_bytes() for file in vault.rglob("*.md"))
     with contextlib.closing(sqlite3.connect(state / "journal.db")) as journal:
         yield from (zlib.decompress(data) for [data] in journal.execute("SELECT data FROM blobs"))
-    yield from (gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes() for file in snapshots.glob("blobs/??/*"))
+    yield from (
+        gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        for file in snapshots.glob("blobs/??/*")
+    )
 
 
 def test_every_sentence_is_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +64,9 @@ def test_every_sentence_is_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyP
         started = [["0"], ["1"], ["2"], ["3", "editor"]]
         children = [
             subprocess.Popen(
-                [sys.executable, "-m", "tests.hands", str(vault), str(SECONDS), *said], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                [sys.executable, "-m", "tests.hands", str(vault), str(SECONDS), *said],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
             for said in started
         ]

@@ -58,13 +58,18 @@ class Agent:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             word = f"{self.name}word{self.calls}"
-            text = f"{word} " + " ".join(random.choices(["orchard", "harbor", "lantern", "granite", "meadow", "copper"], k=40))
+            text = f"{word} " + " ".join(
+                random.choices(["orchard", "harbor", "lantern", "granite", "meadow", "copper"], k=40)
+            )
             if self.known and random.random() < 0.3:
                 path = random.choice(list(self.known))
                 await self.call("revise", chunk_id=self.known[path][0], content=text)
                 self.known[path] = (self.known[path][0], text)
             else:
-                chunk = {"text": text, "metadata": {"topic": f"stress {self.name}", "keywords": ["stress", "test", word]}}
+                chunk = {
+                    "text": text,
+                    "metadata": {"topic": f"stress {self.name}", "keywords": ["stress", "test", word]},
+                }
                 done = json.loads(await self.call("scribe", chunk=chunk, session_id=session, force=True))
                 assert done["status"] == "success"
                 path = done["path"]
@@ -76,13 +81,19 @@ class Agent:
 async def finds(agent: Agent, word: str, text: str, path: str) -> None:
     """Assert that `agent`'s server finds a text by words and by meaning."""
     by_words = json.loads(await agent.call("find", keywords=[word], format="json"))
-    assert [hit["path"] for hit in by_words["hits"]] == [path], f"{agent.name} does not find {word} by words: {by_words}"
+    assert [hit["path"] for hit in by_words["hits"]] == [path], (
+        f"{agent.name} does not find {word} by words: {by_words}"
+    )
     by_meaning = json.loads(await agent.call("memorize", query=text, limit=3, format="json"))
-    assert path in [hit["path"] for hit in by_meaning["hits"]], f"{agent.name} does not find {word} by meaning: {by_meaning}"
+    assert path in [hit["path"] for hit in by_meaning["hits"]], (
+        f"{agent.name} does not find {word} by meaning: {by_meaning}"
+    )
 
 
 async def together(vault: Path, children: list[subprocess.Popen[str]]) -> tuple[list[Agent], dict[str, str]]:
-    server = StdioServerParameters(command=sys.executable, args=["-m", "spellbook", "--vault", str(vault), "mcp"], env=dict(os.environ))
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "spellbook", "--vault", str(vault), "mcp"], env=dict(os.environ)
+    )
     async with Client(server) as one, Client(server, mode="legacy") as two:
         agents = [Agent("anna", one), Agent("bert", two)]
         async with anyio.create_task_group() as group:
@@ -126,7 +137,10 @@ def test_four_processes_on_one_vault(tmp_path: Path, monkeypatch: pytest.MonkeyP
     vault = tmp_path / "vault"
     (vault / ".spellbook").mkdir(parents=True)
     (vault / ".spellbook" / "config.toml").write_text(f"exact_most = {exact_most}\n")
-    start = [sys.executable, "-c", LOOP, str(vault), str(SECONDS)], [sys.executable, "-m", "tests.editor", str(vault), str(SECONDS), "7"]
+    start = (
+        [sys.executable, "-c", LOOP, str(vault), str(SECONDS)],
+        [sys.executable, "-m", "tests.editor", str(vault), str(SECONDS), "7"],
+    )
     children = [subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for args in start]
     try:
         agents, saved = anyio.run(together, vault, children)

@@ -26,7 +26,9 @@ TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.M))
 @pytest.mark.skipif(sys.platform == "win32", reason="the Makefile is for POSIX")
 def test_make_help_lists_every_target() -> None:
     """`make` and `make help` say what each target does; a target without a comment is missing."""
-    shown = [subprocess.run(["make", *args], cwd=ROOT, capture_output=True, text=True).stdout for args in ([], ["help"])]
+    shown = [
+        subprocess.run(["make", *args], cwd=ROOT, capture_output=True, text=True).stdout for args in ([], ["help"])
+    ]
     assert shown[0] == shown[1]
     assert set(re.findall(r"^make ([a-z-]+) +\S", shown[0], re.M)) == TARGETS
     [phony] = re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.M)
@@ -62,7 +64,10 @@ def test_the_workflow() -> None:
     assert matrix["python"] == classifiers
     assert {each.partition("-")[0] for each in matrix["os"]} == {"ubuntu", "macos", "windows"}
     steps = [*lint["steps"], *test["steps"]]
-    assert {step["uses"].partition("@")[0] for step in steps if "uses" in step} == {"actions/checkout", "actions/setup-python"}
+    assert {step["uses"].partition("@")[0] for step in steps if "uses" in step} == {
+        "actions/checkout",
+        "actions/setup-python",
+    }
     commands = [step["run"] for step in steps if "run" in step]
     assert "make lint" in commands
     command = commands[-1].removeprefix("python -m ")
@@ -143,7 +148,9 @@ def test_mutants_are_small_changes_of_what_runs() -> None:
 
 
 @pytest.mark.slow
-def test_survivors_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_survivors_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A mutant that fails a test is noticed, one that does not is in the table, and the project itself is as it was."""
     files = {
         "spellbook/__init__.py": "",
@@ -177,8 +184,24 @@ def test_modules_that_the_guides_name_are_there(guide: str) -> None:
     drawn = [package / name for name in re.findall(r"participant \w+ as ([a-z_]+/[a-z_]+)$", text, re.M)]
     named = [package.parent / name for name in re.findall(r"`(spellbook/[a-z_/]+(?:\.py)?)`", text)]
     assert set(re.findall(r"`([a-z_]+\.py)`", text)) <= files
-    assert {name for name in re.findall(r"`(?:[a-z_]+/)?([a-z_]+)/`", text)} <= folders | {"tests", "docs", "vault"} | TESTED
+    assert {name for name in re.findall(r"`(?:[a-z_]+/)?([a-z_]+)/`", text)} <= folders | {
+        "tests",
+        "docs",
+        "vault",
+    } | TESTED
     assert [path for path in (*drawn, *named) if not path.exists() and not path.with_suffix(".py").exists()] == []
 
 
 TESTED = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+
+
+def test_every_error_is_raised() -> None:
+    """No class of `errors.py` is there for nothing; one that others are derived from stands for them."""
+    from spellbook import errors
+
+    classes = [
+        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.SpellbookError)
+    ]
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "spellbook").rglob("*.py") if path.name != "errors.py")
+    unused = [each.__name__ for each in classes if not each.__subclasses__() and f"{each.__name__}(" not in source]
+    assert not unused

@@ -14,7 +14,6 @@ import pytest
 from spellbook import book as books
 from spellbook.archive.restore import Over
 from spellbook.book import Spellbook
-from spellbook.editing import moves
 from spellbook.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.system import disk, renames
 from spellbook.system.sqlite import Database
@@ -26,7 +25,7 @@ from tests.editor import MANNERS
 from tests.trees import contents, grow, is_killed
 
 Write = Callable[..., Path]
-CAN_EXCHANGE = renames._call() is not None
+CAN_EXCHANGE = renames.system_call() is not None
 
 
 @pytest.fixture
@@ -56,7 +55,9 @@ def just_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], objec
 
 @pytest.mark.skipif(not CAN_EXCHANGE, reason="names cannot be exchanged here")
 @pytest.mark.parametrize("manner", MANNERS)
-def test_what_is_saved_in_the_last_moment_stays(notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]) -> None:
+def test_what_is_saved_in_the_last_moment_stays(
+    notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]
+) -> None:
     """However an editor saves between the last look and the rename, its text stays, and the write is a conflict."""
     file = write_note("a.md", "old")
     just_before(lambda: manner(file, b"saved just now"))
@@ -70,7 +71,9 @@ def test_what_is_saved_in_the_last_moment_stays(notes: Vault, write_note: Write,
 
 @pytest.mark.skipif(not CAN_EXCHANGE, reason="names cannot be exchanged here")
 @pytest.mark.parametrize("manner", MANNERS[1:])
-def test_the_newest_of_what_is_saved_stays(notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]) -> None:
+def test_the_newest_of_what_is_saved_stays(
+    notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]
+) -> None:
     """An editor that saves again while its first text is being put back has its last one."""
     file = write_note("a.md", "old")
     texts = iter((b"first", b"second", b"third"))
@@ -100,9 +103,11 @@ def test_a_folder_in_the_place_of_a_note_stays(notes: Vault, vault: Path, write_
     assert contents(vault) == {"a.md/b.md": b"inside"}
 
 
-def test_disks_that_cannot_exchange_names(notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disks_that_cannot_exchange_names(
+    notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the system has no such rename, notes are written, moved, erased and restored as everywhere."""
-    monkeypatch.setattr(renames, "_call", lambda: None)
+    monkeypatch.setattr(renames, "system_call", lambda: None)
     write_note("a.md", "old")
     notes.write("a.md", b"new", digest(b"old"))
     with pytest.raises(Conflict):
@@ -188,7 +193,9 @@ def test_a_file_on_its_way_is_not_swept(notes: Vault, vault: Path, monkeypatch: 
     assert time.time() - (vault / "a.md").stat().st_mtime > 3600
 
 
-def test_what_cannot_be_deleted_is_back(notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_deleted_is_back(
+    notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A note that is to be deleted for good, and cannot be, is where it was."""
     write_note("a.md", "text")
     unlink = Path.unlink
@@ -204,7 +211,9 @@ def test_what_cannot_be_deleted_is_back(notes: Vault, vault: Path, write_note: W
     assert contents(vault) == {"a.md": b"text"}
 
 
-def test_an_interrupted_change_stays_in_the_journal(notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_change_stays_in_the_journal(
+    notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C right after a file was deleted: the whole change is taken back, and the file is there again."""
     write_note("a.md", "text")
     sync_folder = disk.sync_folder
@@ -248,18 +257,19 @@ def test_a_note_to_the_journal_that_failed_leaves_nothing(tmp_path: Path, monkey
 # -- notes that vanish meanwhile
 
 
-def test_a_move_of_what_vanishes(book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A note that somebody deletes while its move is planned is told to be gone; nothing is left half done."""
+def test_a_move_of_what_vanishes(
+    book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note that somebody deletes once its move is planned is told to be gone; nothing is left half done."""
     file = write_note("a.md", "a")
     book.reindex()
-    planned = moves._planned
+    relocate = Vault.relocate
 
-    def meanwhile(*asked: Any) -> Any:
-        plan = planned(*asked)
+    def meanwhile(self: Vault, path: str, to: str) -> None:
         file.unlink()
-        return plan
+        relocate(self, path, to)
 
-    monkeypatch.setattr(moves, "_planned", meanwhile)
+    monkeypatch.setattr(Vault, "relocate", meanwhile)
     with pytest.raises(MemoryNotFound):
         book.move("a", "b")
     assert not (book.config.state / "moving.json").exists()
@@ -282,7 +292,9 @@ def test_going_back_while_notes_vanish(book: Spellbook, vault: Path, monkeypatch
             return found
 
         vanish = {"new.md", "a.md"}
-        monkeypatch.setattr(Vault, "hash", lambda notes, path: late(notes, path) if path in vanish else hash_of(notes, path))
+        monkeypatch.setattr(
+            Vault, "hash", lambda notes, path: late(notes, path) if path in vanish else hash_of(notes, path)
+        )
         take_over(self, progress)
 
     monkeypatch.setattr(Over, "run", meanwhile)
@@ -290,7 +302,9 @@ def test_going_back_while_notes_vanish(book: Spellbook, vault: Path, monkeypatch
     assert contents(vault) == {"a.md": b"one", "b.md": b"b"}
 
 
-def test_an_import_over_a_note_that_vanishes(book: Spellbook, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_over_a_note_that_vanishes(
+    book: Spellbook, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A note that is deleted when it is about to be replaced is not missed: the new one is there."""
     mine = grow(vault, {"a.md": b"mine"}) / "a.md"
     copy = Trash.copy

@@ -36,7 +36,11 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 def blocks(*files: Path) -> list[tuple[bool, str, str]]:
     """Every block of code: whether it is an example to run, its language and its text."""
-    return [(bool(marked), language, text) for file in files for marked, language, text in BLOCK.findall(file.read_text("utf-8"))]
+    return [
+        (bool(marked), language, text)
+        for file in files
+        for marked, language, text in BLOCK.findall(file.read_text("utf-8"))
+    ]
 
 
 def shown(language: str) -> list[str]:
@@ -67,7 +71,10 @@ def test_tables_are_up_to_date() -> None:
     assert filled(text) == text, "run `make readme`"
     for row in ("`rest_end`", "`spellbook erase ID`", "`scribe_all`", "`REST_REQUIRED`"):
         assert f"| {row} |" in text
-    assert f"`spellbook.open({', '.join(f'{name}=None' for name in inspect.signature(spellbook.open).parameters)})`" in text
+    assert (
+        f"`spellbook.open({', '.join(f'{name}=None' for name in inspect.signature(spellbook.open).parameters)})`"
+        in text
+    )
 
 
 def test_every_page_is_linked() -> None:
@@ -100,7 +107,9 @@ def _anchors(file: Path) -> set[str]:
 def test_the_korean_one_promises_nothing_else() -> None:
     """Each command that README.ko.md shows is run in an English page, and each thing its tables name is in one of their tables."""
     english = {_plain(line) for _, _, text in blocks(*PAGES) for line in text.splitlines()}
-    korean = {_plain(line) for _, language, text in blocks(KOREAN) if language != "markdown" for line in text.splitlines()}
+    korean = {
+        _plain(line) for _, language, text in blocks(KOREAN) if language != "markdown" for line in text.splitlines()
+    }
     assert korean - english == set()
     assert _named(KOREAN) - _named(*PAGES) == set()
 
@@ -148,7 +157,12 @@ def test_what_is_shown_is_valid() -> None:
     assert [query.mode for query in golden.parse(queries, "queries.yaml")] == ["search", "memorize", "search"]
     note = parse("decision/infra/sessions.md", memory.encode())
     assert not note.faults
-    assert (note.declared_id, note.topic, note.category, len(note.questions)) == ("01KAJ3W5V0ZT4N9GJ4X0QK8R1C", "infra", "decision", 1)
+    assert (note.declared_id, note.topic, note.category, len(note.questions)) == (
+        "01KAJ3W5V0ZT4N9GJ4X0QK8R1C",
+        "infra",
+        "decision",
+        1,
+    )
 
 
 def test_models_are_named_as_they_are_understood() -> None:
@@ -186,11 +200,15 @@ def test_variables_are_those_that_are_read() -> None:
     copied = carried(dict.fromkeys(told, "x"))
     assert set(VARIABLES) == told
     assert copied.keys() <= told
-    assert {"SPELLBOOK_MODELS", "SPELLBOOK_DATA", "SPELLBOOK_STATE"} <= copied.keys(), "an installed server would look elsewhere"
+    assert {"SPELLBOOK_MODELS", "SPELLBOOK_DATA", "SPELLBOOK_STATE"} <= copied.keys(), (
+        "an installed server would look elsewhere"
+    )
     assert not [name for name in copied if name.endswith(("_KEY", "_TOKEN"))]
 
 
-def test_json_has_the_names_that_the_reference_tells(vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_has_the_names_that_the_reference_tells(
+    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What each command prints with `--json` has exactly the names of the table; those with a `?` may be missing."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     write_note("ops/keys.md", "# Keys\n\nKeys are rotated every 3 days.\n")
@@ -199,7 +217,9 @@ def test_json_has_the_names_that_the_reference_tells(vault: Path, write_note: Ca
 
     def holds(value: dict[str, object], form: str) -> None:
         told = forms[form]
-        assert {name for name in told if not name.endswith("?")} <= value.keys() <= {name.rstrip("?") for name in told}, form
+        assert (
+            {name for name in told if not name.endswith("?")} <= value.keys() <= {name.rstrip("?") for name in told}
+        ), form
         tried.add(form)
 
     def ask(line: str, form: str = "", stdin: str = "") -> dict[str, object]:
@@ -237,6 +257,7 @@ def test_json_has_the_names_that_the_reference_tells(vault: Path, write_note: Ca
     for verb in ("list", "verify", "prune"):
         ask(f"snapshot {verb}", f"snapshot {verb}")
     ask("status")
+    ask("chroma")
     ask("check")
     ask("migrate --to hash --dry-run", "migrate --dry-run")
     assert tried == forms.keys()
@@ -259,14 +280,21 @@ def test_the_answer_is_a_real_one(vault: Path, monkeypatch: pytest.MonkeyPatch) 
     printed = CliRunner().invoke(main, command, catch_exceptions=False).stdout
     figure = re.compile(r"\d\.\d\d")
     assert figure.sub("#", printed).rstrip() == figure.sub("#", answer).rstrip()
-    assert [float(each) for each in figure.findall(printed)] == pytest.approx([float(each) for each in figure.findall(answer)], abs=0.02)
+    assert [float(each) for each in figure.findall(printed)] == pytest.approx(
+        [float(each) for each in figure.findall(answer)], abs=0.02
+    )
     [question] = re.findall(r'Korean question "(.+?)"', README.read_text("utf-8"))
-    assert "decisions/sessions.md:3" in CliRunner().invoke(main, ["search", question, "-n", "1"], catch_exceptions=False).stdout
+    assert (
+        "decisions/sessions.md:3"
+        in CliRunner().invoke(main, ["search", question, "-n", "1"], catch_exceptions=False).stdout
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the examples are for bash")
-@pytest.mark.parametrize("page", [page for page in PAGES if any(marked for marked, _, _ in blocks(page))], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(marked for marked, _, _ in blocks(page))], ids=lambda page: page.stem
+)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     """The examples of a page, one after another as a reader would type them in an empty home, all succeed."""
     home = tmp_path / "home"
@@ -279,13 +307,17 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
         "SPELLBOOK_STATE": str(tmp_path / "state"),
         "SPELLBOOK_EMBEDDER": "hash",
     }
-    places("claude-desktop", sys.platform, environment, home)[0].folder.mkdir(parents=True)  # as if it had been started once
+    places("claude-desktop", sys.platform, environment, home)[0].folder.mkdir(
+        parents=True
+    )  # as if it had been started once
     for marked, language, text in blocks(page):
         if not marked:
             continue
         lines = [line for line in text.splitlines() if not any(word in line for word in LEFT_OUT)]
         command = [sys.executable, "-c"] if language == "python" else ["bash", "-euo", "pipefail", "-c"]
-        done = subprocess.run([*command, "\n".join(lines)], env=environment, cwd=home, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [*command, "\n".join(lines)], env=environment, cwd=home, capture_output=True, text=True, timeout=120
+        )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         assert done.stdout
         refused = re.findall(r'\|\| echo "([^"$]+)', text)  # what is said to fail must have failed

@@ -36,7 +36,9 @@ def entry(text: str) -> extract.Entry:
 
 def size(found: extract.Entry) -> int:
     """Bytes of the texts that the catalog keeps of a note."""
-    told = [column for row in found.chunks for column in (*row[:-1], *row.words)] + [each for field in found.fields for each in field]
+    told = [column for row in found.chunks for column in (*row[:-1], *row.words)] + [
+        each for field in found.fields for each in field
+    ]
     return sum(len(each.encode("utf-8", "surrogatepass")) for each in told if isinstance(each, str)) + sum(
         len(str(value)) for value in (found.note or {}).values()
     )
@@ -53,7 +55,15 @@ def test_any_shape_is_read_whole_and_in_proportion() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["headings with tags", "headings with nested tags", "sections and labels", "header title", "equal headings", "long keys"]
+    "name",
+    [
+        "headings with tags",
+        "headings with nested tags",
+        "sections and labels",
+        "header title",
+        "equal headings",
+        "long keys",
+    ],
 )
 def test_labels_of_a_note_are_not_repeated_for_each_of_very_many_chunks(name: str) -> None:
     """A hundred kilobytes of headings with a tag each took a hundred megabytes."""
@@ -124,7 +134,7 @@ def test_reading_does_not_take_the_square(name: str, small: int) -> None:
 
 def test_a_table_of_any_length_is_one_token() -> None:
     """The parser's own rule makes twenty of each row, which took a minute for 150,000."""
-    tokens = markdown._markdown().parse(SHAPES["table"](2_000_000))
+    tokens = markdown.block_parser().parse(SHAPES["table"](2_000_000))
     assert [token.type for token in tokens] == ["table"]
 
 
@@ -134,7 +144,8 @@ def test_merging_does_not_take_the_square() -> None:
     def join(text: str) -> object:
         half = text.index("\n\n", len(text) // 2)
         return combine.join(
-            note(text), note(f"{text[:half]}\n\nSomething else altogether.\n\n{text[half:].replace('rotated', 'changed')}", "b.md")
+            note(text),
+            note(f"{text[:half]}\n\nSomething else altogether.\n\n{text[half:].replace('rotated', 'changed')}", "b.md"),
         )
 
     def distinct(size: int) -> str:
@@ -184,12 +195,14 @@ def edited(lines: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("name", ["equal lines", "two lines", "two paragraphs", "lines", "table", "blank lines"])
 @pytest.mark.parametrize(
-    "change", [edited, lambda lines: [f"{line}!" if i % 9 == 0 else line for i, line in enumerate(lines)]], ids=["few", "many"]
+    "change",
+    [edited, lambda lines: [f"{line}!" if i % 9 == 0 else line for i, line in enumerate(lines)]],
+    ids=["few", "many"],
 )
 def test_a_difference_does_not_take_the_square(name: str, change: Callable[[list[str]], list[str]]) -> None:
     """However many lines are equal, and however many were changed: four times the lines are about four times the comparisons."""
     few, many = ((SHAPES[name](100_000).splitlines(keepends=True) * 20)[:count] for count in (10_000, 40_000))
-    assert comparisons(many, change(many)) < 8 * comparisons(few, change(few)) + 4 * diff._MOST_STEPS
+    assert comparisons(many, change(many)) < 8 * comparisons(few, change(few)) + 4 * diff.MOST_STEPS
 
 
 @pytest.mark.parametrize("name", ["equal lines", "two lines", "two paragraphs", "table", "lines"])
@@ -213,7 +226,12 @@ def test_spans_are_all_that_differs(before: list[str], after: list[str], data: s
     """What is between the spans is equal, by whichever way they are found, and they neither touch nor cross."""
     limits = data.draw(
         st.sampled_from(
-            [{}, {"_MOST_ALIGNED": 0}, {"_MOST_ALIGNED": 0, "_MOST_EDITS": 1}, {"_MOST_ALIGNED": 0, "_MOST_EDITS": 0, "_MOST_ITEMS": 1}]
+            [
+                {},
+                {"_MOST_ALIGNED": 0},
+                {"_MOST_ALIGNED": 0, "_MOST_EDITS": 1},
+                {"_MOST_ALIGNED": 0, "_MOST_EDITS": 0, "_MOST_ITEMS": 1},
+            ]
         )
     )
     with pytest.MonkeyPatch.context() as patched:
@@ -229,7 +247,22 @@ def test_a_unified_difference_is_as_diff_shows_it() -> None:
     """Hunks have a line around them, and those with at most two lines between them are one."""
     before, after = "a\nb\nc\nd\ne\nf\ng\nh\n", "a\nB\nc\nd\nE\nf\ng\nh\ni\n"
     assert unified(before, after, "x", "y").split("\n") == [
-        *("--- x", "+++ y", "@@ -1,6 +1,6 @@", " a", "-b", "+B", " c", " d", "-e", "+E", " f", "@@ -8 +8,2 @@", " h", "+i"),
+        *(
+            "--- x",
+            "+++ y",
+            "@@ -1,6 +1,6 @@",
+            " a",
+            "-b",
+            "+B",
+            " c",
+            " d",
+            "-e",
+            "+E",
+            " f",
+            "@@ -8 +8,2 @@",
+            " h",
+            "+i",
+        ),
     ]
     assert unified("", "a\n", "x", "y") == "--- x\n+++ y\n@@ -0,0 +1 @@\n+a"
     assert unified("a\n", "a\n") == ""
@@ -241,9 +274,9 @@ def test_a_unified_difference_is_as_diff_shows_it() -> None:
 
 def test_where_there_are_more_lines_than_are_read_the_rest_is_text() -> None:
     """It is found, its links too, a fault says from which line on, and the note can still be edited on either side."""
-    long = "# Long\n\n" + "a line\n" * markdown._MOST_LINES + "\n## Late\n\nLaterword and [[target]].\n"
+    long = "# Long\n\n" + "a line\n" * markdown.MOST_LINES + "\n## Late\n\nLaterword and [[target]].\n"
     read = note(long)
-    assert [fault.line for fault in read.faults] == [markdown._MOST_LINES + 1]
+    assert [fault.line for fault in read.faults] == [markdown.MOST_LINES + 1]
     assert [link.target for link in links.find(read)] == ["target"]
     assert chunks.cut(read)[-1].text.endswith("## Late\n\nLaterword and [[target]].\n")
     for start, end, old, new in (
@@ -258,7 +291,7 @@ def test_where_there_are_more_lines_than_are_read_the_rest_is_text() -> None:
 def test_headings_with_marks_are_parsed_as_far_as_they_are_few() -> None:
     """Their marks take ten microseconds a letter; behind two hundred thousand letters what follows is text."""
     blocks = [*markdown.blocks(("## " + "*a" * 100 + "\n") * 1_100)]
-    assert len(blocks) == markdown._MOST_MARKED // 200 + 1
+    assert len(blocks) == markdown.MOST_MARKED // 200 + 1
     assert blocks[-1].kind == markdown.REST
     assert blocks[-1].end == 1_100
 

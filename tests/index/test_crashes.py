@@ -60,7 +60,10 @@ def killed(args: list[str], after: float) -> str:
 def reindexed(vault: Path) -> dict[str, object]:
     """Run `spellbook reindex` to its end and return its report."""
     done = subprocess.run(
-        [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--json"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert not done.stderr
     report: dict[str, object] = json.loads(done.stdout)
@@ -75,7 +78,10 @@ def test_reindex_killed(vault: Path, tmp_path: Path) -> None:
         for file in random.sample(sorted(before), 30):
             before[file] = file.read_bytes() + f"\nround {i}\n".encode()
             file.write_bytes(before[file])
-        killed([sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--quiet"], 0.15 + random.random() * 1.2)
+        killed(
+            [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--quiet"],
+            0.15 + random.random() * 1.2,
+        )
         if i % 5 == 4:
             reindexed(vault)
             assert_equal_to_scratch(vault, tmp_path / f"scratch {i}")
@@ -151,7 +157,10 @@ def test_mv_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, ne
             assert not plan.exists()
             book.reindex()
             is_done = not (vault / old).exists()
-            moved = {path: new + path.removeprefix(old) if is_done and path.startswith(old) else path for path in [*texts, "a/p.png"]}
+            moved = {
+                path: new + path.removeprefix(old) if is_done and path.startswith(old) else path
+                for path in [*texts, "a/p.png"]
+            }
         now = leads(vault)
         assert {key: now.get(key) for path, number in led if (key := (moved[path], number))} == {
             (moved[path], number): moved[to] for (path, number), to in led.items()

@@ -28,7 +28,9 @@ def at(*parts: int) -> float:
         pytest.param({"importance": "high"}, (Condition("importance", low=0.8),), id="importance by word"),
         pytest.param({"importance": 0.3}, (Condition("importance", low=0.3),), id="importance by number"),
         pytest.param({"importance": "0.3"}, (Condition("importance", low=0.3),), id="importance by number as text"),
-        pytest.param({"draft": True, "n": 1.0}, (Condition("draft", ("true",)), Condition("n", ("1",))), id="other keys"),
+        pytest.param(
+            {"draft": True, "n": 1.0}, (Condition("draft", ("true",)), Condition("n", ("1",))), id="other keys"
+        ),
         pytest.param({"topic": "한글"}, (Condition("topic", ("한글",)),), id="NFC"),
         pytest.param({" topic ": " x "}, (Condition("topic", ("x",)),), id="blanks"),
     ],
@@ -139,7 +141,8 @@ def test_from_pairs_refuses(pair):
 
 
 @pytest.mark.parametrize(
-    ("value", "folded"), [(" Ab ", "ab"), (True, "true"), (2.0, "2"), (2.5, "2.5"), ("STRASSE", "strasse"), ("straße", "strasse")]
+    ("value", "folded"),
+    [(" Ab ", "ab"), (True, "true"), (2.0, "2"), (2.5, "2.5"), ("STRASSE", "strasse"), ("straße", "strasse")],
 )
 def test_fold(value, folded):
     """Values compare without case, blanks and number form."""

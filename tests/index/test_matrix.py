@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
-from spellbook.index.vectors import vectors
-from spellbook.index.vectors.vectors import Matrix
+from spellbook.index.vectors.matrix import Matrix
 from tests.blocks import as_rows, units
 
 
@@ -29,60 +24,6 @@ def test_matrix_is_exact(limit):
     assert (len(matrix), matrix.seq) == (300, 300)
 
 
-class Quick:
-    """A helper that does everything before anybody else begins."""
-
-    def submit(self, work, take):
-        work(take)
-
-
-class Absent:
-    """A helper that never comes."""
-
-    def submit(self, *_):
-        pass
-
-
-class Ending:
-    """A helper whose Python is ending."""
-
-    def submit(self, *_):
-        raise RuntimeError("cannot schedule new futures after shutdown")
-
-
-class Slow:
-    """A helper that takes a share and is not done with it before it is too late."""
-
-    def submit(self, _, take):
-        take()
-
-
-@pytest.mark.parametrize("helper", [ThreadPoolExecutor(1), Quick(), Absent(), Ending(), Slow()], ids=lambda helper: type(helper).__name__)
-@pytest.mark.parametrize("rows", [1, vectors._SHARE, vectors._SHARE + 1, 5 * vectors._SHARE + 7])
-def test_whoever_helps_every_row_is_multiplied(helper, rows):
-    """What two threads do together is what one does alone, bit by bit, also if the other leaves its share."""
-    dice = np.random.default_rng(rows)
-    matrix, query = dice.standard_normal((rows, 8), dtype=np.float32), dice.standard_normal(8, dtype=np.float32)
-    for _ in range(20):
-        assert (vectors._product(matrix, query, helper) == np.vecdot(matrix, query)).all()
-
-
-def test_a_large_matrix_has_help_as_long_as_it_is_there():
-    """It finds what a small one finds, and its thread ends with it."""
-    block = units(vectors._ALONE + 500, dim=4)
-    matrix = Matrix()
-    matrix.add(as_rows(block))
-    best = np.argsort(-np.vecdot(block, block[7]), kind="stable")[:5]
-    assert [key for key, _ in matrix.nearest(block[7], 5)] == [f"k{row}" for row in best]
-    helping = [thread for thread in threading.enumerate() if thread.name.startswith("cosines")]
-    assert helping
-    del matrix
-    gc.collect()
-    for thread in helping:
-        thread.join(10)
-        assert not thread.is_alive()
-
-
 def test_matrix_among_keys_is_exact_among_them():
     """With `keys`, only those count, and unknown ones do not matter."""
     block, query = units(100), units(1)[0]
@@ -90,7 +31,9 @@ def test_matrix_among_keys_is_exact_among_them():
     matrix.add(as_rows(block))
     among = [3, 50, 99, 7]
     expected = sorted(among, key=lambda i: -float(block[i] @ query))
-    assert [key for key, _ in matrix.nearest(query, 3, [*(f"k{i}" for i in among), "unknown"])] == [f"k{i}" for i in expected][:3]
+    assert [key for key, _ in matrix.nearest(query, 3, [*(f"k{i}" for i in among), "unknown"])] == [
+        f"k{i}" for i in expected
+    ][:3]
     assert matrix.nearest(query, 3, ["unknown"]) == []
 
 

@@ -18,7 +18,7 @@ from spellbook.errors import StorageError
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.usage import Use
 from spellbook.index.metrics import Meter, bucket
-from spellbook.system.processes import present, processes
+from spellbook.system.processes import Watched, present, processes
 
 Write = Callable[..., Path]
 
@@ -30,7 +30,10 @@ def catalog(tmp_path: Path) -> Catalog:
 
 def adjustments(book: Spellbook, query: str) -> dict[str, dict[str, float]]:
     """Shares by reason by path, of every hit."""
-    return {hit.path: {each["reason"]: each["share"] for each in hit.why["adjustments"]} for hit in book.search(query, min_score=0).hits}
+    return {
+        hit.path: {each["reason"]: each["share"] for each in hit.why["adjustments"]}
+        for hit in book.search(query, min_score=0).hits
+    }
 
 
 def test_what_is_opened_ranks_higher_and_says_so(book: Spellbook, write_note: Write) -> None:
@@ -51,14 +54,14 @@ def test_whoever_writes_makes_no_count_wait_and_no_reader(book: Spellbook, write
     """While another process is writing, a note is read at once; timings are written down when it is done, none lost."""
     write_note("a.md", "The copper harbour.")
     book.find("copper")
-    book._meter.flush()
+    book.stats()  # writes down what was counted
     writer = sqlite3.connect(book.index.catalog.file, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
-    book.watching = True
+    book.hand_over(Watched(is_current=True))
     started = time.monotonic()
     assert book.show("a")
     book.find("copper")
-    book._meter.flush()
+    book.stats()  # writes down what was counted
     assert time.monotonic() - started < 5  # a writer is waited for thirty seconds
     writer.execute("ROLLBACK")
     writer.close()
@@ -150,7 +153,10 @@ def test_a_count_never_disturbs(catalog: Catalog) -> None:
 def test_who_is_there(tmp_path: Path) -> None:
     """A process is told of while it is there, whoever asks, and no longer once it was killed."""
     code = "import sys, time; from pathlib import Path; from spellbook.system.processes import present\nwith present(Path(sys.argv[1]), 'mcp'): print('in', flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as child, present(tmp_path, "watch"):
+    with (
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as child,
+        present(tmp_path, "watch"),
+    ):
         assert child.stdout
         child.stdout.readline()
         assert {(each.kind, each.pid) for each in processes(tmp_path)} == {("mcp", child.pid), ("watch", os.getpid())}

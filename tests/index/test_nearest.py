@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
-from spellbook.index.vectors import nearest, vectors
+from spellbook.index.vectors import chroma, follow, nearest
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.index.vectors.simhash import Sketches
 from tests.helpers import Counting, opened, rows
@@ -21,14 +21,16 @@ NOTES, RARE = 500, 100
 def index(request, vault, write_note, monkeypatch):
     """Many notes that are all nearer to "lighthouse" than the few of the category "rare", as each way to search has them."""
     if request.param == "sketches":  # as long as Chroma is far behind
-        monkeypatch.setattr(nearest, "_BEHIND", 3)
-        monkeypatch.setattr(nearest, "_BLOCK", 10)
-        monkeypatch.setattr(nearest, "_COMPARED", 60)
-        monkeypatch.setattr(nearest, "_WORTH_KEEPING", NOTES)
-        monkeypatch.setattr(sync, "settle", lambda index: True)
+        monkeypatch.setattr(nearest, "BEHIND", 3)
+        monkeypatch.setattr(nearest, "BLOCK", 10)
+        monkeypatch.setattr(nearest, "COMPARED", 60)
+        monkeypatch.setattr(nearest, "WORTH_KEEPING", NOTES)
+        monkeypatch.setattr(sync, "maintain", lambda index, embedded: True)
     for i in range(NOTES):
         rare = i % RARE == 0
-        write_note(f"{i:03}.md", f"{'far away ' * 3 if rare else ''}lighthouse {i}", category="rare" if rare else "usual")
+        write_note(
+            f"{i:03}.md", f"{'far away ' * 3 if rare else ''}lighthouse {i}", category="rare" if rare else "usual"
+        )
     with opened(vault, exact_most=100_000 if request.param == "exact" else 1) as index:
         sync.run(index)
         yield index
@@ -37,7 +39,9 @@ def index(request, vault, write_note, monkeypatch):
 def found(index, filter=None, wanted=30, searcher=None):
     reasons: list[str] = []
     with index.catalog.reading():
-        near = (searcher or Nearest(index)).chunks(index.embedder.embed_query("lighthouse"), conditions(filter), wanted, reasons)
+        near = (searcher or Nearest(index)).chunks(
+            index.embedder.embed_query("lighthouse"), conditions(filter), wanted, reasons
+        )
     assert not reasons
     assert [cosine for _, cosine in near] == sorted((cosine for _, cosine in near), reverse=True)
     return [chunk.path for chunks, _ in near for chunk in chunks]
@@ -80,7 +84,7 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault
     sync.run(index)
     for searcher in (known, Nearest(index)):
         assert len(found(index, {"category": "new"}, searcher=searcher)) == 12
-        assert len(searcher._sketches) == NOTES + 12
+        assert len(searcher.sketches) == NOTES + 12
     assert file.read_bytes() == kept  # a few are not worth it
     for i in range(NOTES):
         (vault / f"{i:03}.md").unlink()
@@ -92,7 +96,7 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault
         (vault / f"new{number}.md").unlink()
     sync.run(index, full=True)
     assert len(found(index, searcher=known)) == 30
-    assert len(known._sketches) == 100
+    assert len(known.sketches) == 100
     assert not index.chroma.seq
 
 
@@ -109,7 +113,7 @@ def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index, writ
             write_note(name, f"lighthouse lighthouse {name}", category="new")
         sync.run(index, full=True)
         assert {*found(index, {"category": "new"}, searcher=searcher)} == names
-        return searcher._sketches is not None, len(searcher._matrix) > 0
+        return searcher.sketches is not None, len(searcher.matrix) > 0
 
     assert grown(1, {"x.md", "y.md"}) == (True, False)
     assert grown(10_000, {"x.md", "z.md"}) == (False, True)
@@ -118,29 +122,37 @@ def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index, writ
 
 
 def test_chroma_follows_a_portion_at_a_time(vault, write_note, monkeypatch):
-    """`settle` says that there is more until there is none."""
-    monkeypatch.setattr(vectors, "_BATCH", 10)
-    monkeypatch.setattr(sync, "_CATCHING_UP", 0.0)
+    """`maintain` says that there is more until there is none."""
+    monkeypatch.setattr(chroma, "BATCH", 10)
+    monkeypatch.setattr(follow, "AT_ONCE", 0.0)
     for i in range(25):
         write_note(f"{i}.md", f"lighthouse {i}")
     with opened(vault, exact_most=1) as index:
-        sync.words(index)
-        sync.embed(index)
-        assert [sync.settle(index) for _ in range(4)] == [False, False, True, True]
+        sync.scan(index)
+        embed.embed_texts(index)
+        assert [embed.maintain(index) for _ in range(4)] == [False, False, True, True]
         assert not index.catalog.vectors.changes(index.chroma.seq)
 
 
-@pytest.mark.parametrize(("exact_most", "worth", "expected"), [(NOTES - 1, NOTES, NOTES), (NOTES, NOTES, 0), (NOTES - 1, NOTES + 1, 0)])
-def test_after_much_was_embedded_the_first_question_makes_nothing(vault, write_note, monkeypatch, exact_most, worth, expected):
+@pytest.mark.parametrize(
+    ("exact_most", "worth", "expected"), [(NOTES - 1, NOTES, NOTES), (NOTES, NOTES, 0), (NOTES - 1, NOTES + 1, 0)]
+)
+def test_after_much_was_embedded_the_first_question_makes_nothing(
+    vault, write_note, monkeypatch, exact_most, worth, expected
+):
     """What it would make lies there; not where little was embedded, nor in a vault that is small enough to be searched exactly."""
-    monkeypatch.setattr(nearest, "_WORTH_KEEPING", worth)
+    monkeypatch.setattr(nearest, "WORTH_KEEPING", worth)
     for i in range(NOTES):
         write_note(f"{i:03}.md", f"lighthouse {i}")
     made: list[Sketches] = []
-    monkeypatch.setattr(Nearest, "_sketched", lambda self, made=made, whole=Nearest._sketched: made.append(whole(self)))
+    monkeypatch.setattr(Nearest, "sketched", lambda self, made=made, whole=Nearest.sketched: made.append(whole(self)))
     with opened(vault, exact_most=exact_most) as index:
         sync.run(index)
-        assert sum(map(len, made)) == len(Sketches.load(index.config.state / "sketches.npy", index.embedder.fingerprint)) == expected
+        assert (
+            sum(map(len, made))
+            == len(Sketches.load(index.config.state / "sketches.npy", index.embedder.fingerprint))
+            == expected
+        )
 
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)
@@ -154,7 +166,7 @@ def test_a_catalog_begun_anew_is_not_sketched_twice(index):
     sync.run(index)
     for searcher in (known, Nearest(index)):
         assert len(found(index, searcher=searcher)) == 30
-        assert len(searcher._sketches) == NOTES
+        assert len(searcher.sketches) == NOTES
 
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)
@@ -165,7 +177,7 @@ def test_sketches_that_cannot_be_kept_are_made_again(index, monkeypatch):
         raise OSError(28, "No space left on device")
 
     (index.config.state / "sketches.npy").unlink()
-    monkeypatch.setattr("spellbook.index.vectors.simhash.settle", full)
+    monkeypatch.setattr("spellbook.index.vectors.simhash.fsync", full)
     assert len(found(index)) == len(found(index)) == 30
     assert {file.name for file in index.config.state.glob("sketches.*")} <= {"sketches.lock"}
 
@@ -177,7 +189,7 @@ def test_vectors_of_another_embedding_are_not_kept_as_those_of_this_one(vault, w
     with opened(vault, exact_most=1) as ours, opened(vault, Counting(fingerprint="another"), exact_most=1) as theirs:
         for index in (ours, theirs):
             sync.run(index)
-        monkeypatch.setattr(nearest, "_WORTH_KEEPING", 1)
+        monkeypatch.setattr(nearest, "WORTH_KEEPING", 1)
         Nearest(ours).prepare(2)
         assert not (ours.config.state / "sketches.npy").exists()
         Nearest(theirs).prepare(2)

@@ -26,7 +26,10 @@ def index(vault, write_note):
     """Notes of many kinds, some of which cannot be read, and one that is gone."""
     for i in range(30):
         write_note(
-            f"{i}.md", f"# Note {i}\n\n도커 #tag{i}\n\n## One\n\nuseState {i}\n\n```sh\nrun\n```\n", topic="t", keywords=f"[a, 'b{i}']"
+            f"{i}.md",
+            f"# Note {i}\n\n도커 #tag{i}\n\n## One\n\nuseState {i}\n\n```sh\nrun\n```\n",
+            topic="t",
+            keywords=f"[a, 'b{i}']",
         )
     write_note("31.md", "---\na: [1\n---\nbroken")
     (vault / "32.md").write_bytes("한글".encode("cp949"))
@@ -39,7 +42,10 @@ def index(vault, write_note):
 
 def timeless(listed):
     """Entries without the moment in which they were read."""
-    return [[(each.path, each.stamp, each.sha256, each.faults, each.note, each.fields, each.chunks) for each in piece] for piece in listed]
+    return [
+        [(each.path, each.stamp, each.sha256, each.faults, each.note, each.fields, each.chunks) for each in piece]
+        for piece in listed
+    ]
 
 
 def here(index):
@@ -54,7 +60,7 @@ def test_what_is_folded_keeps_its_letters_alone(text):
 
 def test_others_read_what_this_process_would(index):
     """Entries come in the order asked for, equal to the last field, faults and odd bytes included."""
-    with Readers(index.vault, index.config.state, sync.rules(index)) as others:
+    with Readers(index.vault, sync.rules(index)) as others:
         assert timeless(others.read(PIECES)) == here(index)
 
 
@@ -62,7 +68,7 @@ def test_others_read_what_this_process_would(index):
 def test_what_a_dead_reader_did_not_read_is_read_here(index, after):
     """Killed before the first piece or in the midst, nothing is missing, nothing twice."""
     found = []
-    with Readers(index.vault, index.config.state, sync.rules(index)) as others:
+    with Readers(index.vault, sync.rules(index)) as others:
         for number, piece in enumerate(others.read(PIECES)):
             found.append(piece)
             if number == after:
@@ -75,7 +81,7 @@ def test_without_python_to_start_this_process_reads(index, monkeypatch):
     """An interpreter that is not where it says, or that is another program, costs nothing but speed."""
     for elsewhere in ("/nowhere/python", "/bin/false"):
         monkeypatch.setattr(sys, "executable", elsewhere)
-        with Readers(index.vault, index.config.state, sync.rules(index)) as others:
+        with Readers(index.vault, sync.rules(index)) as others:
             assert timeless(others.read(PIECES)) == here(index)
 
 
@@ -86,7 +92,7 @@ def test_a_reader_that_says_nothing_is_given_up(index, monkeypatch, tmp_path):
     silent.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(silent))
     monkeypatch.setattr(parse_pool, "PATIENCE", 0.2)
-    with Readers(index.vault, index.config.state, sync.rules(index)) as others:
+    with Readers(index.vault, sync.rules(index)) as others:
         assert timeless(others.read(PIECES)) == here(index)
         assert all(process.wait(10) for process in others.processes)
 
@@ -99,7 +105,7 @@ from spellbook.index import sync
 from spellbook.index.parse_pool import Readers
 from tests.helpers import opened
 from pathlib import Path
-with opened(Path(sys.argv[1])) as index, Readers(index.vault, index.config.state, sync.rules(index)) as others:
+with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index)) as others:
     next(others.read([{}, {}]))
     print(*(process.pid for process in others.processes), flush=True)
     os.kill(os.getpid(), 9)

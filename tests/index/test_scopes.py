@@ -14,7 +14,10 @@ from spellbook.notes.note import parse
 from tests.helpers import Counting, opened
 
 Write = Callable[..., Path]
-CHUNK = {"text": "The crane lifts the copper over the quay of the harbour.", "metadata": {"topic": "crane", "keywords": ["crane"]}}
+CHUNK = {
+    "text": "The crane lifts the copper over the quay of the harbour.",
+    "metadata": {"topic": "crane", "keywords": ["crane"]},
+}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +54,12 @@ def notes(vault: Path, write_note: Write) -> Path:
 
 @pytest.mark.parametrize(
     ("scope", "seen"),
-    [("", {"acme", "globex", "all"}), ("ACME", {"acme", "all"}), ("nobody", {"all"}), ("shared", {"acme", "globex", "all"})],
+    [
+        ("", {"acme", "globex", "all"}),
+        ("ACME", {"acme", "all"}),
+        ("nobody", {"all"}),
+        ("shared", {"acme", "globex", "all"}),
+    ],
 )
 def test_a_scope_sees_itself_and_what_all_share(notes: Path, scope: str, seen: set[str]) -> None:
     """Every search, the table of contents and a topic are of the scope and of what has none; without one, of everything."""
@@ -61,7 +69,11 @@ def test_a_scope_sees_itself_and_what_all_share(notes: Path, scope: str, seen: s
         def of(texts: list[str]) -> set[str]:
             return {text.rpartition(" ")[2].strip(".") for text in texts}
 
-        for answer in (book.search("copper harbour", min_score=0), book.find("copper"), book.memorize("copper harbour", min_score=0)):
+        for answer in (
+            book.search("copper harbour", min_score=0),
+            book.find("copper"),
+            book.memorize("copper harbour", min_score=0),
+        ):
             assert of([hit.text for hit in answer.hits]) == seen
         assert of([found.text for found in book.topic("copper")]) == seen
         assert book.topics()[0].chunks == len(seen)
@@ -76,7 +88,10 @@ def test_a_table_of_contents_tells_nothing_of_other_scopes(notes: Path, write_no
     for scope in ("acme", "globex"):
         with books.open(notes, embedder="hash", scope=scope) as book:
             book.reindex()
-            told[scope] = {each.name: (each.description, *(book.about(topic).summary for topic in each.topics)) for each in book.contents()}
+            told[scope] = {
+                each.name: (each.description, *(book.about(topic).summary for topic in each.topics))
+                for each in book.contents()
+            }
     assert told == {
         "acme": {"": ("", "The copper harbour of acme."), "port": ("What acme works on.", "What acme works on.")},
         "globex": {"": ("", "The copper harbour of all."), "port": ("", "The piers of globex.")},
@@ -126,7 +141,8 @@ def test_new_rules_are_followed_and_nothing_is_embedded_again(vault: Path, write
 
 
 @pytest.mark.parametrize(
-    ("environment", "folder", "name"), [({"CLAUDE_PROJECT_DIR": "/x/Acme"}, "", "Acme"), ({}, "repo/src", "repo"), ({}, "", "")]
+    ("environment", "folder", "name"),
+    [({"CLAUDE_PROJECT_DIR": "/x/Acme"}, "", "Acme"), ({}, "repo/src", "repo"), ({}, "", "")],
 )
 def test_the_project_of_a_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], folder: str, name: str

@@ -42,7 +42,9 @@ def sparse(drawn):
 
 
 def rows(block, keys=KEYS, seq=1):
-    return [(key, vector.tobytes(), seq + number) for number, (key, vector) in enumerate(zip(keys, block, strict=False))]
+    return [
+        (key, vector.tobytes(), seq + number) for number, (key, vector) in enumerate(zip(keys, block, strict=False))
+    ]
 
 
 def made(block, **options):
@@ -57,7 +59,9 @@ def block():
 
 
 @pytest.mark.parametrize(
-    "drawn", [clustered, crowded, sparse, lambda drawn: clustered(drawn, 100)], ids=["model", "crowded", "sparse", "odd width"]
+    "drawn",
+    [clustered, crowded, sparse, lambda drawn: clustered(drawn, 100)],
+    ids=["model", "crowded", "sparse", "odd width"],
 )
 def test_the_nearest_are_among_the_most_alike(drawn):
     """Of the ten nearest of 4,000 vectors, nine in ten are among the 200 with the most alike signs."""
@@ -91,7 +95,7 @@ def test_among_some(block):
 
 def test_grown_piece_by_piece(block, monkeypatch):
     """What comes later is found as well, however it comes; `seq` is the last of it, and what is no vector of these is left out."""
-    monkeypatch.setattr(simhash, "_BATCH", 333)
+    monkeypatch.setattr(simhash, "BATCH", 333)
     known = made(block[:1_000])
     assert (known.seq, len(known)) == (1_000, 1_000)
     assert known.add(rows(block[1_000:], KEYS[1_000:], seq=1_001)) == COUNT - 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from spellbook.index import sync
-from spellbook.index.vectors.vectors import Matrix
+from spellbook.index.vectors.matrix import Matrix
 from tests.helpers import Counting, opened, rows
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import time
 from dataclasses import replace
@@ -12,11 +14,12 @@ from dataclasses import replace
 import pytest
 
 from spellbook.errors import EmbeddingError, StorageError
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import Known
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes.note import Stamp
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, Failing, from_scratch, opened, told
 
 THEN, NOW = 1_000_000_000_000, 1_000_000_000_000 + SETTLED_NS
@@ -34,9 +37,13 @@ KNOWN = Known(OLD, NOW, "hash")
         pytest.param({"a.md": Stamp(10, THEN - 1, 1)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="older time"),
         pytest.param({"a.md": Stamp(10, THEN, 2)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="replaced"),
         pytest.param({"b.md": OLD}, {"a.md": KNOWN}, (), False, Plan(("b.md",), ("a.md",)), id="renamed"),
-        pytest.param({"a.md": OLD}, {"a.md": Known(OLD, NOW - 1, "hash")}, (), False, Plan(("a.md",)), id="written mid-run"),
+        pytest.param(
+            {"a.md": OLD}, {"a.md": Known(OLD, NOW - 1, "hash")}, (), False, Plan(("a.md",)), id="written mid-run"
+        ),
         pytest.param({"a.md": OLD}, {"a.md": Known(OLD, 0, "hash")}, (), False, Plan(("a.md",)), id="never trusted"),
-        pytest.param({}, {"a/b.md": KNOWN, "c.md": KNOWN}, ("a/",), False, Plan((), ("c.md",)), id="in a hidden folder"),
+        pytest.param(
+            {}, {"a/b.md": KNOWN, "c.md": KNOWN}, ("a/",), False, Plan((), ("c.md",)), id="in a hidden folder"
+        ),
         pytest.param({"a.md": OLD, "b.md": OLD}, {"a.md": KNOWN}, (), True, Plan(("a.md", "b.md")), id="full"),
     ],
 )
@@ -94,7 +101,12 @@ def test_nothing_to_do_is_nothing_done(index, embedder):
     generation = index.catalog.generation
     report = sync.run(index)
     assert counts(report) == {"scanned": 4, "unchanged": 4}
-    assert (index.catalog.generation, report.generation, report.chunks, report.pending) == (generation, generation, 12, 0)
+    assert (index.catalog.generation, report.generation, report.chunks, report.pending) == (
+        generation,
+        generation,
+        12,
+        0,
+    )
 
 
 def test_a_touched_file_is_unchanged(index, vault):
@@ -154,7 +166,16 @@ def test_real_changes_are_counted(index, vault, write_note, embedder, tmp_path):
     (vault / "f/1.md").unlink()
     (vault / "f/2.md").rename(vault / "moved.md")
     report = sync.run(index)
-    assert counts(report) == {"scanned": 4, "added": 1, "changed": 1, "moved": 1, "removed": 1, "unchanged": 1, "embedded": 2, "reused": 5}
+    assert counts(report) == {
+        "scanned": 4,
+        "added": 1,
+        "changed": 1,
+        "moved": 1,
+        "removed": 1,
+        "unchanged": 1,
+        "embedded": 2,
+        "reused": 5,
+    }
     assert embedder.taken() == 2
     assert told(index) == from_scratch(vault, tmp_path / "fresh")
 
@@ -173,7 +194,9 @@ def test_a_branch_switch_there_and_back_embeds_each_branch_once(index, vault, em
     """With git as with anything that swaps many files: what was embedded on a branch is there when it comes back."""
 
     def git(*words):
-        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=vault, check=True, capture_output=True)
+        subprocess.run(
+            ["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=vault, check=True, capture_output=True
+        )
 
     git("init", "-b", "main")
     git("add", ".")
@@ -223,7 +246,9 @@ def test_a_folder_that_moves_while_one_looks_is_not_gone(vault, write_note, tmp_
             monkeypatch.setattr(index.vault, "walk", walk)
             listing = walk()
             (vault / "later").rename(vault / "earlier")
-            return replace(listing, files={path: stamp for path, stamp in listing.files.items() if not path.startswith("later/")})
+            return replace(
+                listing, files={path: stamp for path, stamp in listing.files.items() if not path.startswith("later/")}
+            )
 
         monkeypatch.setattr(index.vault, "walk", late)
         report = sync.run(index)
@@ -430,11 +455,11 @@ def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embe
     for i in range(40):
         write_note(f"{i:02}.md", f"text {i:02}", age=100 + i)
     with opened(vault, embedder) as index:
-        sync.words(index)
-        assert sync.embed(index, most=3) == 3
+        sync.scan(index)
+        assert embed.embed_texts(index, most=3) == 3
         assert embedder.texts == ["text 00", "text 01", "text 02"]
-        assert sync.embed(index, stop=lambda: embedder.taken() > 0) == 0
-        assert sync.embed(index) == 37
+        assert embed.embed_texts(index, stop=lambda: embedder.taken() > 0) == 0
+        assert embed.embed_texts(index) == 37
         assert index.catalog.waiting.in_order() == []
 
 
@@ -449,8 +474,8 @@ def test_what_is_likely_to_be_asked_for_is_embedded_first(vault, write_note):
     write_note("old.md", "old", age=50 * day)
     embedder = Counting()
     with opened(vault, embedder) as index:
-        sync.words(index)
-        sync.embed(index, most=8)
+        sync.scan(index)
+        embed.embed_texts(index, most=8)
     assert embedder.texts == ["edited", "recent", "the hub", *(f"[[hub]] {i}" for i in range(4)), "old"]
 
 
@@ -469,8 +494,8 @@ def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
 
     embedder = Asked()
     with opened(vault, embedder) as index:
-        sync.words(index)
-        assert sync.embed(index) == 200
+        sync.scan(index)
+        assert embed.embed_texts(index) == 200
     places = [embedder.texts.index(f"lighthouse {i}") for i in (120, 180)]
     assert (len(embedder.texts), sorted(places)) == (200, [32, 33])
 
@@ -478,11 +503,12 @@ def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
 def test_a_search_waits_for_no_writer_to_say_what_it_found(vault, write_note):
     """While another process commits, hits come at once, and only what is embedded next stays as it was."""
     write_note("a.md", "lighthouse")
-    with opened(vault) as index, opened(vault) as other:
-        sync.words(index)
+    with opened(vault) as index:
+        sync.scan(index)
         question = Question("lighthouse", "keyword", keywords=("lighthouse",))
         searcher = Searcher(index)
-        with other.catalog._transaction("IMMEDIATE"):
+        with contextlib.closing(sqlite3.connect(index.catalog.file, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
             started = time.monotonic()
             assert len(searcher.ask(question).hits) == 1
             assert time.monotonic() - started < 5
@@ -507,7 +533,7 @@ def test_some_looks_at_the_paths_it_is_given(index, vault, write_note):
     write_note("unhinted.md", "unhinted")
     write_note(".hidden.md", "hidden")
     (vault / "f/1.md").unlink()
-    report = sync.some(index, ["new.md", "f/1.md", ".hidden.md", "never.md", "../x.md"])
+    report = sync.scan_paths(index, ["new.md", "f/1.md", ".hidden.md", "never.md", "../x.md"])
     assert (report.added, report.removed) == (1, 1)
     assert {path for path in index.catalog.notes.known() if "/" not in path} == {"new.md"}
 
@@ -545,7 +571,9 @@ def disturb(vault, chance):
     elif files and action == "rename":
         chance.choice(files).replace(target)
     elif files and action == "copy":
-        shutil.copyfile(chance.choice(files), target) if (source := chance.choice(files)) != target and source.exists() else None
+        shutil.copyfile(chance.choice(files), target) if (
+            source := chance.choice(files)
+        ) != target and source.exists() else None
     elif files and action == "save":  # as editors save: a new file in the old one's place
         temporary = vault / "save.tmp"
         temporary.write_text(chance.choice(BODIES), "utf-8")
@@ -570,20 +598,20 @@ def test_the_index_equals_one_built_from_scratch(vault, tmp_path, seed):
                     continue
             match chance.randint(0, 2):
                 case 0:
-                    sync.words(index)
+                    sync.scan(index)
                     continue
                 case 1:
-                    sync.some(index, [str(path.relative_to(vault)) for path in vault.rglob("*.md")])
-            sync.words(index, full=chance.random() < 0.2)
-            sync.embed(index)
+                    sync.scan_paths(index, [str(path.relative_to(vault)) for path in vault.rglob("*.md")])
+            sync.scan(index, full=chance.random() < 0.2)
+            embed.embed_texts(index)
             fresh = tmp_path / f"fresh{round}"
             assert told(index) == scratch(vault, fresh)
 
 
 def scratch(vault, state):
     with opened(vault, state=state) as index:
-        sync.words(index)
-        sync.embed(index)
+        sync.scan(index)
+        embed.embed_texts(index)
         return told(index)
 
 

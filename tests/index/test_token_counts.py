@@ -9,11 +9,12 @@ import pytest
 from spellbook.book import Spellbook
 from spellbook.config import load
 from spellbook.errors import EmbeddingError
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5, Twin
 from spellbook.models.hash import HashEmbedder
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, opened, rows
 
 LONG = (
@@ -50,7 +51,10 @@ def numbers(index):
 def asked(index, text="lighthouse"):
     """All that an answer with room for everything says, and as much as the budget of most has room for."""
     searcher = Searcher(index)
-    return [searcher.ask(Question(text, "keyword", limit=50, max_tokens=most)).as_dict()["hits"] for most in (500_000, 2_000)]
+    return [
+        searcher.ask(Question(text, "keyword", limit=50, max_tokens=most)).as_dict()["hits"]
+        for most in (500_000, 2_000)
+    ]
 
 
 def test_after_embedding_every_chunk_is_counted_as_an_answer_shows_it(vault, write_note):
@@ -62,12 +66,16 @@ def test_after_embedding_every_chunk_is_counted_as_an_answer_shows_it(vault, wri
         sync.run(index)
         assert kept(index).keys() == numbers(index)
         found = {each.id: each for path in ("a.md", "b.md") for each in index.catalog.at(path)}
-        assert {True, False} == {bool(each.lead) for each in found.values()} == {bool(each.tail) for each in found.values()}
+        assert (
+            {True, False}
+            == {bool(each.lead) for each in found.values()}
+            == {bool(each.tail) for each in found.values()}
+        )
         hits = asked(index)[0]
         assert len(hits) > 8
         for hit in hits:
             assert hit["why"]["text"] == "whole"
-            assert kept(index)[found[hit["id"]].chunk] == ("letters", len(hit["text"]))
+            assert kept(index)[found[hit["id"]].number] == ("letters", len(hit["text"]))
 
 
 def test_a_question_counts_no_text_again(vault, write_note):
@@ -89,10 +97,10 @@ def test_what_is_not_embedded_yet_is_counted_when_it_is_found(vault, write_note)
     """The first stage counts nothing, and neither does what only moved."""
     file = write_note("a.md", LONG)
     with opened(vault, Letters()) as index:
-        sync.words(index)
+        sync.scan(index)
         assert kept(index) == {}
         answers = asked(index)
-        sync.embed(index)
+        embed.embed_texts(index)
         assert asked(index) == answers
         file.rename(vault / "b.md")
         sync.run(index)
@@ -194,16 +202,21 @@ def test_who_cannot_count_embeds_and_writes_all_the_same(vault, write_note):
     write_note("a.md", "a lighthouse")
     with Spellbook(load(vault), Uncounted()) as book:
         assert book.reindex().embedded == 1
-        metadata = {"topic": "harbours", "category": "knowledge", "keywords": ["keeper"], "questions": ["When does the keeper sleep?"]}
+        metadata = {
+            "topic": "harbours",
+            "category": "knowledge",
+            "keywords": ["keeper"],
+            "questions": ["When does the keeper sleep?"],
+        }
         [written] = book.scribe({"text": "The keeper of the lighthouse sleeps at noon.", "metadata": metadata}).written
         assert not kept(book.index)
         assert (vault / written.path).exists()
     with opened(vault, Letters()) as index:
         write_note("b.md", "another lighthouse")
         rows(index.catalog, "DROP TABLE counted")
-        assert sync.embed(index) == 0
-        assert sync.words(index).added == 1
-        assert sync.embed(index) == 1
+        assert embed.embed_texts(index) == 0
+        assert sync.scan(index).added == 1
+        assert embed.embed_texts(index) == 1
 
 
 def test_an_embedder_counts_by_what_it_wraps(tmp_path):
@@ -219,7 +232,12 @@ def test_what_a_tool_writes_is_counted_as_it_returns(vault, write_note):
     write_note("a.md", LONG)
     with Spellbook(load(vault), Letters()) as book:
         book.reindex()
-        metadata = {"topic": "harbours", "category": "knowledge", "keywords": ["keeper"], "questions": ["When does the keeper sleep?"]}
+        metadata = {
+            "topic": "harbours",
+            "category": "knowledge",
+            "keywords": ["keeper"],
+            "questions": ["When does the keeper sleep?"],
+        }
         assert book.scribe({"text": "The keeper of the lighthouse sleeps at noon.", "metadata": metadata}).written
         assert kept(book.index).keys() == numbers(book.index)
         book.revise("a#ships", "No ship passed the lighthouse.")
@@ -230,11 +248,11 @@ def test_a_count_is_of_the_chunk_that_was_read(vault, write_note):
     """What went meanwhile, or is another one by its key, is not counted."""
     write_note("a.md", "A lighthouse.")
     with opened(vault, Letters()) as index:
-        sync.words(index)
+        sync.scan(index)
         [found] = index.catalog.at("a.md")
-        for chunk, key in ((found.chunk, "another"), (found.chunk + 1, found.key)):
+        for chunk, key in ((found.number, "another"), (found.number + 1, found.key)):
             index.catalog.counted.add([(chunk, key, 13)], "letters")
             assert kept(index) == {}
-        index.catalog.counted.add([(found.chunk, found.key, 13)], "letters")
-        assert index.catalog.counted.of([found.chunk, found.chunk + 1], "letters") == {found.chunk: 13}
-        assert index.catalog.counted.of([found.chunk], "words") == {}
+        index.catalog.counted.add([(found.number, found.key, 13)], "letters")
+        assert index.catalog.counted.of([found.number, found.number + 1], "letters") == {found.number: 13}
+        assert index.catalog.counted.of([found.number], "words") == {}

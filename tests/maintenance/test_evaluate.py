@@ -15,7 +15,7 @@ from spellbook import book as books
 from spellbook import config
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
-from spellbook.maintenance.duplicates import Place
+from spellbook.index.catalog.schema import Place
 from spellbook.maintenance.evaluate import Checked
 from tests.helpers import Failing
 
@@ -47,7 +47,12 @@ def paths(places: Any) -> list[str]:
 def test_questions_are_measured(book: Spellbook, memory: Write) -> None:
     """Recall and MRR are those of the ranks at which questions find their own notes."""
     memory("monday.md", "The signing keys are rotated every Monday.", "Are signing keys rotated every Monday?")
-    memory("sunday.md", "The house keys are rotated every Sunday.", "Are house keys rotated every Sunday?", "Are signing keys rotated?")
+    memory(
+        "sunday.md",
+        "The house keys are rotated every Sunday.",
+        "Are house keys rotated every Sunday?",
+        "Are signing keys rotated?",
+    )
     memory("cats.md", CATS, "zxcvbn qwerty")
     done = book.check()
     assert (done.notes, done.memories, done.questions) == (3, 3, 4)
@@ -76,7 +81,9 @@ def test_no_note_is_found_by_its_own_question(book: Spellbook, memory: Write) ->
     memory("tokens.md", f"{TOKENS} Qwerty asdfgh.", "Where are session tokens stored?")
     assert {hit.path for hit in book.find("qwerty").hits} == {"keys.md", "tokens.md"}
     done = book.check()
-    assert [(missed.question, missed.instead and missed.instead.path) for missed in done.missed] == [("qwerty asdfgh", "tokens.md")]
+    assert [(missed.question, missed.instead and missed.instead.path) for missed in done.missed] == [
+        ("qwerty asdfgh", "tokens.md")
+    ]
     assert done.recall1 == 0.5
 
 
@@ -126,7 +133,9 @@ def test_thresholds(book: Spellbook, memory: Write, held_to: dict[str, Any], fai
     assert list(book.check(**held_to).failures) == failures
 
 
-@pytest.mark.parametrize("held_to", [{"min_recall5": 1.1}, {"min_mrr": -0.1}, {"filter": {"colour": "red"}}, {"filter": "topic"}])
+@pytest.mark.parametrize(
+    "held_to", [{"min_recall5": 1.1}, {"min_mrr": -0.1}, {"filter": {"colour": "red"}}, {"filter": "topic"}]
+)
 def test_what_makes_no_sense_is_refused(book: Spellbook, memory: Write, held_to: dict[str, Any]) -> None:
     """Shares beyond 0..1 and filters that are none are errors, not answers."""
     memory("keys.md", KEYS)
@@ -224,14 +233,19 @@ def test_a_golden_query_that_should_find_nothing(book: Spellbook, vault: Path, m
 def test_a_golden_filter_nobody_has_fails_that_query(book: Spellbook, vault: Path, memory: Write) -> None:
     """A key to filter by that no note has fails its own query alone, and names the keys there are."""
     memory("keys.md", KEYS)
-    golden(vault, "- {query: keys, expect: keys, mode: find}\n- {query: keys, expect: keys, mode: find, filter: {colour: red}}\n")
+    golden(
+        vault,
+        "- {query: keys, expect: keys, mode: find}\n- {query: keys, expect: keys, mode: find, filter: {colour: red}}\n",
+    )
     [failed] = book.check().golden_failed
     assert failed.line == 2
     assert "'colour'" in failed.reason
 
 
 @pytest.mark.parametrize("data", [b"- query: x\n", b"- query: \xff\n"])
-def test_a_golden_file_that_cannot_be_read_stops_the_check(book: Spellbook, vault: Path, memory: Write, data: bytes) -> None:
+def test_a_golden_file_that_cannot_be_read_stops_the_check(
+    book: Spellbook, vault: Path, memory: Write, data: bytes
+) -> None:
     """A malformed file is named; no query is left out silently."""
     memory("keys.md", KEYS)
     golden(vault, "")
@@ -245,7 +259,9 @@ def test_a_golden_file_that_cannot_be_read_stops_the_check(book: Spellbook, vaul
 
 def test_repetitions_are_grouped(book: Spellbook, memory: Write) -> None:
     """Texts near by their vectors, through one another too, are one group with its least score, and the likest groups come first."""
-    long = " ".join([KEYS, TOKENS, CATS, "All of this was agreed by everybody who had been at the meeting in the old lighthouse."])
+    long = " ".join(
+        [KEYS, TOKENS, CATS, "All of this was agreed by everybody who had been at the meeting in the old lighthouse."]
+    )
     memory("a.md", long)
     memory("b.md", f"{long} Really!")
     memory("c.md", long.replace(".", ";").upper())
@@ -300,7 +316,10 @@ def test_contradictions(book: Spellbook, memory: Write, a: str, b: str, parts: t
     ("first", "second"),
     [
         (("2026-11-20.md", "Slept well for 7 hours."), ("2026-11-21.md", "Slept well for 8 hours.")),
-        (("log.md", "## 2026-11-20\n\nSlept well for 7 hours."), ("log2.md", "## 2026-11-21\n\nSlept well for 8 hours.")),
+        (
+            ("log.md", "## 2026-11-20\n\nSlept well for 7 hours."),
+            ("log2.md", "## 2026-11-21\n\nSlept well for 8 hours."),
+        ),
         (("a.md", "# host-01\n\nThe disk holds 500 GB."), ("b.md", "# host-02\n\nThe disk holds 700 GB.")),
         (
             ("a.md", f"# host-01\n\n{KEYS} {TOKENS} {CATS} It holds 500 GB."),
@@ -308,7 +327,9 @@ def test_contradictions(book: Spellbook, memory: Write, a: str, b: str, parts: t
         ),
     ],
 )
-def test_a_series_does_not_contradict_itself(book: Spellbook, write_note: Write, first: tuple[str, str], second: tuple[str, str]) -> None:
+def test_a_series_does_not_contradict_itself(
+    book: Spellbook, write_note: Write, first: tuple[str, str], second: tuple[str, str]
+) -> None:
     """Days, servers and whatever a number in title or heading tells apart have numbers of their own."""
     write_note(*first)
     write_note(*second)
@@ -392,7 +413,9 @@ def real(vault: Path) -> Iterator[Spellbook]:
 def test_meaning_finds_and_contradicts_in_two_languages(real: Spellbook, memory: Write) -> None:
     """With the real model questions in Korean and English find their notes, a copy is a repetition, a negation a contradiction."""
     korean = "세션 토큰은 2026년 3월부터 관계형 데이터베이스에 저장한다. 예전 저장소는 장애가 나면 로그인이 모두 풀렸기 때문이다."
-    english = "The signing keys of the harbour are rotated every Monday by the harbour master, because an audit asked for it."
+    english = (
+        "The signing keys of the harbour are rotated every Monday by the harbour master, because an audit asked for it."
+    )
     memory("세션.md", korean, "로그인 세션은 어디에 보관하나?")
     memory("세션-2.md", korean.replace("저장한다", "저장하지 않는다"))
     memory("keys.md", english, "How often do we change the keys for signing?")

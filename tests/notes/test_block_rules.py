@@ -42,7 +42,9 @@ TEXTS = st.sampled_from(
      "--|--", "```", "```a`b", "`c` d", "`` ```", "**b** c", "**", "__u__", "[ ] task", "[x]", "[[wiki]] x", "[a](b) c", "[a", "[^1]: x", "2024 x", "1.5", "3) y", "123456789. x", "1234567890. x", "~~~ x", "<div>", "</div>", "<!-- c", "-->", "[a]: /b", "[a]:", "'title'", "-", "-\t", "1.", "\\# x", "_x_", "word  ", "\x0cword", "ª", "٣. x"]
 )  # fmt: skip
 LINES = st.builds(lambda starts, text: "".join(starts) + text, st.lists(STARTS, max_size=3), TEXTS)
-MARKERS = st.sampled_from(["- ", "- ", "- ", "* ", "+ ", "1. ", "2. ", "1) ", "10. ", "-    ", "-     ", "-\t", "- - ", "> ", "", "", "\t"])
+MARKERS = st.sampled_from(
+    ["- ", "- ", "- ", "* ", "+ ", "1. ", "2. ", "1) ", "10. ", "-    ", "-     ", "-\t", "- - ", "> ", "", "", "\t"]
+)
 ITEMS = st.builds(
     lambda indent, marker, text: " " * indent + marker + text,
     st.integers(0, 10),
@@ -53,10 +55,10 @@ ITEMS = st.builds(
 
 def plainly(text: str) -> list[Block]:
     """The blocks of a text by the parser's own rules alone."""
-    parser = markdown._markdown.__wrapped__()
+    parser = markdown.block_parser.__wrapped__()
     parser.disable("prose")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(markdown, "_markdown", lambda: parser)
+        patched.setattr(markdown, "block_parser", lambda: parser)
         return [*blocks(text)]
 
 
@@ -75,7 +77,11 @@ def test_blocks_are_the_parsers_own(text: str) -> None:
 
 
 @settings(max_examples=1000)
-@given(st.lists(ITEMS, min_size=2, max_size=10), st.sampled_from(["\n", "\n", "\r\n"]), st.sampled_from(["", "\n", "\n\n \n"]))
+@given(
+    st.lists(ITEMS, min_size=2, max_size=10),
+    st.sampled_from(["\n", "\n", "\r\n"]),
+    st.sampled_from(["", "\n", "\n\n \n"]),
+)
 def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
     """So it is with items one in another, however deep, with blank lines between them or without."""
     text = newline.join(items) + end
@@ -115,9 +121,21 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
         pytest.param("|a|b|\n|-|\n|c|\n", False, id="a table that is none"),
         pytest.param("|a|\n|-|\n|b|\nc\n", False, id="a row without bars"),
         pytest.param("|a|\n|-|\n    |b|\n", False, id="code after a table"),
-        pytest.param(f"{'|a' * 300}|\n{'|-' * 300}|\n" + "|b|\n" * 300, True, id="a table that ends as more is missing than is filled in"),
-        pytest.param(f"{'|a' * 300}|\n{'|-' * 300}|\n" + "|b\n|b\\|c|  \n|\n|b|c\\|\n" * 75, True, id="the same with bars that are none"),
-        pytest.param(f"{'|a' * 300}|\n{'|-' * 300}|\n" + "|b" * 300 + "|c|\n" + "|b\n" * 219, True, id="the same with a row too long"),
+        pytest.param(
+            f"{'|a' * 300}|\n{'|-' * 300}|\n" + "|b|\n" * 300,
+            True,
+            id="a table that ends as more is missing than is filled in",
+        ),
+        pytest.param(
+            f"{'|a' * 300}|\n{'|-' * 300}|\n" + "|b\n|b\\|c|  \n|\n|b|c\\|\n" * 75,
+            True,
+            id="the same with bars that are none",
+        ),
+        pytest.param(
+            f"{'|a' * 300}|\n{'|-' * 300}|\n" + "|b" * 300 + "|c|\n" + "|b\n" * 219,
+            True,
+            id="the same with a row too long",
+        ),
         pytest.param("```py\n# a\n~~~\n  ```` \nb", True, id="fence"),
         pytest.param("~~~\n\n    ~~~\n", True, id="a fence that nobody closes"),
         pytest.param("> a\n> b\n>\n> [!c] d\n\ne", True, id="quote"),
@@ -129,11 +147,13 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
 )
 def test_what_is_taken_at_once(text: str, is_taken: bool) -> None:
     """Plain lists, tables, code and quotes are one token each; what only looks like one is left to the parser's own rules."""
-    assert (markdown._markdown().parse(f"{text}\n")[0].nesting == 0) is is_taken
+    assert (markdown.block_parser().parse(f"{text}\n")[0].nesting == 0) is is_taken
     assert [*blocks(text)] == plainly(text)
 
 
-@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "vault").rglob("*.md")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[2] / "vault").rglob("*.md")), ids=lambda path: path.stem
+)
 def test_real_notes_too(path: Path) -> None:
     """So it is with notes as people write them."""
     text = path.read_text("utf-8")

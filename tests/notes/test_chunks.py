@@ -25,16 +25,44 @@ from spellbook.text.terms import token_weight
 CASES = Path(__file__).parents[1] / "cases"
 
 PIECES = [
-    *("# Title", "## Part", "## Part", "### Sub", "#### 소제목", "Setext\n---", "Big\n===", "##", "---", "## 🚀", "## a-2", "## a"),
+    *(
+        "# Title",
+        "## Part",
+        "## Part",
+        "### Sub",
+        "#### 소제목",
+        "Setext\n---",
+        "Big\n===",
+        "##",
+        "---",
+        "## 🚀",
+        "## a-2",
+        "## a",
+    ),
     *("```", "~~~~", "    ## code", "- item", "  - nested", "1. one", "> ## quoted", "| a | b |\n| - | - |\n| 1 | 2 |"),
-    *("<!--", "-->", "<div>", "</div>", "[a]: /b", "%%", "title: x", "\ufeff", "\0", "\u2028", "\x0c## x", "#tag `#no`"),
+    *(
+        "<!--",
+        "-->",
+        "<div>",
+        "</div>",
+        "[a]: /b",
+        "%%",
+        "title: x",
+        "\ufeff",
+        "\0",
+        "\u2028",
+        "\x0c## x",
+        "#tag `#no`",
+    ),
     *("", "", "", "\t", " ", "word", "한글 문장입니다. " * 40, "가" * 700, "x " * 300, "a.b! c? " * 50),
 ]
 markdown = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(["\n", "\n\n", "\r\n", "\r", ""]))).map(
     lambda pairs: "".join(piece + end for piece, end in pairs)
 )
 texts = st.one_of(
-    markdown, st.text(st.characters(exclude_categories=["Cs"]), max_size=200), markdown.map(lambda text: f"---\ntitle: x\n---\n{text}")
+    markdown,
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=200),
+    markdown.map(lambda text: f"---\ntitle: x\n---\n{text}"),
 ).filter(lambda text: text.count("\0") * 3 <= len(text))  # what is mostly NUL is no note
 
 
@@ -149,9 +177,7 @@ def test_the_text_is_never_pushed_out():
     keywords = ", ".join(f"keyword number {i}" for i in range(200))
     headings = "".join(f"{'#' * level} {'heading ' * 24}{level}\n\n" for level in range(1, 7))
     prose = " ".join(f"Sentence number {i} goes on for some words." for i in range(100))
-    text = (
-        f"---\nkind: conversation\ndate: 2026-11-21\ntitle: {'title ' * 500}\nkeywords: [{keywords}]\n---\nAnn: {prose}\n\nBob: {prose}\n\n"
-    )
+    text = f"---\nkind: conversation\ndate: 2026-11-21\ntitle: {'title ' * 500}\nkeywords: [{keywords}]\n---\nAnn: {prose}\n\nBob: {prose}\n\n"
     chunks = cut(parse("a.md", (text + f"Ann: yes\n\n{headings}{prose}\n\nBob: no\n").encode()))
     assert len(chunks) > 8
     for chunk in chunks:
@@ -242,7 +268,9 @@ def test_long_paragraphs_are_cut_at_sentences(paragraph, ends):
 
 def test_what_fits_stays_whole():
     """A subsection that fits in a chunk is never divided, and begins its own when it does not fit beside another."""
-    text = "## A\n\n" + "".join(f"### Part {i}\n\nFirst {'word ' * (40 + 37 * i % 60)}\n\n- a\n- b\n\nLast {i}.\n\n" for i in range(20))
+    text = "## A\n\n" + "".join(
+        f"### Part {i}\n\nFirst {'word ' * (40 + 37 * i % 60)}\n\n- a\n- b\n\nLast {i}.\n\n" for i in range(20)
+    )
     chunks = cut(parse("a.md", text.encode()))
     assert len(chunks) > 5
     for i in range(20):
@@ -334,9 +362,12 @@ def test_no_turns(name):
 
 def chat(*questions: str, label: str = "## ") -> Note:
     said = "".join(
-        f"{label}User\n\n{question}\n\n{label}Assistant\n\nAbout {question} {f'word{i} ' * 90}\n\n" for i, question in enumerate(questions)
+        f"{label}User\n\n{question}\n\n{label}Assistant\n\nAbout {question} {f'word{i} ' * 90}\n\n"
+        for i, question in enumerate(questions)
     )
-    return parse("a.md", f"---\nkind: conversation\ncreated: 2026-11-21T10:00:00+09:00\n---\n# Docker\n\n{said}".encode())
+    return parse(
+        "a.md", f"---\nkind: conversation\ncreated: 2026-11-21T10:00:00+09:00\n---\n# Docker\n\n{said}".encode()
+    )
 
 
 @pytest.mark.parametrize("label", ["## ", "### "])
@@ -364,7 +395,12 @@ def test_editing_a_turn_embeds_it_and_the_next():
         pytest.param("category: journal\ndate: 2026-11-21", "# Saturday\n\nx\n", "2026-11-21", id="journal"),
         pytest.param("tags: [daily/work]\ncreated: 2026-11-21T08:00:00", "x\n", "2026-11-21", id="a daily tag"),
         pytest.param("type: 회의록\ndate: 2026-11-21", "x\n", "2026-11-21", id="minutes"),
-        pytest.param("category: journal\ndate: 2026-11-21", "# 2026-11-21\n\nx\n", "2026-11-21", id="once if the title is the date"),
+        pytest.param(
+            "category: journal\ndate: 2026-11-21",
+            "# 2026-11-21\n\nx\n",
+            "2026-11-21",
+            id="once if the title is the date",
+        ),
         pytest.param("category: journal\nupdated: 2026-11-21", "x\n", "x", id="never of the last edit"),
         pytest.param("category: project\ndate: 2026-11-21", "x\n", "x", id="not of other notes"),
     ],
@@ -379,7 +415,11 @@ def test_date(header, text, first):
 @pytest.mark.parametrize(
     ("text", "embedded"),
     [
-        pytest.param("---\ntitle: T\nkeywords: [a, b]\n---\n## A\n\nx\n", ["T > A\na, b\n## A\n\nx"], id="title, heading, keywords"),
+        pytest.param(
+            "---\ntitle: T\nkeywords: [a, b]\n---\n## A\n\nx\n",
+            ["T > A\na, b\n## A\n\nx"],
+            id="title, heading, keywords",
+        ),
         pytest.param("# T\n\nx\n", ["T\n# T\n\nx"], id="title from the text"),
         pytest.param("x\n", ["x"], id="no title: the file's name is not embedded"),
         pytest.param("## A\0B\n", ["A B\n## A B"], id="NUL is a blank"),
@@ -439,7 +479,12 @@ HOSTILE = {
     "unclosed fence": "```py\n" + "x = 1\n\n" * (SIZE // 7),
     "a line of code": "```py\n" + "x=1;" * (SIZE // 4) + "\n```",
     "a long table": "| a | b |\n| - | - |\n" + "| 1 | 2 |\n" * (SIZE // 10),
-    "a wide table": "| " + "a | " * (SIZE // 40) + "\n|" + " - |" * (SIZE // 40) + "\n" + ("| " + "1 | " * (SIZE // 40) + "\n") * 10,
+    "a wide table": "| "
+    + "a | " * (SIZE // 40)
+    + "\n|"
+    + " - |" * (SIZE // 40)
+    + "\n"
+    + ("| " + "1 | " * (SIZE // 40) + "\n") * 10,
     "code in list items": "- ```\n  x\n  ```\n" * (SIZE // 16),
     "a nested list, deeper": "".join("  " * (i % 1000) + "- a\n" for i in range(1000)),
     "turns": "User: a\nAssistant: b\n" * (SIZE // 21),
@@ -469,7 +514,10 @@ def test_time(name):
 
 def test_a_path_is_as_long_as_its_tokens_allow():
     """Two hundred letters of few tokens stand whole before the text; of too many tokens each name only begins."""
-    title, heading = "Deploying services to production without interruption " * 3 + "at night", "Waiting for connections to drain"
+    title, heading = (
+        "Deploying services to production without interruption " * 3 + "at night",
+        "Waiting for connections to drain",
+    )
     for times in (1, 4):
         chunk = cut(parse("a.md", f"# {title * times}\n## {heading}\ntext".encode()))[-1]
         path = chunk.embedded.partition("\n")[0]

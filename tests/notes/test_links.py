@@ -25,24 +25,40 @@ def found(text: str) -> list[tuple[str, str]]:
     [
         pytest.param("[[a]] and ![[b.png|100]]", ["a", "b.png"], id="wikilinks and embeds"),
         pytest.param("[[ a b |c]] [[x/y.md|]]", ["a b", "x/y.md"], id="blanks around, an alias"),
-        pytest.param("[t](a.md) ![i](b/c.png) [u](<d e.md>)", ["a.md", "b/c.png", "d e.md"], id="Markdown links and images"),
-        pytest.param('[t](a%20b.md "title") [u](c(d)e.md)', ["a%20b.md", "c(d)e.md"], id="encoded, a title, parentheses"),
-        pytest.param("[a [b] c](d.md) [![x](y.png)](z.md)", ["d.md", "y.png", "z.md"], id="brackets in the text, an image in a link"),
+        pytest.param(
+            "[t](a.md) ![i](b/c.png) [u](<d e.md>)", ["a.md", "b/c.png", "d e.md"], id="Markdown links and images"
+        ),
+        pytest.param(
+            '[t](a%20b.md "title") [u](c(d)e.md)', ["a%20b.md", "c(d)e.md"], id="encoded, a title, parentheses"
+        ),
+        pytest.param(
+            "[a [b] c](d.md) [![x](y.png)](z.md)",
+            ["d.md", "y.png", "z.md"],
+            id="brackets in the text, an image in a link",
+        ),
         pytest.param("[t]: a.md\n[u]: <b c.md> 'title'\n", ["a.md", "b c.md"], id="reference definitions"),
-        pytest.param("> [t]: a.md\n\n- x\n\n  [u]: b.md\n", ["a.md", "b.md"], id="definitions in a quote and in a list"),
+        pytest.param(
+            "> [t]: a.md\n\n- x\n\n  [u]: b.md\n", ["a.md", "b.md"], id="definitions in a quote and in a list"
+        ),
         pytest.param("x[^1]\n\n[^1]: [[a]]\n[^2]: see [[b]]\n", ["a", "b"], id="footnotes"),
         pytest.param("| a | b |\n|---|---|\n| [[c\\|d]] | [e](f.md) |\n", ["c", "f.md"], id="table"),
         pytest.param("- [[a]]\n  - [[b]]\n> [[c]]\n> - [[d]]\n", ["a", "b", "c", "d"], id="lists and quotes"),
         pytest.param("# On [[a]]\n\n[[b]]\n===\n", ["a", "b"], id="headings"),
         pytest.param("[[#own]] [x](#own) [[^b]]", ["^b"], id="links into the page"),
-        pytest.param("[a](http://x/y) [b](mailto:x@y) [c](//x) <https://[[x]]> [[1]](https://z)", [], id="out of the vault"),
+        pytest.param(
+            "[a](http://x/y) [b](mailto:x@y) [c](//x) <https://[[x]]> [[1]](https://z)", [], id="out of the vault"
+        ),
         pytest.param("`[[a]]` ``[b](c.md) ` ``\n\n    [[d]]\n\n```\n[[e]]\n```\n", [], id="code"),
         pytest.param("- `x\n- [[a]] `y\n", ["a"], id="ticks of two items are no code"),
         pytest.param(r"\`[[a]] `b` \[[c]] \[d](e.md)", ["a"], id="escaped"),
         pytest.param("%% [[a]]\n\n[[b]] %% [[c]] <!-- [[d]] --> [[e]]", ["c", "e"], id="comments"),
         pytest.param("<div>\n[[a]]\n</div>\n\n<b title='[[c]]'>[[d]]</b> a < b [[e]] c > d", ["d", "e"], id="HTML"),
         pytest.param("[[a\nb]] [[c]d]] [[]] [[e", ["c]d"], id="broken ones"),
-        pytest.param("---\nup: \"[[a|x]]\"\nsee: ['[[b#h]]', no, [[c]]]\n# '[[d]]'\n---\n[[e]]", ["a", "b", "e"], id="frontmatter"),
+        pytest.param(
+            "---\nup: \"[[a|x]]\"\nsee: ['[[b#h]]', no, [[c]]]\n# '[[d]]'\n---\n[[e]]",
+            ["a", "b", "e"],
+            id="frontmatter",
+        ),
         pytest.param("---\nup: [[a]\n---\n[[b]]", ["b"], id="frontmatter that is not YAML"),
         pytest.param("\ufeff[[노트]]\r\n[[b]]\r\n", ["노트", "b"], id="byte order mark, line ends"),
     ],
@@ -55,7 +71,17 @@ def test_find(text: str, expected: list[str]) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["[[a]] b", "c", "- [ ] d", "- [[e]]\n- f", "[g](h.md)", "> `[[i]]` [[j]]", "# [[k]]", "```\n[[l]]\n```", "<!-- m -->"]
+            [
+                "[[a]] b",
+                "c",
+                "- [ ] d",
+                "- [[e]]\n- f",
+                "[g](h.md)",
+                "> `[[i]]` [[j]]",
+                "# [[k]]",
+                "```\n[[l]]\n```",
+                "<!-- m -->",
+            ]
         )
     )
 )
@@ -67,13 +93,23 @@ def test_every_run_is_looked_through(runs: list[str]) -> None:
 def test_fragments_and_lines() -> None:
     """Headings and blocks belong to a link but not to its target; a link knows its line."""
     note = parse("a.md", b"---\nx: 1\n---\n[[b#H|t]]\n[c](d.md#e) [[f#^g]]\n")
-    assert [(link.target, link.fragment, link.line) for link in find(note)] == [("b", "#H", 4), ("d.md", "#e", 5), ("f", "#^g", 5)]
+    assert [(link.target, link.fragment, link.line) for link in find(note)] == [
+        ("b", "#H", 4),
+        ("d.md", "#e", 5),
+        ("f", "#^g", 5),
+    ]
 
 
 WORDS = st.text(alphabet="ab é\\`*_[]()<>#!%&.\n", max_size=40)
 
 
-@given(st.lists(st.one_of(WORDS, st.sampled_from(["[t](x.md)", "![t](<x y.md>)", '[t](a%20b.md "t")', "`", "``", "\n\n", "- ", "> "]))))
+@given(
+    st.lists(
+        st.one_of(
+            WORDS, st.sampled_from(["[t](x.md)", "![t](<x y.md>)", '[t](a%20b.md "t")', "`", "``", "\n\n", "- ", "> "])
+        )
+    )
+)
 def test_markdown_links_are_those_of_commonmark(parts: list[str]) -> None:
     """Whatever stands around it, a link that is written as one of these is found if and only if CommonMark reads it."""
     text = "".join(parts).replace("[[", "[ [").replace("%%", "%")
@@ -93,12 +129,26 @@ def test_a_link_is_its_characters(text: str) -> None:
     """In any text, writing every target anew as it is gives the text back, and each link's characters are within the text, in order."""
     note = parse("a.md", text.encode())
     links = find(note)
-    assert replaced(note.text, [(link.start, link.end, note.text[link.start : link.end]) for link in links]) == note.text
+    assert (
+        replaced(note.text, [(link.start, link.end, note.text[link.start : link.end]) for link in links]) == note.text
+    )
     assert all(a.end <= b.start for a, b in pairwise(links))
 
 
 FILES = Files(
-    ["a.md", "x/b.md", "x/y/b.md", "z/b.md", "x/c.md", "x/pic.png", "pic.png", "z/v1.2.md", "한글/메모.md", "q/Case.md"], {"bee": "z/b.md"}
+    [
+        "a.md",
+        "x/b.md",
+        "x/y/b.md",
+        "z/b.md",
+        "x/c.md",
+        "x/pic.png",
+        "pic.png",
+        "z/v1.2.md",
+        "한글/메모.md",
+        "q/Case.md",
+    ],
+    {"bee": "z/b.md"},
 )
 
 
@@ -140,8 +190,12 @@ MARKDOWN = replace(WIKI, style="plain")
     ("link", "source", "wanted", "expected"),
     [
         pytest.param(replace(WIKI, target="old"), "a.md", "x/c.md", "c", id="short stays short"),
-        pytest.param(replace(WIKI, target="old"), "a.md", "z/b.md", "z/b", id="a whole path where the name is not enough"),
-        pytest.param(replace(WIKI, target="f/old.md"), "a.md", "x/c.md", "x/c.md", id="a path stays a path, with its ending"),
+        pytest.param(
+            replace(WIKI, target="old"), "a.md", "z/b.md", "z/b", id="a whole path where the name is not enough"
+        ),
+        pytest.param(
+            replace(WIKI, target="f/old.md"), "a.md", "x/c.md", "x/c.md", id="a path stays a path, with its ending"
+        ),
         pytest.param(replace(WIKI, target="/old"), "a.md", "x/c.md", "/x/c", id="slash"),
         pytest.param(replace(WIKI, target="./old"), "x/d.md", "x/c.md", "./c", id="relative"),
         pytest.param(replace(WIKI, target="../old"), "z/d.md", "x/c.md", "../x/c", id="relative upwards"),
@@ -181,7 +235,8 @@ NAMES = st.text(alphabet="aé 한.%()'&~+,-1", min_size=1, max_size=8).map(str.s
 
 
 @given(
-    st.lists(NAMES, min_size=1, max_size=3), st.sampled_from(["[t](<>)", "[t]()", "[[]]", "---\nx: '[[]]'\n---\n", '---\nx: "[[]]"\n---\n'])
+    st.lists(NAMES, min_size=1, max_size=3),
+    st.sampled_from(["[t](<>)", "[t]()", "[[]]", "---\nx: '[[]]'\n---\n", '---\nx: "[[]]"\n---\n']),
 )
 def test_what_is_spelled_is_read(parts: list[str], frame: str) -> None:
     """Whatever a file is called, the link that is written for it is one to it."""
@@ -194,7 +249,13 @@ def test_what_is_spelled_is_read(parts: list[str], frame: str) -> None:
 
 def test_names() -> None:
     """Links find a file by its name, without case and ending, composed."""
-    assert [key(path) for path in ("a/B.md", "c.MD", "d.png", "v1.2.md", "e\u0301.md")] == ["b", "c", "d.png", "v1.2", "é"]
+    assert [key(path) for path in ("a/B.md", "c.MD", "d.png", "v1.2.md", "e\u0301.md")] == [
+        "b",
+        "c",
+        "d.png",
+        "v1.2",
+        "é",
+    ]
 
 
 def test_a_move_changes_no_embedded_text() -> None:

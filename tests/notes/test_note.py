@@ -58,13 +58,29 @@ def test_any_header_is_read(header):
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        pytest.param(KOREAN.encode("cp949"), "a.md, line 1: not UTF-8 (it looks like cp949, the encoding of Korean Windows).", id="cp949"),
+        pytest.param(
+            KOREAN.encode("cp949"),
+            "a.md, line 1: not UTF-8 (it looks like cp949, the encoding of Korean Windows).",
+            id="cp949",
+        ),
         pytest.param(b"ok\nok\r\nno \xff\xfe", "a.md, line 3: not UTF-8", id="the line is the line"),
         pytest.param(JAPANESE.encode("shift_jis"), "a.md, line 1: not UTF-8 (it looks like ", id="Shift_JIS"),
         pytest.param(LATIN.encode("latin-1"), "a.md, line 1: not UTF-8 (it looks like ", id="Latin-1"),
-        pytest.param(ENGLISH.encode("utf-16-le"), "a.md, line 1: it looks like UTF-16 without a byte order mark", id="UTF-16-LE, no BOM"),
-        pytest.param(ENGLISH.encode("utf-16-be"), "a.md, line 1: it looks like UTF-16 without a byte order mark", id="UTF-16-BE, no BOM"),
-        pytest.param(KOREAN.encode("utf-16-le"), "not UTF-8 (it looks like UTF-16 without a byte order mark)", id="UTF-16 Korean, no BOM"),
+        pytest.param(
+            ENGLISH.encode("utf-16-le"),
+            "a.md, line 1: it looks like UTF-16 without a byte order mark",
+            id="UTF-16-LE, no BOM",
+        ),
+        pytest.param(
+            ENGLISH.encode("utf-16-be"),
+            "a.md, line 1: it looks like UTF-16 without a byte order mark",
+            id="UTF-16-BE, no BOM",
+        ),
+        pytest.param(
+            KOREAN.encode("utf-16-le"),
+            "not UTF-8 (it looks like UTF-16 without a byte order mark)",
+            id="UTF-16 Korean, no BOM",
+        ),
         pytest.param(ENGLISH.encode("utf-32"), "not UTF-8 (it looks like UTF-32)", id="UTF-32"),
         pytest.param(b"\xff\xfea\0b", "a.md, line 1: broken UTF-16 (truncated data)", id="UTF-16 cut short"),
         pytest.param(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1\0", "not UTF-8 (binary)", id="a picture"),
@@ -136,19 +152,33 @@ def test_bad_header(header, line, says):
     ("header", "meta", "odd"),
     [
         pytest.param("a: 1.10\nb: yes\nc: 12:30\nd:", {"a": 1.1, "b": True, "c": 750, "d": None}, 0, id="YAML 1.1"),
-        pytest.param("1: a\nyes: b\n2026-01-01: c\n~: d", {"1": "a", "yes": "b", "2026-01-01": "c", "~": "d"}, 0, id="keys are text"),
+        pytest.param(
+            "1: a\nyes: b\n2026-01-01: c\n~: d",
+            {"1": "a", "yes": "b", "2026-01-01": "c", "~": "d"},
+            0,
+            id="keys are text",
+        ),
         pytest.param("a: &x {k: 1}\nb: {<<: *x, l: 2}", {"a": {"k": 1}, "b": {"k": 1, "l": 2}}, 0, id="merge"),
         pytest.param(
-            "b:\n  c: {<<: &x {k: 1}, k: 2}\nd: {<<: *x, k: 3}", {"b": {"c": {"k": 2}}, "d": {"k": 3}}, 0, id="a merge is no repetition"
+            "b:\n  c: {<<: &x {k: 1}, k: 2}\nd: {<<: *x, k: 3}",
+            {"b": {"c": {"k": 2}}, "d": {"k": 3}},
+            0,
+            id="a merge is no repetition",
         ),
         pytest.param("a: 2026-02-30\nb: 1", {"a": "2026-02-30", "b": 1}, 1, id="no such day"),
-        pytest.param("a: !!timestamp x\nb: !!bool x\nc: !!int ''", {"a": "x", "b": "x", "c": ""}, 3, id="tags that do not fit"),
+        pytest.param(
+            "a: !!timestamp x\nb: !!bool x\nc: !!int ''", {"a": "x", "b": "x", "c": ""}, 3, id="tags that do not fit"
+        ),
         pytest.param("a: " + "1" * 5000, {"a": "1" * 5000}, 1, id="too many digits"),
         pytest.param("a: 0x" + "f" * 5000, {"a": "0x" + "f" * 5000}, 1, id="too many hexadecimal digits"),
         pytest.param("a: 1" + ":1" * 100_000, {"a": "1" + ":1" * 100_000}, 1, id="too many sixtieths"),
-        pytest.param("a: !!set {x, y}\nb: !!binary aGk=", {"a": ["x", "y"], "b": "b'hi'"}, 0, id="sets and bytes are made plain"),
+        pytest.param(
+            "a: !!set {x, y}\nb: !!binary aGk=", {"a": ["x", "y"], "b": "b'hi'"}, 0, id="sets and bytes are made plain"
+        ),
         pytest.param('a: "x\\0y"', {"a": "x y"}, 0, id="NUL by escape"),
-        pytest.param("questions: [방법은?]\n카테고리: 메모", {"questions": ["방법은?"], "카테고리": "메모"}, 0, id="Korean"),
+        pytest.param(
+            "questions: [방법은?]\n카테고리: 메모", {"questions": ["방법은?"], "카테고리": "메모"}, 0, id="Korean"
+        ),
         pytest.param("# nothing", {}, 0, id="comment alone"),
         pytest.param("", {}, 0, id="nothing"),
         pytest.param("a: " + "{b: " * 18 + "1" + "}" * 18, None, 0, id="as deep as may be"),
@@ -182,7 +212,9 @@ def test_nul_is_told_and_read_as_blank():
         pytest.param("`#a` ``#b ` #c`` #d ` #e", "d e", id="code spans"),
         pytest.param("`#a``\n`` #b ` #c `` #d", "c d", id="runs of unequal length"),
         pytest.param("```\n#a\n```\n\n    #b\n\n<div>\n#c\n</div>\n\n#d", "d", id="blocks of code and HTML"),
-        pytest.param("- #a\n\n  ~~~\n  #b\n  ~~~\n- #c\n\n> #d\n>\n>     #e", "a c d", id="code inside lists and quotes"),
+        pytest.param(
+            "- #a\n\n  ~~~\n  #b\n  ~~~\n- #c\n\n> #d\n>\n>     #e", "a c d", id="code inside lists and quotes"
+        ),
         pytest.param("[x](#part) [[#part]] ![[#part]] [[note#part]] https://x/#y [z]: #w", "w", id="links into a page"),
         pytest.param("[z]: #w", "", id="a definition's target"),
         pytest.param("## Heading #a\n\n| #b | c |\n| - | - |\n| #d | e |", "a b d", id="headings and tables"),
@@ -314,9 +346,9 @@ def test_lines(text):
     """Lines joined are the text, and only CR, LF and CRLF end one."""
     found = lines(text)
     assert "".join(found) == text
-    assert [line.rstrip("\r\n") for line in found] == text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split(
+    assert [line.rstrip("\r\n") for line in found] == text.replace("\r\n", "\n").replace("\r", "\n").removesuffix(
         "\n"
-    ) or not text
+    ).split("\n") or not text
 
 
 @pytest.mark.parametrize(("text", "end"), [("a\r\nb\n", "\r\n"), ("a\rb\n", "\r"), ("a\nb\r\n", "\n"), ("a", "\n")])
@@ -334,7 +366,9 @@ values = st.recursive(
         st.dates(),
         anything.filter(lambda t: "\0" not in t),
     ),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(anything.filter(lambda t: "\0" not in t), inner, max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(anything.filter(lambda t: "\0" not in t), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
@@ -349,7 +383,12 @@ def test_dump(value):
     assert note.meta == {"key": value}
 
 
-@given(st.dictionaries(anything.filter(lambda key: key and "\0" not in key and len(key) < 80), values, min_size=1, max_size=5), anything)
+@given(
+    st.dictionaries(
+        anything.filter(lambda key: key and "\0" not in key and len(key) < 80), values, min_size=1, max_size=5
+    ),
+    anything,
+)
 @settings(max_examples=30)
 def test_compose(meta, body):
     """A composed note has the metadata and the body it was given."""
@@ -359,7 +398,9 @@ def test_compose(meta, body):
     assert note.body.strip("\n") == body.strip("\n")
 
 
-@pytest.mark.parametrize("text", ["\t--|--\n       <div>\n-1. -->\n\xa0####### no\n12. 1. :-:|\n> - <!-- c\n>", "> - <!-- c\n>"])
+@pytest.mark.parametrize(
+    "text", ["\t--|--\n       <div>\n-1. -->\n\xa0####### no\n12. 1. :-:|\n> - <!-- c\n>", "> - <!-- c\n>"]
+)
 def test_what_the_parser_trips_over_is_a_note_all_the_same(text: str) -> None:
     """An HTML block in a list in a quote, and no line end after it."""
     assert parse("a.md", text.encode()).blocks

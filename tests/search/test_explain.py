@@ -49,12 +49,17 @@ def test_the_words_asked_for_are_told(filled):
 @pytest.mark.parametrize(
     ("id", "asked", "expected"),
     [
-        pytest.param("keys.md", {"filter": {"category": "log"}}, "the filter category leaves its note out", id="filter"),
+        pytest.param("keys.md", {"filter": {"category": "log"}}, "excluded by the filter category", id="filter"),
         pytest.param("log/3.md", {"limit": 1}, "beyond the limit of 1", id="limit"),
         pytest.param("log/3.md", {"min_score": 0.999}, "its score is below 0.999", id="least score"),
-        pytest.param("cat.md", {}, "too little to do with the question", id="evidence"),
-        pytest.param("log/3.md", {"query": '"spare harbour keys" in the office'}, "it does not hold what the question quotes", id="quotes"),
-        pytest.param("cat.md", {"verb": "find"}, "neither meaning nor words find anything of the question in it", id="no word"),
+        pytest.param("cat.md", {}, "its evidence 0.", id="evidence"),
+        pytest.param(
+            "log/3.md",
+            {"query": '"spare harbour keys" in the office'},
+            "it does not contain the quoted text",
+            id="quotes",
+        ),
+        pytest.param("cat.md", {"verb": "find"}, "neither its meaning nor its words match", id="no word"),
     ],
 )
 def test_what_is_missed_is_told_why(filled, id, asked, expected):
@@ -80,7 +85,7 @@ def test_what_makes_no_sense_is_refused(filled):
     """An unknown id or verb is an error that says so."""
     with pytest.raises(MemoryNotFound):
         filled.why("harbour", "nowhere.md")
-    with pytest.raises(InvalidInput, match="no search 'guess'"):
+    with pytest.raises(InvalidInput, match="no search verb 'guess'"):
         filled.why("harbour", verb="guess")
 
 
@@ -88,10 +93,11 @@ def test_an_index_without_its_embedder_says_so(vault, write_note):
     """The explanation of a search by words alone is degraded, as the search is."""
     from spellbook.index import sync
     from spellbook.search.explain import why
-    from spellbook.search.searcher import Question, Searcher
+    from spellbook.search.question import Question
+    from spellbook.search.searcher import Searcher
 
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Failing()) as index:
-        sync.words(index)
+        sync.scan(index)
         given = why(index, Searcher(index), Question("lighthouse"), "a.md")
         assert (given.index["degraded"], given.rows[0].place, given.rows[0].evidence) == (True, 1, None)

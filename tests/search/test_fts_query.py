@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from spellbook.index import sync
 from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.search import fts_query
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from spellbook.text.terms import index_form, parts
 from tests.helpers import opened
 
@@ -24,7 +25,8 @@ class Shelf:
         for step in MIGRATIONS:
             self.db.executescript(step.sql)
         self.db.executemany(
-            "INSERT INTO words (rowid, body, parts) VALUES (?, ?, ?)", [(i, index_form(t), parts(t)) for i, t in enumerate(texts)]
+            "INSERT INTO words (rowid, body, parts) VALUES (?, ?, ?)",
+            [(i, index_form(t), parts(t)) for i, t in enumerate(texts)],
         )
 
     def __del__(self):
@@ -36,7 +38,11 @@ class Shelf:
     def ask(self, question):
         """The numbers of the texts that a question finds, best first."""
         expression = fts_query.parse(question).chosen(self.frequency).expression
-        rows = self.db.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words)", (expression,)) if expression else ()
+        rows = (
+            self.db.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words)", (expression,))
+            if expression
+            else ()
+        )
         return [number for (number,) in rows]
 
 
@@ -48,8 +54,12 @@ FILLER = tuple(f"nothing of note number {i} is said here" for i in range(20))
     [
         pytest.param("useState", "the useState hook", "use of a state", id="camel case"),
         pytest.param("usestate", "the useState hook", "use of a state", id="camel case, small"),
-        pytest.param("use state", "the useState hook is useful", "nobody could state it here", id="camel case in two words"),
-        pytest.param("fetchUser", "how to fetch user data", "another user came by", id="a name that only its parts are known of"),
+        pytest.param(
+            "use state", "the useState hook is useful", "nobody could state it here", id="camel case in two words"
+        ),
+        pytest.param(
+            "fetchUser", "how to fetch user data", "another user came by", id="a name that only its parts are known of"
+        ),
         pytest.param("error_boundary", "an error_boundary", "the boundary of an error", id="snake case"),
         pytest.param("--dry-run", "with --dry-run", "run until it is dry", id="a flag"),
         pytest.param("1.2.3", "since v1.2.3", "chapter 1 of 3, page 2", id="a version"),
@@ -59,7 +69,9 @@ FILLER = tuple(f"nothing of note number {i} is said here" for i in range(20))
         pytest.param("C++의 장점", "C++로 쓴다", "C로 쓴다", id="C++ with a particle"),
         pytest.param("what is .env?", "the `.env` file", "an env of its own", id="a file that begins with a point"),
         pytest.param("React를 쓰는", "React가 쓰인다", "를 이라는 조사", id="a particle after a Latin word"),
-        pytest.param("컴포넌트에서의 오류", "컴포넌트는 오류를 낸다", "에서의 사용", id="a particle after a Korean word"),
+        pytest.param(
+            "컴포넌트에서의 오류", "컴포넌트는 오류를 낸다", "에서의 사용", id="a particle after a Korean word"
+        ),
         pytest.param("설정하셨습니까", "설정을 바꾼다", "확인하셨습니까", id="an ending"),
         pytest.param("훅의 규칙", "훅은 규칙이 있다", "그것의 규범", id="a Korean word of one letter"),
         pytest.param("어떻게 배포하나요", "배포 방법", "어떻게 지내나요", id="a Korean question word"),
@@ -179,7 +191,7 @@ def test_frontmatter_counts_more_than_a_mention(vault, write_note, meta):
     for i in range(20):
         write_note(f"{i}.md", f"{body} {i}")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         hits = Searcher(index).ask(Question("zeppelin", "keyword")).hits
     assert [hit.path for hit in hits] == ["b.md", "a.md"]
     assert 0.9 < hits[0].score <= 1
@@ -194,7 +206,7 @@ def test_the_depth_of_a_note_hides_nothing(vault, write_note):
     write_note("long.md", "".join(lines))
     assert (vault / "long.md").stat().st_size > 2_000_000
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         for word in ("aardvark", "중간단어", "zyzzyva"):
             [hit] = Searcher(index).ask(Question(word, "keyword")).hits
             assert word in hit.text

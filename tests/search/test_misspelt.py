@@ -25,7 +25,13 @@ Write = Callable[..., Path]
 def notes(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
-    labels = {"category": "decision", "topic": "Infrastructure", "tags": "[ops, harbour/quay]", "language": "en", "kind": "memory"}
+    labels = {
+        "category": "decision",
+        "topic": "Infrastructure",
+        "tags": "[ops, harbour/quay]",
+        "language": "en",
+        "kind": "memory",
+    }
     write_note("a.md", "# Crane\n\nThe crane lifts copper.", **labels)
     write_note("b.md", "# 기중기\n\n기중기는 구리를 든다.", category="결정", topic="항구", language="ko")
     return vault

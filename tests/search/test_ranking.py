@@ -8,15 +8,19 @@ from itertools import pairwise
 
 import pytest
 
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.search.ranking import Candidate, Leg, adjust, choose, fuse, least, related, reranked
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
 
-def candidate(path="a.md", semantic=None, keyword=None, *, id="", key="", importance=0.5, category="", updated=None, **meta):
+def candidate(
+    path="a.md", semantic=None, keyword=None, *, id="", key="", importance=0.5, category="", updated=None, **meta
+):
     id = id or path.removesuffix(".md")
-    found = Found(0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta)
+    found = StoredChunk(
+        0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta
+    )
     legs = [None if score is None else Leg(1, score) for score in (semantic, keyword)]
     return Candidate(found, *legs)
 
@@ -35,7 +39,13 @@ def reasons(each):
 
 @pytest.mark.parametrize(
     ("mode", "semantic", "keyword", "expected"),
-    [("both", 0.8, 0.5, 0.71), ("semantic", 0.8, 0.5, 0.8), ("keyword", 0.8, 0.5, 0.5), ("both", None, 1.0, 0.3), ("both", 1.0, None, 0.7)],
+    [
+        ("both", 0.8, 0.5, 0.71),
+        ("semantic", 0.8, 0.5, 0.8),
+        ("keyword", 0.8, 0.5, 0.5),
+        ("both", None, 1.0, 0.3),
+        ("both", 1.0, None, 0.7),
+    ],
 )
 def test_fusion_is_a_weighed_sum(mode, semantic, keyword, expected):
     """0.7 meaning and 0.3 words where both are asked, one alone where one is."""
@@ -88,7 +98,7 @@ def test_what_is_superseded_stands_below_its_successor():
     """An old decision that answers better than its successor still comes after it, and says why."""
     old, new = candidate("old.md", 0.9, id="OLD"), candidate("new.md", 0.4, id="NEW", supersedes="OLD")
     other = candidate("other.md", 0.3)
-    assert [each.found.path for each in ranked(old, other, new, mode="semantic")][:1] == ["new.md"]
+    assert [each.chunk.path for each in ranked(old, other, new, mode="semantic")][:1] == ["new.md"]
     assert reasons(old) == ["superseded by new.md"]
     [alone] = ranked(candidate("old.md", 0.9, superseded_by="NEW"), mode="semantic")
     assert (reasons(alone), alone.score < 0.6) == (["superseded"], True)
@@ -99,7 +109,7 @@ def test_a_note_does_not_fill_all_places():
     crowd = [candidate("crowd.md", 0.9 - i / 1000, id=f"crowd#{i}") for i in range(5)]
     near, far = candidate("near.md", 0.87), candidate("far.md", 0.5)
     chosen = choose(ranked(*crowd, near, far, mode="semantic"), 5)
-    assert [each.found.path for each in chosen] == ["crowd.md", "crowd.md", "near.md", "crowd.md", "crowd.md"]
+    assert [each.chunk.path for each in chosen] == ["crowd.md", "crowd.md", "near.md", "crowd.md", "crowd.md"]
     assert [each.score for each in chosen] == sorted((each.score for each in chosen), reverse=True)
     assert reasons(chosen[3]) == ["chunk 3 of its note here"]
 
@@ -107,16 +117,26 @@ def test_a_note_does_not_fill_all_places():
 def test_a_copy_gives_way():
     """Of two notes with the same text the second pays for its place."""
     chosen = choose(
-        ranked(candidate("a.md", 0.9, key="same"), candidate("b.md", 0.9, key="same"), candidate("c.md", 0.85), mode="semantic"), 3
+        ranked(
+            candidate("a.md", 0.9, key="same"),
+            candidate("b.md", 0.9, key="same"),
+            candidate("c.md", 0.85),
+            mode="semantic",
+        ),
+        3,
     )
-    assert [(each.found.path, reasons(each)) for each in chosen] == [("a.md", []), ("c.md", []), ("b.md", ["repeats a.md"])]
+    assert [(each.chunk.path, reasons(each)) for each in chosen] == [
+        ("a.md", []),
+        ("c.md", []),
+        ("b.md", ["repeats a.md"]),
+    ]
 
 
 def test_equals_come_newest_first():
     """Of two equal hits the one written last comes first, and one without a date after both."""
     dated = [candidate(f"{year}.md", 0.6, category="decision", updated=f"{year}-01-01") for year in (2020, 2026, 2023)]
     found = ranked(*dated, candidate("none.md", 0.6), mode="semantic")
-    assert [each.found.path for each in found] == ["2026.md", "2023.md", "2020.md", "none.md"]
+    assert [each.chunk.path for each in found] == ["2026.md", "2023.md", "2020.md", "none.md"]
 
 
 def test_a_reranker_moves_scores_and_says_so():
@@ -124,7 +144,7 @@ def test_a_reranker_moves_scores_and_says_so():
     found = fuse([candidate("a.md", 0.9), candidate("b.md", 0.8), candidate("c.md", 0.7)], "semantic")
     reranked(found, [0.1, 0.95], "judge")
     found = adjust(found, {}, {}, NOW)
-    assert [each.found.path for each in found] == ["b.md", "a.md", "c.md"]
+    assert [each.chunk.path for each in found] == ["b.md", "a.md", "c.md"]
     assert reasons(found[2]) == ["not seen by judge"]
     assert reasons(found[0]) == ["reranked 0.95 by judge"]
     for each in found:
@@ -155,7 +175,7 @@ def test_what_has_to_do_with_a_question(semantic, keyword, foreign, expected, su
 def test_one_sure_hit_brings_its_lesser_neighbours():
     """If anything has to do with the question, what probably does follows; if nothing does, nothing comes."""
     sure, probable, other = candidate("a.md", 0.8, 0.0), candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)
-    assert [each.found.path for each in related(fuse([sure, probable, other], "both"), 0.0, 100)] == ["a.md", "b.md"]
+    assert [each.chunk.path for each in related(fuse([sure, probable, other], "both"), 0.0, 100)] == ["a.md", "b.md"]
     assert related(fuse([candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)], "both"), 0.0, 100) == []
 
 
@@ -174,6 +194,6 @@ def test_a_chunk_in_another_language_is_credited_with_words():
     own, foreign = candidate("own.md", 0.7, 0.2), candidate("foreign.md", 0.75)
     foreign.foreign = 1.0
     first, second = fuse([own, foreign], "both")
-    assert (first.found.path, second.found.path) == ("foreign.md", "own.md")
+    assert (first.chunk.path, second.chunk.path) == ("foreign.md", "own.md")
     assert (reasons(first), reasons(second), "keyword" in first.legs) == (["in another language"], [], False)
     assert shares(first) == pytest.approx(first.score)

@@ -20,7 +20,9 @@ from tests.server.test_mcp import Agent, talk
 def notes(write_note: Callable[..., Path]) -> None:
     """Notes about a harbor that link to each other."""
     write_note(
-        "harbor/crane.md", "# Crane\n\nSee [[tides]].\n\n## Lifts\n\n[[tides#Table]] ![[plan.png]] [[nowhere]]\n", tags="[iron, port]"
+        "harbor/crane.md",
+        "# Crane\n\nSee [[tides]].\n\n## Lifts\n\n[[tides#Table]] ![[plan.png]] [[nowhere]]\n",
+        tags="[iron, port]",
     )
     write_note("harbor/tides.md", "# Tides\n\n[crane](crane.md#lifts)\n", aliases="[moon table]")
     write_note("log/monday.md", "# Monday\n\nThe [[moon table]] was wrong; see also [[crane]].\n", tags="[port]")
@@ -38,14 +40,21 @@ def test_around(book: Spellbook) -> None:
         ("plan.png", 10, None),
         ("nowhere", 10, None),
     ]
-    assert [(back.path, back.lines) for back in around.backlinks] == [("harbor/tides.md", (6,)), ("log/monday.md", (6,))]
+    assert [(back.path, back.lines) for back in around.backlinks] == [
+        ("harbor/tides.md", (6,)),
+        ("log/monday.md", (6,)),
+    ]
     assert {each.path: each.why for each in around.related} == {
         "harbor/tides.md": ("linked from here", "links here"),
         "log/monday.md": ("links here", "links to Tides too", "shares port"),
         "log/tuesday.md": ("links to Tides too",),
         "iron.md": ("shares iron",),
     }
-    assert [back.path for back in book.around("harbor/tides.md").backlinks] == ["harbor/crane.md", "log/monday.md", "log/tuesday.md"]
+    assert [back.path for back in book.around("harbor/tides.md").backlinks] == [
+        "harbor/crane.md",
+        "log/monday.md",
+        "log/tuesday.md",
+    ]
 
 
 @pytest.mark.usefixtures("notes")
@@ -71,7 +80,10 @@ def test_an_edit_costs_its_own_links(vault: Path, write_note: Callable[..., Path
         write_note("log/tuesday.md", "# Tuesday\n\nNothing any more.\n")
         report = sync.run(index)
         assert (report.changed, embedder.taken()) == (1, 1)
-        assert [back.path for back in related.backlinks(index, ["harbor/tides.md"])] == ["harbor/crane.md", "log/monday.md"]
+        assert [back.path for back in related.backlinks(index, ["harbor/tides.md"])] == [
+            "harbor/crane.md",
+            "log/monday.md",
+        ]
 
 
 @pytest.mark.usefixtures("notes")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import sync
 from spellbook.search import ranking
-from spellbook.search.searcher import Question, Searcher
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, Failing, note_writer, opened
 
 MODES = ("semantic", "keyword", "both")
@@ -24,7 +25,12 @@ def index(tmp_path_factory):
     write_note = note_writer(vault)
     write_note("infra/docker.md", "# Docker\n\n도커를 설정하고 컨테이너를 올린다.\n\n## Compose\n\ncompose file for the lighthouse server", category="project",
                importance="high", keywords="[docker, compose]", updated="2026-05-01")  # fmt: skip
-    write_note("infra/keys.md", "# Keys\n\nThe keys are rotated every Monday by the harbour master.", category="decision", importance="low")
+    write_note(
+        "infra/keys.md",
+        "# Keys\n\nThe keys are rotated every Monday by the harbour master.",
+        category="decision",
+        importance="low",
+    )
     write_note("cats.md", "# Cats\n\nThe cat slept on the windowsill.", pinned="true")
     for i in range(80):
         write_note(f"many/{i:02}.md", f"The server number {i} is called lighthouse.", category="server")
@@ -50,7 +56,9 @@ def shares(hit):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("text", ["lighthouse server", "도커 설정", "the cat", "keys rotated Monday", "server number 7"])
+@pytest.mark.parametrize(
+    "text", ["lighthouse server", "도커 설정", "the cat", "keys rotated Monday", "server number 7"]
+)
 def test_the_shares_of_a_hit_add_up_to_its_score(index, mode, text):
     """Every hit names its legs and adjustments, their sum is its score, and hits come in order of it."""
     hits = ask(index, text, mode, limit=40).hits
@@ -65,7 +73,10 @@ def test_the_shares_of_a_hit_add_up_to_its_score(index, mode, text):
 
 
 @settings(max_examples=60)
-@given(st.text(alphabet="도커를설정 lighthouse the cat keys 0123456789\"'()*:^-", min_size=1, max_size=40), st.sampled_from(MODES))
+@given(
+    st.text(alphabet="도커를설정 lighthouse the cat keys 0123456789\"'()*:^-", min_size=1, max_size=40),
+    st.sampled_from(MODES),
+)
 def test_shares_add_up_whatever_is_asked(index, text, mode):
     """The sum holds for any question."""
     if text.strip():
@@ -148,7 +159,9 @@ def test_a_word_at_the_end_of_a_long_note_is_found(vault, write_note):
     """Nothing of a note is beyond search: the last of 300 paragraphs is found by words and by meaning, at its line."""
     write_note(
         "long.md",
-        "# Long\n\n" + "".join(f"Paragraph {i} says nothing of interest to anybody at all.\n\n" for i in range(299)) + "The xylophone.\n",
+        "# Long\n\n"
+        + "".join(f"Paragraph {i} says nothing of interest to anybody at all.\n\n" for i in range(299))
+        + "The xylophone.\n",
     )
     with opened(vault) as index:
         sync.run(index)
@@ -179,9 +192,15 @@ def test_an_answer_says_what_answered(vault, write_note):
     with opened(vault) as index:
         sync.run(index)
         state = ask(index, "lighthouse").index
-        assert (state.notes, state.chunks, state.pending, state.degraded, state.generation) == (1, 2, 0, False, index.catalog.generation)
+        assert (state.notes, state.chunks, state.pending, state.degraded, state.generation) == (
+            1,
+            2,
+            0,
+            False,
+            index.catalog.generation,
+        )
         write_note("new.md", "another zebra")
-        sync.words(index)
+        sync.scan(index)
         state = ask(index, "zebra").index
         assert (state.notes, state.pending, state.generation) == (2, 1, index.catalog.generation)
 
@@ -190,7 +209,7 @@ def test_without_its_embedder_search_goes_by_words_and_says_so(vault, write_note
     """An embedder that fails makes the answer degraded with its reason, not empty; words alone never ask it."""
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Failing()) as index:
-        sync.words(index)
+        sync.scan(index)
         for mode in ("both", "semantic"):
             answer = ask(index, "lighthouse", mode)
             assert (found(answer), answer.index.degraded, "down" in answer.index.reason) == (["a.md"], True, True)
@@ -255,7 +274,9 @@ def test_a_long_lived_searcher_sees_every_change(vault, write_note):
 
 def test_above_the_best_score_the_stronger_match_comes_first(vault, write_note):
     """Among hits whose score cannot rise any further, the words decide before the date."""
-    write_note("strong.md", "# Lighthouse\n\nlighthouse lighthouse lighthouse", category="decision", updated="2020-01-01")
+    write_note(
+        "strong.md", "# Lighthouse\n\nlighthouse lighthouse lighthouse", category="decision", updated="2020-01-01"
+    )
     write_note("weak.md", "# Other\n\nlighthouse lighthouse pebble", category="decision", updated="2026-01-01")
     for i in range(60):
         write_note(f"filler {i}.md", "pebble " * 30 + str(i))
@@ -294,7 +315,7 @@ def test_a_word_in_common_is_not_near(vault, write_note):
     for number in range(30):
         write_note(f"{number}.md", f"The train {'goes' if number < 3 else 'stays'} here, number {number}.")
     with opened(vault) as index:
-        sync.words(index)
+        sync.scan(index)
         answer = ask(index, "which ferry goes there?")
     assert (answer.hits, answer.perhaps) == ((), ())
 
@@ -310,7 +331,11 @@ def test_a_part_of_a_table_is_shown_with_its_header_and_one_of_code_with_its_fen
         [table] = ask(index, "part41", "keyword", keywords=("part41",), limit=1).hits
         assert (table.text.splitlines()[0], "part41" in table.text) == ("| name | task |", True)
         [piece] = ask(index, "step41", "keyword", keywords=("step41",), limit=1).hits
-        assert (piece.text.splitlines()[0], piece.text.splitlines()[-1], "step41" in piece.text) == ("```python", "```", True)
+        assert (piece.text.splitlines()[0], piece.text.splitlines()[-1], "step41" in piece.text) == (
+            "```python",
+            "```",
+            True,
+        )
 
 
 # -- a reranker
@@ -347,6 +372,8 @@ def test_a_reranker_judges_the_first_before_they_are_cut_to_the_limit(index):
 
 def test_a_reranker_that_fails_is_skipped_and_told(index):
     """The answer is that of the search itself, and says that it was not reranked."""
-    answer = ask(replace(index, reranker=Judge("", EmbeddingError("The reranker is down.", "Start it."))), "lighthouse server")
+    answer = ask(
+        replace(index, reranker=Judge("", EmbeddingError("The reranker is down.", "Start it."))), "lighthouse server"
+    )
     assert [hit.id for hit in answer.hits] == [hit.id for hit in ask(index, "lighthouse server").hits]
     assert (answer.index.degraded, "not reranked: The reranker is down." in answer.index.reason) == (True, True)

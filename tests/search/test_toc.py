@@ -12,7 +12,7 @@ from spellbook import book as books
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.index.catalog.schema import Topic
-from spellbook.search.searcher import State
+from spellbook.search.question import State
 from spellbook.search.toc import About, Category, first_sentence
 from spellbook.server import render
 from spellbook.text.terms import estimate_tokens
@@ -31,9 +31,15 @@ def tree(book: Spellbook) -> dict[str, dict[str, int]]:
         ("# Keys\n\nThey are rotated on Mondays. Nobody knows why.", "They are rotated on Mondays."),
         ("## 결정\n\nPostgreSQL로 옮긴다。이유는 많다。", "PostgreSQL로 옮긴다。"),
         ("```sh\nmake all the things now\n```\n\nRun it *twice*, as `make` says.", "Run it twice, as make says."),
-        ("| a table | of words |\n| --- | --- |\n| one long cell | two |\n\nBelow the table it begins.", "Below the table it begins."),
+        (
+            "| a table | of words |\n| --- | --- |\n| one long cell | two |\n\nBelow the table it begins.",
+            "Below the table it begins.",
+        ),
         ("> [!note] Beware\n> We deploy on Fridays no more.", "We deploy on Fridays no more."),
-        ("- [ ] Read [[ops/keys|the note on keys]] and [the site](https://example.org).", "Read the note on keys and the site."),
+        (
+            "- [ ] Read [[ops/keys|the note on keys]] and [the site](https://example.org).",
+            "Read the note on keys and the site.",
+        ),
         ("<Intro>\n\nA component of the harbour.\n\n</Intro>", "A component of the harbour."),
         ("{/* hidden words of nobody */}\n\nShown to everybody here.", "Shown to everybody here."),
         ("Hi. This one says what the note is about.", "This one says what the note is about."),
@@ -71,7 +77,12 @@ def test_what_a_category_is_for(vault: Path, write_note: Write) -> None:
     write_note(".spellbook/config.toml", '[categories]\nProject = "What pays the rent"\n')
     with books.open(vault, embedder="hash") as book:
         described = {category.name: category.description for category in book.contents()}
-        assert described == {"decision": "What we decided, and why.", "project": "What pays the rent", "article": "", "": ""}
+        assert described == {
+            "decision": "What we decided, and why.",
+            "project": "What pays the rent",
+            "article": "",
+            "": "",
+        }
         text = render.contents(book.contents(), book.state(), 800, book.about)
     assert "decision (What we decided, and why.): 1 topics" in text
 
@@ -105,7 +116,10 @@ def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> No
     """Nothing is told of any topic or category while a name is left out; what is left out is counted, and the budget is kept."""
 
     def topics(category: int, count: int) -> tuple[Topic, ...]:
-        return tuple(Topic(f"c{category}", f"harbour {category}x{n}y", 1, count - n, "2026-11-21", (), ("crane",)) for n in range(count))
+        return tuple(
+            Topic(f"c{category}", f"harbour {category}x{n}y", 1, count - n, "2026-11-21", (), ("crane",))
+            for n in range(count)
+        )
 
     listed = [Category(f"c{number}", "What it is for.", topics(number, count)) for number, count in enumerate(sizes)]
     text = render.contents(listed, State(1, 500, 500, 0), room, lambda topic: About("", "Told of it in a sentence."))

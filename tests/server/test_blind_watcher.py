@@ -16,6 +16,7 @@ from spellbook import book as books
 from spellbook.book import Spellbook
 from spellbook.system import processes
 from spellbook.system.disk import eventless
+from spellbook.system.processes import Watched
 from tests.server.test_watcher import note, until, words
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,9 @@ with book.open(sys.argv[1], embedder="hash") as opened, watcher.Watcher(opened):
 
 def _has_namespaces() -> bool:
     try:
-        tried = subprocess.run(["unshare", "-Ur", "test", "-w", "/proc/sys/user/max_inotify_watches"], capture_output=True, timeout=10)
+        tried = subprocess.run(
+            ["unshare", "-Ur", "test", "-w", "/proc/sys/user/max_inotify_watches"], capture_output=True, timeout=10
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return tried.returncode == 0
@@ -49,7 +52,9 @@ limited = pytest.mark.skipif(not _has_namespaces(), reason="limits of its own ne
 def watcher(vault: Path, limit: str = "", most: int = 0, full_look: float = 30.0) -> Iterator[subprocess.Popen[str]]:
     """A process that watches `vault`; with `limit`, in a user namespace where the kernel gives no more than `most` of these."""
     within = ["unshare", "-Ur", "sh", "-c", f'echo {most} > /proc/sys/user/{limit}; exec "$@"', "sh"] if limit else []
-    with subprocess.Popen([*within, sys.executable, "-c", WATCHER, str(vault), str(full_look)], stdin=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [*within, sys.executable, "-c", WATCHER, str(vault), str(full_look)], stdin=subprocess.PIPE, text=True
+    ) as child:
         try:
             yield child
         finally:
@@ -64,12 +69,24 @@ def is_blind(book: Spellbook) -> bool:
 @pytest.mark.parametrize(
     ("limit", "most", "said"),
     [
-        pytest.param("max_inotify_instances", 0, "cannot be watched: the limit fs.inotify.max_user_instances is reached", id="instances"),
-        pytest.param("max_inotify_watches", 0, "cannot be watched: the limit fs.inotify.max_user_watches is reached", id="no watches"),
+        pytest.param(
+            "max_inotify_instances",
+            0,
+            "cannot be watched: the limit fs.inotify.max_user_instances is reached",
+            id="instances",
+        ),
+        pytest.param(
+            "max_inotify_watches",
+            0,
+            "cannot be watched: the limit fs.inotify.max_user_watches is reached",
+            id="no watches",
+        ),
         pytest.param("max_inotify_watches", 2, "2 folders cannot be watched (", id="too few watches"),
     ],
 )
-def test_what_cannot_be_watched_is_looked_at_and_named(book: Spellbook, vault: Path, limit: str, most: int, said: str) -> None:
+def test_what_cannot_be_watched_is_looked_at_and_named(
+    book: Spellbook, vault: Path, limit: str, most: int, said: str
+) -> None:
     """At a limit of the kernel, others look for themselves at once, the watcher does every 2 s, and all say what to raise."""
     folders = ("alpha", "beta", "gamma")
     for folder in folders:
@@ -81,20 +98,25 @@ def test_what_cannot_be_watched_is_looked_at_and_named(book: Spellbook, vault: P
             answer = book.find(f"orchard{folder}")
             assert [hit.path for hit in answer.hits] == [f"{folder}/new.md"]
         assert answer.index.degraded
-        for told in (answer.index.reason, book.state().reason, book.status()["unwatched"], *dict(book.doctor())[SEES_ALL]):
+        for told in (
+            answer.index.reason,
+            book.state().reason,
+            book.status()["unwatched"],
+            *dict(book.doctor())[SEES_ALL],
+        ):
             assert said in told
             assert "sudo sysctl fs.inotify.max_user_" in told
         assert not book.status()["watched"]
-        book.watching = True  # so that it is the other process that looks
+        book.hand_over(Watched(is_current=True))  # so that it is the other process that looks
         for folder in folders:
             note(vault / folder / "last.md", f"granite{folder}")
         until(lambda: all(words(book, f"granite{folder}") for folder in folders), 10)
-    book.watching = False
+    book.hand_over(Watched())
     assert not book.find("granitealpha").index.degraded  # who has ended is not spoken of
     assert "unwatched" not in book.status()
 
 
-SEES_ALL = "whoever watches the vault sees every folder"
+SEES_ALL = "watcher"
 
 
 @limited
@@ -146,7 +168,7 @@ def test_a_folder_that_may_not_be_read_is_named(book: Spellbook, vault: Path) ->
     try:
         with watcher(vault, "max_inotify_watches" if os.geteuid() == 0 else "", 1000):
             until(lambda: is_blind(book), 30)
-            assert "1 folder cannot be watched (closed): it may not be read" in book.state().reason
+            assert "1 folder cannot be watched (closed): it cannot be read, fix its permissions" in book.state().reason
     finally:
         if os.geteuid() == 0:
             os.chown(closed, 0, 0)
@@ -154,7 +176,9 @@ def test_a_folder_that_may_not_be_read_is_named(book: Spellbook, vault: Path) ->
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be stopped there")
-def test_a_watcher_that_is_stopped_is_not_relied_upon(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watcher_that_is_stopped_is_not_relied_upon(
+    book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that is stopped keeps its locks; without a sign of life others look for themselves, and say so, until it goes on."""
     monkeypatch.setattr(processes, "BELIEVED", 5.0)
     with watcher(vault) as child:
@@ -193,11 +217,21 @@ ROOT = "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
         pytest.param(ROOT, "", id="a disk"),
         pytest.param(ROOT + "30 22 0:1 / /home/me/no%s rw - nfs4 nas:/x rw\n", "", id="beside"),
         pytest.param(ROOT + "30 22 0:1 / /home rw - nfs4 nas:/x rw\n", "nfs4", id="NFS"),
-        pytest.param(ROOT + "30 22 0:1 / /home rw - nfs4 nas:/x rw\n31 30 0:2 / /home/me rw - ext4 /dev/sdb rw\n", "", id="a disk in it"),
-        pytest.param(ROOT + "30 22 0:1 / /home/me/my\\040notes rw shared:3 - fuse.sshfs h:/x rw\n", "fuse.sshfs", id="sshfs, escaped"),
+        pytest.param(
+            ROOT + "30 22 0:1 / /home rw - nfs4 nas:/x rw\n31 30 0:2 / /home/me rw - ext4 /dev/sdb rw\n",
+            "",
+            id="a disk in it",
+        ),
+        pytest.param(
+            ROOT + "30 22 0:1 / /home/me/my\\040notes rw shared:3 - fuse.sshfs h:/x rw\n",
+            "fuse.sshfs",
+            id="sshfs, escaped",
+        ),
         pytest.param(ROOT + "30 22 0:1 / /home/me/my\\040notes/work rw - cifs //nas/x rw\n", "cifs", id="below"),
         pytest.param(ROOT + "30 22 0:1 / /home/me rw - fuseblk /dev/sdb rw\n", "", id="a disk of Windows"),
-        pytest.param(ROOT + "30 22 0:1 / /home rw - ext4 /dev/sdb rw\n31 30 0:2 / /home rw - 9p C: rw\n", "9p", id="mounted over"),
+        pytest.param(
+            ROOT + "30 22 0:1 / /home rw - ext4 /dev/sdb rw\n31 30 0:2 / /home rw - 9p C: rw\n", "9p", id="mounted over"
+        ),
     ],
 )
 def test_drives_that_tell_of_nothing(tmp_path: Path, mounts: str, kind: str) -> None:
@@ -206,7 +240,9 @@ def test_drives_that_tell_of_nothing(tmp_path: Path, mounts: str, kind: str) -> 
     assert eventless(Path("/home/me/my notes"), tmp_path / "mountinfo") == kind
 
 
-def test_a_drive_that_tells_of_nothing_is_not_relied_upon(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drive_that_tells_of_nothing_is_not_relied_upon(
+    book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On such a drive every question is answered from a look at it, and status says why."""
     from spellbook.maintenance import doctor
     from spellbook.server import watcher as watch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -15,7 +16,8 @@ from mcp.client import Client
 
 from spellbook import book as books
 from spellbook.models.e5.e5 import E5
-from spellbook.models.onnx.lazy_engine import Local, let_go
+from spellbook.models.onnx.lazy_engine import Local, release
+from spellbook.search.searcher import Searcher
 from spellbook.server import watcher
 from spellbook.server.app import build
 from tests.helpers import finished, python
@@ -52,7 +54,7 @@ class Book:
     def warm_up(self):
         gc.loaded = [[] for _ in range(100_000)]
 import spellbook.server.app, spellbook.server.watcher
-spellbook.server.app._WARM_UP_SECONDS = spellbook.server.app._CALL_SECONDS = 0
+spellbook.server.app.WARM_UP_SECONDS = spellbook.server.app.CALL_SECONDS = 0
 class Watcher:
     def __init__(self, book): pass
     def start(self): return self
@@ -60,7 +62,10 @@ class Watcher:
 spellbook.server.watcher.Watcher = Watcher
 called = threading.Event()
 called.set()
-Background(Book(), called)._thread.join()
+Background(Book(), called)
+for thread in threading.enumerate():
+    if thread.name == "spellbook-warm-up":
+        thread.join()
 print(gc.get_freeze_count() > 100_000, len(gc.get_objects()) < 50_000)
 """
     assert finished(python(code)) == ["True True"]
@@ -81,14 +86,14 @@ def test_an_engine_goes_when_it_was_not_used_since():
     """Not as long as it was used later than asked about; then it does, and the next text loads another."""
     local, engines = made()
     before = time.monotonic()
-    assert not local.let_go(time.monotonic())
+    assert not local.release(time.monotonic())
     assert not engines
     local.engine()
-    assert (local.told, local.is_loaded) == ("slow", True)
-    assert not local.let_go(before)
-    assert local.let_go(time.monotonic())
-    assert (local.told, local.is_loaded) == ("", False)
-    assert not local.let_go(time.monotonic())
+    assert (local.description, local.is_loaded) == ("slow", True)
+    assert not local.release(before)
+    assert local.release(time.monotonic())
+    assert (local.description, local.is_loaded) == ("", False)
+    assert not local.release(time.monotonic())
     local.engine()
     assert len(engines) == 2
 
@@ -99,24 +104,24 @@ def test_an_engine_stays_while_a_thread_is_at_it():
     with ThreadPoolExecutor(3) as pool:
         long = pool.submit(local.passages, ["a long one"])
         until(lambda: engines and engines[0].begun.is_set())
-        assert not let_go(time.monotonic())
+        assert not release(time.monotonic())
         other = pool.submit(local.query, "asked meanwhile")
         begun = time.monotonic()
         engines[0].may_end.set()
         assert (long.result(10)[0] == other.result(10)).all()
     assert len(engines) == 1
-    assert not local.let_go(begun)
-    assert let_go(time.monotonic())
+    assert not local.release(begun)
+    assert release(time.monotonic())
 
 
-def test_a_failing_engine_is_let_go_of_too():
+def test_a_failing_engine_is_released_too():
     """An error in the midst of a text leaves nobody at the engine."""
     local, engines = made()
     local.engine()
     engines[0].passage = None
     with pytest.raises(TypeError):
         local.passages(["a"])
-    assert local.let_go(time.monotonic())
+    assert local.release(time.monotonic())
 
 
 @pytest.mark.model
@@ -126,7 +131,7 @@ def test_vectors_are_the_same_after_a_rest(prepared):
     embedder, texts = E5(), ["The harbour master signs the tide tables.", "등대지기는 배를 보았다", "x" * 300]
     passages, question = embedder.embed_passages(texts), embedder.embed_query("lighthouse")
     told, tokens = embedder.describe(), [embedder.count_tokens(text) for text in texts]
-    assert let_go(time.monotonic())
+    assert release(time.monotonic())
     assert [embedder.count_tokens(text) for text in texts] == tokens
     assert (embedder.embed_query("lighthouse") == question).all()
     assert (embedder.embed_passages(texts) == passages).all()
@@ -137,9 +142,9 @@ def test_a_search_after_a_rest_finds_the_same(book, write_note):
     """Also what came in between."""
     write_note("a.md", "The lighthouse keeper signs the tide tables.")
     first = book.search("who signs the tide tables?")
-    book.let_go(time.monotonic())
+    book.release(time.monotonic())
     assert book.search("who signs the tide tables?").hits == first.hits
-    book.let_go(time.monotonic())
+    book.release(time.monotonic())
     write_note("b.md", "The harbour opens at six.")
     assert [hit.path for hit in book.memorize("when does the harbour open at six", limit=1).hits] == ["b.md"]
 
@@ -154,37 +159,43 @@ def test_chroma_goes_when_it_was_not_used_since(vault, write_note):
         chroma, before = book.index.chroma, time.monotonic()
         book.reindex()
         answer = book.memorize("lighthouse 3")
-        book.let_go(before)
-        assert chroma._client is not None
-        with chroma._alone(0):
-            assert not pool.submit(chroma.let_go, time.monotonic()).result()
-        book.let_go(time.monotonic())
-        assert chroma._client is None
-        assert not chroma.let_go(time.monotonic())
+        book.release(before)
+        assert chroma.client is not None
+        with chroma.locked(0):
+            assert not pool.submit(chroma.release, time.monotonic()).result()
+        book.release(time.monotonic())
+        assert chroma.client is None
+        assert not chroma.release(time.monotonic())
         assert book.memorize("lighthouse 3").hits == answer.hits
-        assert chroma._client is not None
+        assert chroma.client is not None
+
+
+def searchers() -> set[int]:
+    """The searchers in memory."""
+    gc.collect()
+    return {id(each) for each in gc.get_objects() if isinstance(each, Searcher)}
 
 
 def test_what_was_asked_lately_stays(book, write_note):
     """The vectors in memory are not loaded anew for the next question."""
     write_note("a.md", "The lighthouse keeper signs the tide tables.")
-    before = time.monotonic()
+    others, before = searchers(), time.monotonic()
     book.search("lighthouse")
-    searcher = book._searcher
-    book.let_go(before)
-    assert book._searcher is searcher
-    book.let_go(time.monotonic())
-    assert book._searcher is not searcher
+    [searcher] = searchers() - others
+    book.release(before)
+    assert searcher in searchers()
+    book.release(time.monotonic())
+    assert searcher not in searchers()
 
 
 def test_a_watcher_lets_go(book, write_note, monkeypatch):
     """Whichever process holds it, and whether or not it is the one that watches."""
-    monkeypatch.setattr(watcher, "LET_GO_AFTER", 0.0)
-    monkeypatch.setattr(watcher, "LET_GO_LOOK", 0.01)
+    monkeypatch.setattr(watcher, "RELEASE_AFTER", 0.0)
+    monkeypatch.setattr(watcher, "RELEASE_LOOK", 0.01)
     write_note("a.md", "text")
     book.search("text")
     with watcher.Watcher(book):
-        until(lambda: "_searcher" not in vars(book))
+        until(lambda: not book.is_loaded)
 
 
 def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
@@ -193,11 +204,11 @@ def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
 
     async def main() -> None:
         async with Client(build(book)) as client:
-            await anyio.to_thread.run_sync(until, lambda: book.watching)
+            await anyio.to_thread.run_sync(until, lambda: book.watched.is_current)
             await client.list_tools()
-            assert "_searcher" not in vars(book)
+            assert not book.is_loaded
             await client.call_tool("get_index", {})
-            await anyio.to_thread.run_sync(until, lambda: "_searcher" in vars(book))
+            await anyio.to_thread.run_sync(until, lambda: book.is_loaded)
 
     anyio.run(main)
 
@@ -217,11 +228,11 @@ def own():
     return sum(map(int, re.findall(r"Private_Dirty: +(\\d+)", Path("/proc/self/smaps_rollup").read_text()))) / 1024
 E5().engine()  # prepared
 with spellbook.open(sys.argv[1]) as book:
-    book.let_go(time.monotonic())
+    book.release(time.monotonic())
     before = own()
     book.index.embedder.embed_passages(["the keeper of the lighthouse " * 60] * 4)
     loaded = own()
-    book.let_go(time.monotonic())
+    book.release(time.monotonic())
     print(loaded - before > 30, own() - before < (loaded - before) / 4, loaded - before, own() - before)
 """
     vault = prepared / "empty"

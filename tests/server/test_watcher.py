@@ -41,14 +41,18 @@ def until(holds: Callable[[], object], seconds: float = 10) -> float:
 def watching(book: Spellbook, on_report: Callable[[Report], None] | None = None) -> Iterator[Watcher]:
     """A watcher that has looked at everything once."""
     with Watcher(book, on_report) as watcher:
-        until(lambda: book.watching)
+        until(lambda: book.watched.is_current)
         yield watcher
 
 
 def on_disk(vault: Path) -> dict[str, str]:
     """Every note by its path, with its hash."""
     paths = (file.relative_to(vault) for file in vault.rglob("*.md"))
-    return {path.as_posix(): digest((vault / path).read_bytes()) for path in paths if not any(part[0] == "." for part in path.parts)}
+    return {
+        path.as_posix(): digest((vault / path).read_bytes())
+        for path in paths
+        if not any(part[0] == "." for part in path.parts)
+    }
 
 
 def indexed(book: Spellbook) -> dict[str, str]:
@@ -119,7 +123,10 @@ HAPPENINGS: dict[str, Callable[[Path, Path], object]] = {
     "a folder hidden": lambda vault, _: (vault / "sub").rename(vault / ".sub"),
     "a folder deleted": lambda vault, _: shutil.rmtree(vault / "sub"),
     "a folder moved in": lambda vault, outside: (fill(outside / "full"), (outside / "full").rename(vault / "full")),
-    "a folder copied in": lambda vault, outside: (fill(outside / "full"), shutil.copytree(outside / "full", vault / "full")),
+    "a folder copied in": lambda vault, outside: (
+        fill(outside / "full"),
+        shutil.copytree(outside / "full", vault / "full"),
+    ),
     "nested folders at once": lambda vault, _: fill(vault / "deep" / "er"),
     "everything": checkout,
 }
@@ -140,7 +147,9 @@ def test_the_index_follows(book: Spellbook, vault: Path, tmp_path: Path, happeni
         HAPPENINGS[happening](vault, outside)
         assert on_disk(vault) != before
         follows(book)
-        for file in [file for file in vault.rglob("*.md") if not any(part[0] == "." for part in file.relative_to(vault).parts)]:
+        for file in [
+            file for file in vault.rglob("*.md") if not any(part[0] == "." for part in file.relative_to(vault).parts)
+        ]:
             note(file, "edited afterwards")
         note(vault / "last" / "last.md")
         follows(book)
@@ -169,7 +178,9 @@ def test_a_burst(book: Spellbook, vault: Path) -> None:
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-def test_an_edit_is_found_within_a_second_and_a_half(book: Spellbook, vault: Path, manner: Callable[[Path, bytes], None]) -> None:
+def test_an_edit_is_found_within_a_second_and_a_half(
+    book: Spellbook, vault: Path, manner: Callable[[Path, bytes], None]
+) -> None:
     """What was saved is found by words and by meaning 1.5 s later; the best of three, since the machine has other work."""
     note(vault / "a.md")
     times = []
@@ -179,7 +190,10 @@ def test_an_edit_is_found_within_a_second_and_a_half(book: Spellbook, vault: Pat
             text = f"{word}wood stands by the quay"
             manner(vault / "a.md", f"# A\n\n{text}\n".encode())
             found = until(lambda word=word: words(book, f"{word}wood"))
-            times.append(found + until(lambda text=text: text in "".join(hit.text for hit in book.memorize(text, min_score=0.5).hits)))
+            times.append(
+                found
+                + until(lambda text=text: text in "".join(hit.text for hit in book.memorize(text, min_score=0.5).hits))
+            )
     assert min(times) < 1.5
 
 
@@ -209,7 +223,7 @@ def test_an_edit_is_found_within_a_second_and_a_half(book: Spellbook, vault: Pat
 )
 def test_what_an_event_hints_at(event: events.FileSystemEvent, look: list[str] | str | None) -> None:
     """A note's event means that note, a folder's everything, and what happens in .git and .obsidian costs no look at all."""
-    hints = watch._Hints("/v")
+    hints = watch.Hints("/v")
     try:
         hints.dispatch(event)
         due = hints.due(time.monotonic() + watch.QUIET)
@@ -221,7 +235,7 @@ def test_what_an_event_hints_at(event: events.FileSystemEvent, look: list[str] |
 
 def test_hints_wait_for_quiet_but_not_forever() -> None:
     """A stream of events is gathered until it pauses, for two seconds at most."""
-    hints = watch._Hints("/v")
+    hints = watch.Hints("/v")
     ended = threading.Event()
 
     def stream() -> None:
@@ -257,12 +271,16 @@ def test_an_overflow_costs_nothing(book: Spellbook, vault: Path, unseen: Path) -
         note(vault / "seen.md", "seen")
         until(lambda: words(book, "seen"))
         assert words(book, "orchard") == []
-        logging.getLogger("watchdog.observers.inotify_c").warning("Inotify queue overflowed; filesystem events were lost")
+        logging.getLogger("watchdog.observers.inotify_c").warning(
+            "Inotify queue overflowed; filesystem events were lost"
+        )
         until(lambda: words(book, "orchard") == ["link.md"])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")
-def test_everything_is_looked_at_now_and_then(book: Spellbook, vault: Path, unseen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_is_looked_at_now_and_then(
+    book: Spellbook, vault: Path, unseen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What no event told of is found by the timer."""
     monkeypatch.setattr(watch, "FULL_LOOK", 0.5)
     with watching(book):
@@ -361,16 +379,16 @@ def test_one_watcher_at_a_time(book: Spellbook, vault: Path) -> None:
     """Of two watchers one watches; when it stops, the other takes over and misses nothing of the time between."""
     reports: list[Report] = []
     with books.open(vault, embedder="hash") as other, Watcher(book) as first:
-        until(lambda: book.watching)
+        until(lambda: book.watched.is_current)
         with Watcher(other, reports.append):
             note(vault / "a.md", "alder")
             until(lambda: words(book, "alder"))
-            assert not other.watching
+            assert not other.watched.is_current
             assert other.is_watched()
             first.stop()
-            assert not book.watching
+            assert not book.watched.is_current
             note(vault / "b.md", "birch")
-            until(lambda: other.watching)
+            until(lambda: other.watched.is_current)
             until(lambda: words(other, "birch"))
             assert any(report.added for report in reports)
     assert not book.is_watched()
@@ -379,18 +397,19 @@ def test_one_watcher_at_a_time(book: Spellbook, vault: Path) -> None:
 def test_a_watcher_that_is_killed_is_followed(book: Spellbook, vault: Path) -> None:
     """kill -9 leaves no lock behind: another process watches soon, whatever happened in between."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "spellbook", "--vault", str(vault), "watch"], env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
+        [sys.executable, "-m", "spellbook", "--vault", str(vault), "watch"],
+        env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
     )
     try:
         until(book.is_watched, 30)
         with Watcher(book):
             note(vault / "a.md", "alder")
             until(lambda: words(book, "alder"))
-            assert not book.watching
+            assert not book.watched.is_current
             child.kill()
             child.wait()
             note(vault / "b.md", "birch")
-            until(lambda: book.watching)
+            until(lambda: book.watched.is_current)
             until(lambda: words(book, "birch"))
     finally:
         child.kill()

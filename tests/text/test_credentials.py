@@ -46,7 +46,10 @@ PASSWORD = "Qz7" + random(11)
         ("github_pat_" + random(22) + "_" + random(59), "a GitHub token"),
         ("glpat-" + random(20), "a GitLab token"),
         ("xoxb-" + random(12, string.digits) + "-" + random(24), "a Slack token"),
-        ("https://hooks.slack.com/" + "services/T" + random(9, UPPER) + "/B" + random(9, UPPER) + "/" + random(24), "a Slack webhook"),
+        (
+            "https://hooks.slack.com/" + "services/T" + random(9, UPPER) + "/B" + random(9, UPPER) + "/" + random(24),
+            "a Slack webhook",
+        ),
         ("AKIA" + random(16, UPPER), "an AWS access key"),
         ("AIza" + random(35), "a Google API key"),
         ("npm_" + random(36), "an npm token"),
@@ -114,7 +117,17 @@ def test_what_is_none(text: str) -> None:
 
 def test_it_takes_time_in_proportion() -> None:
     """Whatever a text repeats: labels, prefixes, begins of keys and addresses."""
-    for part in ("password", "password=", "sk-", "eyJ", "eyJaaaaaaaaaaa.", "-----BEGIN PRIVATE KEY-----\n", "://a:", "token ", "a" * 9):
+    for part in (
+        "password",
+        "password=",
+        "sk-",
+        "eyJ",
+        "eyJaaaaaaaaaaa.",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "://a:",
+        "token ",
+        "a" * 9,
+    ):
         began = time.process_time()
         credentials.find(part * (200_000 // len(part)))
         assert time.process_time() - began < 3, part
@@ -149,7 +162,9 @@ def test_scribe_refuses(book: Spellbook, vault: Path) -> None:
     """Text and metadata; nothing of the call is written without force, and with it the warning stays."""
     bad = {"text": f"Deploy.\n\npassword={PASSWORD}", "metadata": META}
     good = {"text": "Deploys are on Tuesdays.", "metadata": META}
-    with pytest.raises(InvalidInput, match=r"chunk 2: line 3 of the text looks like it holds a secret after 'password'") as caught:
+    with pytest.raises(
+        InvalidInput, match=r"chunk 2: line 3 of the text looks like it holds a secret after 'password'"
+    ) as caught:
         book.scribe_all([good, bad])
     assert PASSWORD not in str(caught.value)
     with pytest.raises(InvalidInput, match=r"metadata\.source looks like"):
@@ -175,7 +190,9 @@ def test_scribe_refuses(book: Spellbook, vault: Path) -> None:
 def test_revise_refuses(book: Spellbook, note: Path, change: dict[str, Any]) -> None:
     """Whatever part is changed; shown beforehand by a dry run, and no reason to refuse what comes later."""
     before = note.read_bytes()
-    with pytest.raises(InvalidInput, match=r"ops/keys\.md: line \d+ looks like it holds a secret after 'password'") as caught:
+    with pytest.raises(
+        InvalidInput, match=r"ops/keys\.md: line \d+ looks like it holds a secret after 'password'"
+    ) as caught:
         book.revise("ops/keys#rotation", **change)
     assert PASSWORD not in str(caught.value)
     assert book.revise("ops/keys#rotation", dry_run=True, **change).warnings

@@ -32,17 +32,30 @@ def test_a_script_of_one_language_needs_no_other_word(name: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "docker compose", "Panthers 2015", "const [a, setA] = useState(i); return a;", "배포는 무슨 요일에 하나요?", "12:30", "🙂", "la"],
+    [
+        "",
+        "docker compose",
+        "Panthers 2015",
+        "const [a, setA] = useState(i); return a;",
+        "배포는 무슨 요일에 하나요?",
+        "12:30",
+        "🙂",
+        "la",
+    ],
 )
 def test_what_is_unclear_is_not_guessed(text: str) -> None:
     """Names, code and single words are in no language."""
     assert language(text) == ""
 
 
-def test_an_answer_in_another_language_need_not_hold_the_words(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_an_answer_in_another_language_need_not_hold_the_words(
+    book: Spellbook, write_note: Callable[..., Path]
+) -> None:
     """Of two texts that hold none of the question's words, the one in another language is credited with what it cannot hold."""
     write_note("en.md", "The harbor was rebuilt after the flood, and it is open to all ships that come from the north.")
-    write_note("es.md", "El puerto fue reconstruido tras la inundación y está abierto a los barcos que vienen del norte.")
+    write_note(
+        "es.md", "El puerto fue reconstruido tras la inundación y está abierto a los barcos que vienen del norte."
+    )
     book.reindex()
     shares = {
         hit.path: [each["reason"] for each in hit.why["adjustments"]]

@@ -170,7 +170,7 @@ NAMES = st.sampled_from(
 @example("A1.2useState.env")
 def test_no_identifier_is_overlooked(text):
     """To look only where there is a hint of one finds what looking everywhere does."""
-    everywhere = [module._part(match) for match in module._IDENTIFIER.finditer(text)]
+    everywhere = [module.part(match) for match in module.IDENTIFIER.finditer(text)]
     assert parts(text) == " ".join(dict.fromkeys(filter(None, everywhere)))
 
 
@@ -215,7 +215,8 @@ def test_weights_add_up(a, b):
 
 
 @pytest.mark.parametrize(
-    ("text", "low", "high"), [("word " * 100, 90, 120), ("한글 문장을 쓴다 " * 20, 70, 130), ("1234 " * 50, 80, 130), ("", 0, 0)]
+    ("text", "low", "high"),
+    [("word " * 100, 90, 120), ("한글 문장을 쓴다 " * 20, 70, 130), ("1234 " * 50, 80, 130), ("", 0, 0)],
 )
 def test_estimate(text, low, high):
     """The estimate is of the size that the tokeniser gives."""
@@ -239,6 +240,6 @@ def test_scripts(text, expected):
 
 def test_what_is_remembered_of_texts_is_bounded():
     """However many were met; what was forgotten is told again as before."""
-    told = module._Told(str.upper, 3)
+    told = module.Memo(str.upper, 3)
     assert [told[letter] for letter in "abcdefgabcabcg"] == list("ABCDEFGABCABCG")
     assert len(told) <= 3

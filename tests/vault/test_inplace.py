@@ -56,7 +56,9 @@ def test_all_names_of_a_file_stay_its_names(book: Spellbook, linked: tuple[Path,
     assert inplace.unfinished(book.config.state) == []
 
 
-def test_moves_and_imports_keep_the_names_of_a_file(book: Spellbook, vault: Path, linked: tuple[Path, ...], write_note: Write) -> None:
+def test_moves_and_imports_keep_the_names_of_a_file(
+    book: Spellbook, vault: Path, linked: tuple[Path, ...], write_note: Write
+) -> None:
     """Whatever writes a file that is there goes the same way: mended links, and files of any kind that are placed."""
     write_note("x.md", "x")
     linked[0].write_text("[[x]]\n")
@@ -114,7 +116,7 @@ def test_what_is_saved_after_a_kill_stays(vault: Path, tmp_path: Path, linked: t
     source.write_bytes(before.replace(b"old", b"new"))
     with books.open(vault, embedder="hash") as book:
         state = book.config.state
-    record = inplace._Record(state / "in-place" / "0.json")
+    record = inplace.Record(state / "in-place" / "0.json")
     record.begin("a.md", linked[0], source)
     linked[0].write_bytes(source.read_bytes()[:5_000] + before[5_000:])
     if how == "in place":
@@ -191,7 +193,9 @@ def test_owner_and_group_stay(book: Spellbook, write_note: Write) -> None:
     assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (1234, 2345, 0o2664)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="a file of another owner takes root to make")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="a file of another owner takes root to make"
+)
 def test_what_cannot_be_kept_is_said(vault: Path, tmp_path: Path, write_note: Write) -> None:
     """Who may write a note and not give it back to its owner is told so: on stderr, in --json, and as an answer to an agent."""
     note = write_note("a.md", "## One\n\nfirst\n")
@@ -211,7 +215,10 @@ def test_what_cannot_be_kept_is_said(vault: Path, tmp_path: Path, write_note: Wr
         os.setegid(4321)
         os.seteuid(4321)
         done = CliRunner().invoke(
-            main, ["--vault", str(vault), "revise", "a#one", "-", "--json"], input="second", env={"SPELLBOOK_EMBEDDER": "hash"}
+            main,
+            ["--vault", str(vault), "revise", "a#one", "-", "--json"],
+            input="second",
+            env={"SPELLBOOK_EMBEDDER": "hash"},
         )
         with books.open(vault, embedder="hash") as book:
             said = book.revise("b#one", "second of b").warnings

@@ -27,7 +27,7 @@ from spellbook.errors import (
 from spellbook.system.disk import regular
 from spellbook.vault.folder import digest
 from spellbook.vault.listing import stamp_of
-from spellbook.vault.names import _COPY, is_note, safe_name
+from spellbook.vault.names import COPY, is_note, safe_name
 from spellbook.vault.vault import Vault
 from tests.helpers import finished, python
 
@@ -65,7 +65,22 @@ def test_walk_lists_notes_and_nothing_else(notes, vault, write_note):
 @given(
     st.lists(
         st.sampled_from(
-            [".", "/", "(", ")", "~", "~$", "#", "case conflict", "conflicted copy", ".sync-conflict-1", "a", "한", ".md", "\n"]
+            [
+                ".",
+                "/",
+                "(",
+                ")",
+                "~",
+                "~$",
+                "#",
+                "case conflict",
+                "conflicted copy",
+                ".sync-conflict-1",
+                "a",
+                "한",
+                ".md",
+                "\n",
+            ]
         )
     )
 )
@@ -73,7 +88,7 @@ def test_a_name_that_is_no_notes_is_told_by_all_of_it(parts):
     """The quick look at a path leaves out no part of the slow one: Markdown, no dot-folder, no conflict copy, no temporary file."""
     path = "".join(parts) + ".md"
     hidden = any(part.startswith(".") for part in path.split("/"))
-    assert is_note(path) == (not hidden and not _COPY.search(path.rpartition("/")[2][:-3]))
+    assert is_note(path) == (not hidden and not COPY.search(path.rpartition("/")[2][:-3]))
     assert is_note("".join(parts)) == (path[:-3].lower().endswith(".md") and is_note(path[:-3]))
 
 
@@ -294,7 +309,12 @@ def test_a_time_that_cannot_be_is_the_nearest(notes, vault, mtime_ns):
 def test_pipes_and_devices_are_not_read(notes, vault):
     """What is no regular file is refused at once, where opening it would wait for ever or reading it would never end."""
     os.mkfifo(vault / "pipe.md")
-    for verb in (notes.read, notes.hash, lambda path: list(notes.pieces(path)), lambda path: notes.write(path, b"", digest(b""))):
+    for verb in (
+        notes.read,
+        notes.hash,
+        lambda path: list(notes.pieces(path)),
+        lambda path: notes.write(path, b"", digest(b"")),
+    ):
         with pytest.raises(UnreadableNote, match="not a regular file"):
             verb("pipe.md")
     with pytest.raises(OSError, match="not a regular file"), regular(Path("/dev/zero")):
@@ -473,7 +493,9 @@ def mounted(tmp_path):
     root.mkdir()
 
     def mount(options):
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(root)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(root)], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             pytest.skip(f"cannot mount here: {done.stderr.strip()}")
 

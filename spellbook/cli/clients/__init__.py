@@ -1,1 +1,1 @@
-"""Settings of MCP clients and hooks of git repositories: Spellbook's entry in them, added and removed without a trace."""
+"""Add and remove Spellbook's entry in settings of MCP clients and in git hooks, without leaving a trace."""

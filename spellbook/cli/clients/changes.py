@@ -45,7 +45,9 @@ class Change:
 
     def difference(self) -> str:
         """Return the change as a unified diff."""
-        before, after = (_LINE.findall((data or b"").decode("utf-8", "backslashreplace")) for data in (self.before, self.after))
+        before, after = (
+            _LINE.findall((data or b"").decode("utf-8", "backslashreplace")) for data in (self.before, self.after)
+        )
         old, new = ("/dev/null" if data is None else str(self.path) for data in (self.before, self.after))
         lines = difflib.unified_diff(before, after, old, new)
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
@@ -70,10 +72,16 @@ class Change:
             raise disk.storage_error(str(self.path), error) from error
 
     def keep(self) -> Path | None:
-        """Copy what would be lost beside the file, with its mode and the time in its name; return where, None if nothing would be."""
+        """
+        Copy what would be lost beside the file, with its mode and the time in the name.
+
+        Returns the path of the copy, None if nothing would be lost.
+        """
         if self.before is None or not self.matters:
             return None
-        copy = self.path.with_name(self.path.name + _BACKUP.format(f"{dt.datetime.now().astimezone():%Y%m%d-%H%M%S-%f}"))
+        copy = self.path.with_name(
+            self.path.name + _BACKUP.format(f"{dt.datetime.now().astimezone():%Y%m%d-%H%M%S-%f}")
+        )
         try:
             _write_new(copy, self.before, 0o600)
             os.chmod(copy, stat.S_IMODE(self.path.stat().st_mode))
@@ -83,7 +91,9 @@ class Change:
 
     def _expect(self) -> None:
         if read(self.path) != self.before:
-            raise Conflict(f"{self.path}: the file was changed by somebody else meanwhile.", "Repeat the command; nothing was written.")
+            raise Conflict(
+                f"{self.path}: another program changed the file meanwhile.", "Repeat the command; nothing was written."
+            )
 
     def _write(self, place: Path, data: bytes) -> None:
         temporary = disk.aside(place.parent)
@@ -110,7 +120,7 @@ def read(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise StorageError(
-            f"{path}: cannot be read ({error.strerror or error}).", "Nothing was changed; mend that and try again."
+            f"{path}: cannot be read ({error.strerror or error}).", "Nothing was changed; correct that and try again."
         ) from error
 
 
@@ -118,8 +128,12 @@ def backups(path: Path) -> Iterator[bytes]:
     """Yield what `Change.keep` kept of a file, the newest first."""
     prefix, suffix = _BACKUP.split("{}")
     with contextlib.suppress(OSError):
-        names = [name for name in os.listdir(path.parent) if name.startswith(path.name + prefix) and name.endswith(suffix)]
-        for copy in sorted((path.with_name(name) for name in names), key=lambda copy: copy.stat().st_mtime_ns, reverse=True):
+        names = [
+            name for name in os.listdir(path.parent) if name.startswith(path.name + prefix) and name.endswith(suffix)
+        ]
+        for copy in sorted(
+            (path.with_name(name) for name in names), key=lambda copy: copy.stat().st_mtime_ns, reverse=True
+        ):
             yield disk.read_small(copy, _MOST_BYTES)
 
 

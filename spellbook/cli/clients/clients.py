@@ -52,10 +52,20 @@ class Client:
 
 CLIENTS = {
     "claude-desktop": Client(
-        "Claude Desktop", "mcpServers", "", False, False, "Quit Claude Desktop (its window alone is not enough) and start it again."
+        "Claude Desktop",
+        "mcpServers",
+        "",
+        False,
+        False,
+        "Quit Claude Desktop (its window alone is not enough) and start it again.",
     ),
     "claude-code": Client(
-        "Claude Code", "mcpServers", ".mcp.json", True, False, "Start a new session of Claude Code; /mcp shows its servers."
+        "Claude Code",
+        "mcpServers",
+        ".mcp.json",
+        True,
+        False,
+        "Start a new session of Claude Code; /mcp shows its servers.",
     ),
     "vscode": Client(
         "VS Code",
@@ -66,7 +76,12 @@ CLIENTS = {
         "Open a new chat in VS Code; MCP: List Servers in its palette starts a server.",
     ),
     "cursor": Client(
-        "Cursor", "mcpServers", ".cursor/mcp.json", True, True, "Restart Cursor, or switch the server on in its MCP settings."
+        "Cursor",
+        "mcpServers",
+        ".cursor/mcp.json",
+        True,
+        True,
+        "Restart Cursor, or switch the server on in its MCP settings.",
     ),
 }
 
@@ -116,7 +131,7 @@ def choose(name: str, found: Sequence[Place]) -> Path:
             return place.file
     title = CLIENTS[name].title
     raise InvalidInput(
-        f"{title} is not here: there is no {found[0].folder}.",
+        f"{title} is not installed: there is no {found[0].folder}.",
         f"Start {title} once and repeat, or name its settings with --file {found[0].file}.",
     )
 
@@ -131,11 +146,18 @@ def launch() -> list[str]:
 def carried(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what `environ` sets that Spellbook needs wherever it is started; paths absolute."""
     told = {name: environ[name] for name in CARRIED if environ.get(name)}
-    return {name: str(Path(value).expanduser().absolute()) if name in paths.variables("folder") else value for name, value in told.items()}
+    return {
+        name: str(Path(value).expanduser().absolute()) if name in paths.variables("folder") else value
+        for name, value in told.items()
+    }
 
 
 def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a client is told to start for `vault`, a real path. Raises InvalidInput if its name cannot be told."""
+    """
+    Return the entry by which a client starts Spellbook for `vault`, a real path.
+
+    Raises InvalidInput if the path is not UTF-8.
+    """
     command, *arguments = launch()
     arguments += ["--vault", str(vault), "mcp", *(["--scope", scope] if scope else [])]
     try:
@@ -170,7 +192,8 @@ def add(file: Path, client: Client, name: str, told: Mapping[str, Any], *, force
         found = jsonc.get(text, place)
         if found is not None and not is_ours(found) and not force:
             raise InvalidInput(
-                f"{file}: another server is called {name!r}.", "Choose a name with --name, or replace it with --force; nothing was written."
+                f"{file}: another server is called {name!r}.",
+                "Choose a name with --name, or replace it with --force; nothing was written.",
             )
         after = text
         for path, part in _parts(told) if is_ours(found) else [((), told)]:
@@ -202,7 +225,8 @@ def take_out(file: Path, client: Client, name: str, *, force: bool = False) -> C
             return None
         if not is_ours(found) and not force:
             raise InvalidInput(
-                f"{file}: {name!r} is no Spellbook.", "Name ours with --name, or remove it with --force; nothing was written."
+                f"{file}: {name!r} is another server.",
+                "Give Spellbook's entry with --name, or remove this one with --force; nothing was written.",
             )
         earlier = list(_earlier(file, client, name))
         for data in earlier:
@@ -229,7 +253,9 @@ def _read(file: Path, client: Client) -> tuple[bytes | None, str]:
     try:
         text = (data or b"").decode()
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{file}: not UTF-8, so {client.title} cannot read it.", "Save it as UTF-8; nothing was written.") from error
+        raise InvalidInput(
+            f"{file}: not UTF-8, so {client.title} cannot read it.", "Save it as UTF-8; nothing was written."
+        ) from error
     if not jsonc.is_blank(text):
         with _shaped(file, client):
             jsonc.parse(text, comments=client.comments)
@@ -242,5 +268,6 @@ def _shaped(file: Path, client: Client) -> Iterator[None]:
         yield
     except jsonc.Malformed as error:
         raise InvalidInput(
-            f"{file}, line {error.line}: {error.reason}.", f"Mend the line, which {client.title} cannot read either; nothing was written."
+            f"{file}, line {error.line}: {error.reason}.",
+            f"Correct the line, which {client.title} cannot read either; nothing was written.",
         ) from error

@@ -20,12 +20,14 @@ LINE = ".trash/"
 
 
 def is_missing(vault: Path) -> bool:
-    """Say whether `vault` is in a git repository that would take its trash in; asks git, which knows every place of rules."""
+    """Say whether `vault` is in a git repository that does not ignore its trash; git knows all ignore rules."""
     # What the caller's git set, in a hook say, is meant for another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     asked = ["git", "-C", str(vault), "check-ignore", "--quiet", "--no-index", f"{LINE}note.md"]
     try:
-        return subprocess.run(asked, capture_output=True, env=environment, check=False).returncode == 1  # 128 outside of a repository
+        return (
+            subprocess.run(asked, capture_output=True, env=environment, check=False).returncode == 1
+        )  # 128 outside of a repository
     except OSError:
         return False  # there is no git
 
@@ -38,7 +40,9 @@ def change(vault: Path) -> Change:
     """
     file = vault / FILE
     if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
-        raise InvalidInput(f"{file} is no regular file, and git reads no other.", f"Add the line {LINE} where your rules are.")
+        raise InvalidInput(
+            f"{file} is no regular file, and git reads no other.", f"Add the line {LINE} where your rules are."
+        )
     before = changes.read(file)
     end = b"\r\n" if before and b"\r\n" in before else b"\n"
     begun = end if before and not before.endswith(b"\n") else b""

@@ -31,7 +31,9 @@ ASIDE = "before-spellbook"
 _OF_THE_PERSON = {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
 """Where a person's own settings of git are, which hold for every repository; a hooks folder may be set there."""
 
-_SHELL = re.compile(rb"#![ \t]*(?:/\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:/\S*/)?(?:sh|bash|dash|ash|zsh|ksh|mksh)(?:[ \t\r][^\n]*)?(?=\n|\Z)")
+_SHELL = re.compile(
+    rb"#![ \t]*(?:/\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:/\S*/)?(?:sh|bash|dash|ash|zsh|ksh|mksh)(?:[ \t\r][^\n]*)?(?=\n|\Z)"
+)
 _SHEBANG = b"#!/bin/sh"
 _END = "# <<< spellbook <<<"
 _MADE = b"\n# This hook was made by Spellbook.\n"
@@ -51,7 +53,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """What is to become of one hook: the change of its file, after or before which the old one moves `aside` or back."""
+    """The change of one hook's file. The old hook moves to `aside` before the change, or back after it."""
 
     change: Change
     aside: Path | None = None
@@ -85,7 +87,7 @@ class Hook:
                     _move(file, self.aside)
                 Change(file, None, self.change.after, self.change.mode).make()
         except OSError as error:
-            raise StorageError(f"{file}: {error.strerror or error}.", "Mend that and repeat the command.") from error
+            raise StorageError(f"{file}: {error.strerror or error}.", "Correct that and repeat the command.") from error
 
 
 def find(vault: Path) -> Repository:
@@ -102,10 +104,12 @@ def _git(folder: Path, *asked: str) -> str:
     try:
         done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=_environment())
     except FileNotFoundError as error:
-        raise InvalidInput("There is no git on this machine.", "Install git, or leave its hooks out.") from error
+        raise InvalidInput("There is no git on this machine.", "Install git first.") from error
     except subprocess.CalledProcessError as error:
         said = os.fsdecode(error.stderr).strip().splitlines()
-        raise InvalidInput(f"{folder}: {said[0] if said else 'git failed'}.", "Hooks are for a vault in a git repository.") from error
+        raise InvalidInput(
+            f"{folder}: {said[0] if said else 'git failed'}.", "Hooks are for a vault in a git repository."
+        ) from error
     return os.fsdecode(done.stdout).removesuffix("\n").removesuffix("\r")
 
 
@@ -113,7 +117,7 @@ def _environment() -> dict[str, str]:
     """
     Return this process's environment without what names another repository: git is asked about the folder alone.
 
-    Who is started by git, from one of its hooks say, has GIT_DIR, GIT_INDEX_FILE and more of the repository that git is at.
+    A process that git starts, for example from a hook, has GIT_DIR, GIT_INDEX_FILE and more of that repository.
     """
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _OF_THE_PERSON}
 
@@ -121,7 +125,9 @@ def _environment() -> dict[str, str]:
 def block(top: Path, vault: Path, command: Sequence[str], env: Mapping[str, str]) -> bytes:
     """Return the lines that a hook of the working tree `top` gets for `vault`, without a newline at the end."""
     settings = "".join(f"{name}={shlex.quote(value)} " for name, value in env.items())
-    started = " ".join(shlex.quote(part.replace("\\", "/") if os.name == "nt" else part) for part in (*command, "--vault", str(vault)))
+    started = " ".join(
+        shlex.quote(part.replace("\\", "/") if os.name == "nt" else part) for part in (*command, "--vault", str(vault))
+    )
     # Doubly in the background, so that a `wait` further down does not wait for it.
     lines = f"""\
 {_begin(vault)}
@@ -142,7 +148,13 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
     before = changes.read(file)
     added = b"\n" + lines
     span = _span(before, vault) if before else None
-    if before is not None and span is None and (shebang := _SHELL.match(before)) and os.access(file, os.X_OK) and not file.is_symlink():
+    if (
+        before is not None
+        and span is None
+        and (shebang := _SHELL.match(before))
+        and os.access(file, os.X_OK)
+        and not file.is_symlink()
+    ):
         place = len(shebang[0].rstrip(b"\r"))
         span = (place, place)
     if before is not None and span is not None:
@@ -151,7 +163,7 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
     kept = os.path.lexists(aside)
     if kept and os.path.lexists(file):
         raise Conflict(
-            f"{aside}: there is one already, and {file} is another.", "Put together what they do in one of them, and delete the other."
+            f"{aside}: there is one already, and {file} is another.", "Combine them in one, and delete the other."
         )
     moves = kept or os.path.lexists(file)
     return Hook(Change(file, before, _SHEBANG + added + (_CHAIN if moves else _MADE), 0o777), aside if moves else None)
@@ -180,7 +192,7 @@ def _span(data: bytes, vault: Path) -> tuple[int, int] | None:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move a hook into a folder beside it, or back; a link that names its end by a relative path goes on to name the same."""
+    """Move a hook into a folder beside it, or back; a relative symbolic link still points to the same file."""
     if not source.is_symlink():
         os.replace(source, target)
         return

@@ -100,7 +100,11 @@ def put(text: str, path: Sequence[str], data: Any) -> str:
         value = member.value
     if value.data == data:
         return text
-    return text[: value.start] + _rendered(data, _newline(text), _indent(text, value.start), _unit(text, root)) + text[value.end :]
+    return (
+        text[: value.start]
+        + _rendered(data, _newline(text), _indent(text, value.start), _unit(text, root))
+        + text[value.end :]
+    )
 
 
 def remove(text: str, path: Sequence[str]) -> str:
@@ -134,7 +138,7 @@ def remove(text: str, path: Sequence[str]) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Say whether there is nothing in `text`, which is how programs leave a file of settings that they have just made."""
+    """Say whether `text` is empty or blank, as in a settings file that a program has just created."""
     return not text.removeprefix(_BOM).strip(_BLANK)
 
 
@@ -173,7 +177,14 @@ def _insert(text: str, root: Value, holder: Value, name: str, data: Any) -> str:
             return text[: last.value.end] + comma + text[last.value.end : end] + " " + in_line + trailing + text[end:]
         behind = _BEHIND.match(text, end)
         place = behind.end() if behind else end
-        return text[: last.value.end] + comma + text[last.value.end : place] + on_lines(_indent(text, last.start)) + trailing + text[place:]
+        return (
+            text[: last.value.end]
+            + comma
+            + text[last.value.end : place]
+            + on_lines(_indent(text, last.start))
+            + trailing
+            + text[place:]
+        )
 
     inside = text[holder.start + 1 : holder.end - 1]
     kept = inside.rstrip(_BLANK)
@@ -303,7 +314,11 @@ class _Reader:
         return self._text[self._place : self._place + 1]
 
     def _shown(self) -> str:
-        return repr(self._text[self._place : self._place + 10].split("\n")[0].rstrip()) if self._letter() else "the end of the file"
+        return (
+            repr(self._text[self._place : self._place + 10].split("\n")[0].rstrip())
+            if self._letter()
+            else "the end of the file"
+        )
 
     def _fault(self, reason: str, place: int | None = None) -> Malformed:
         return Malformed(_line(self._text, self._place if place is None else place), reason)

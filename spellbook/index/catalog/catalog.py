@@ -1,9 +1,9 @@
 """
 The catalog: files, notes, chunks, words and vectors in one SQLite file; the only SQL.
 
-Derived from the vault and safe to delete. Many processes share it: each change
-is one `BEGIN IMMEDIATE` transaction that raises the generation, and nothing
-slow ever happens inside one.
+It is derived from the vault and safe to delete. Many processes share it: each
+change is one `BEGIN IMMEDIATE` transaction that raises the generation, and
+nothing slow happens inside one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import MIGRATIONS, WEIGHTS, Counts, Found, Topic
+from spellbook.index.catalog.schema import MIGRATIONS, WEIGHTS, Counts, StoredChunk, Topic
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.spared import Spared
 from spellbook.index.catalog.sql import batches, quoted
@@ -36,10 +36,10 @@ from spellbook.system.sqlite import Database
 FILE = "catalog.db"
 
 _LONG = 20_000
-"""Letters of a note's labels that are read with each of its chunks."""
+"""Characters of a note's labels up to which they are read with each of its chunks."""
 
 _READ = 2_000
-"""Lists and mappings kept as they were read: the chunks of a note share theirs, and the same notes are asked for again."""
+"""Size of the cache of parsed lists and mappings: the chunks of a note share theirs, and notes are read again."""
 
 
 class Catalog:
@@ -61,7 +61,7 @@ class Catalog:
     @classmethod
     def open(cls, state: Path) -> Catalog:
         """
-        Open the catalog, making or migrating it; one that is no database is set aside and begun anew.
+        Open the catalog; create or migrate it if necessary. A damaged one is set aside and replaced.
 
         Raises StorageError if the folder cannot be written, or if a newer
         Spellbook wrote the catalog.
@@ -72,7 +72,7 @@ class Catalog:
 
     @property
     def file(self) -> Path:
-        """Where the catalog is kept."""
+        """The file of the catalog."""
         return self._database.file
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Catalog:
         self._database.close()
 
     def reading(self) -> AbstractContextManager[None]:
-        """Let all reads inside see one state of the catalog."""
+        """Return a context in which all reads see one state of the catalog."""
         return self._database.reading()
 
     def _transaction(self, kind: str) -> AbstractContextManager[sqlite3.Connection]:
@@ -90,12 +90,12 @@ class Catalog:
 
     @property
     def generation(self) -> int:
-        """How many changes were committed so far."""
+        """The number of changes committed so far."""
         return int(self._meta.get("generation") or 0)
 
     @property
     def fingerprint(self) -> str:
-        """Name of the embedding whose vector keys the chunks carry, "" before the first."""
+        """The fingerprint of the embedder that the chunks' vector keys are of, "" before the first."""
         return self._meta.fingerprint
 
     def counts(self) -> Counts:
@@ -103,26 +103,26 @@ class Catalog:
         return self._meta.counts()
 
     def set_looked(self, complaint: str = "") -> None:
-        """Note that the whole vault was looked at, and what kept the look from being finished."""
+        """Record a scan of the whole vault, and why it failed, "" if it did not."""
         if self._meta.get("looked") != complaint:
             with self._database.transaction() as connection:
                 self._meta.put(connection, "looked", complaint)
 
     @property
     def looked(self) -> str | None:
-        """What kept the last look at the whole vault from being finished, "" if nothing did, None before the first."""
+        """Why the last scan of the whole vault failed, "" if it did not, None before the first."""
         value = self._meta.get("looked")
         return None if value is None else str(value)
 
     def set_unseen(self, unseen: str) -> None:
-        """Note which folders the process that watches the vault cannot watch, and why; "" for none."""
+        """Record which folders the watcher cannot watch, and why; "" for none."""
         if self.unseen != unseen:
             with self._database.transaction() as connection:
                 self._meta.put(connection, "unseen", unseen)
 
     @property
     def unseen(self) -> str:
-        """Which folders the process that watches, or the last one that did, cannot watch, and why; "" if it sees all."""
+        """Which folders the current or last watcher cannot watch, and why; "" for none."""
         return str(self._meta.get("unseen") or "")
 
     # -- finding
@@ -130,17 +130,22 @@ class Catalog:
     def keys(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the distinct vector keys of the chunks that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
-        return [key for (key,) in self._rows(f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE {where}", values)]
+        return [
+            key
+            for (key,) in self._rows(f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE {where}", values)
+        ]
 
-    def match(self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()) -> list[tuple[int, float]]:
+    def match(
+        self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()
+    ) -> list[tuple[int, float]]:
         """
         Return chunk numbers and bm25 (larger is better) of an FTS5 expression, its columns weighted as `WEIGHTS` says.
 
-        They are the `limit` best, best first, and after them those of the chunks `also` that match and meet `conditions`.
+        The `limit` best come first, then those of the chunks `also` that match and meet `conditions`.
         """
         where, values = in_sql(self._database, conditions)
         join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if conditions else ""
-        # One look at all that matches, since that is what takes time: so many rows hold both.
+        # One query for both: finding the matching rows is what takes the time.
         first = "words.rowid IN (SELECT value FROM json_each(:also)) DESC," if also else ""
         rows = self._rows(
             f"""
@@ -154,8 +159,8 @@ class Catalog:
         return rows[:limit] + [row for row in rows[limit:] if row[0] in wanted]
 
     def match_among(self, expression: str, numbers: Sequence[int]) -> list[tuple[int, float]]:
-        """Return what `match` would, for the chunks `numbers` alone."""
-        # `+`: else SQLite runs the whole match, idf included, once for every rowid.
+        """Return the same as `match`, for the chunks `numbers` only."""
+        # Without `+`, SQLite would run the whole match, with its idf, once for each rowid.
         return [
             row
             for batch in batches(numbers)
@@ -172,31 +177,35 @@ class Catalog:
         """Return how many chunks match an FTS5 expression."""
         return int(self._rows("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
 
-    def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[Found]:
+    def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks that carry one of `keys` and meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         if not keys:
             return []
-        # As one value: the statement is the same then whatever the keys, and SQLite has it at hand.
+        # As one value, the statement is the same for all keys, and SQLite can cache it.
         where = f"key IN (SELECT value FROM json_each(:keys)) AND {where}"
         return self._found(where, {**values, "keys": json.dumps(list(keys))}, "chunks CROSS JOIN notes")
 
-    def by_number(self, numbers: Sequence[int]) -> list[Found]:
+    def by_number(self, numbers: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by their numbers, in no order."""
-        return self._found("chunk IN (SELECT value FROM json_each(:numbers))", {"numbers": json.dumps(list(numbers))}) if numbers else []
+        return (
+            self._found("chunk IN (SELECT value FROM json_each(:numbers))", {"numbers": json.dumps(list(numbers))})
+            if numbers
+            else []
+        )
 
-    def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[Found]:
+    def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks whose folded text has one of these hashes, of notes that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         return self._found(f"same IN ({quoted(same)}) AND {where}", values) if same else []
 
-    def note(self, id: str) -> list[Found]:
-        """Return all chunks, in order, of the note with this id, else with this path; none if there is no such note."""
+    def note(self, id: str) -> list[StoredChunk]:
+        """Return all chunks, in order, of the note with this id, or else this path; none if there is none."""
         return self._found("notes.id = :id", {"id": id}) or self.at(id)
 
-    def meant(self, id: str) -> list[Found]:
+    def meant(self, id: str) -> list[StoredChunk]:
         """
-        Return the chunks that `id` means: all of a note's, in order, for its id or path; one for a chunk's; none if it means nothing.
+        Return the chunks of `id`: all of a note, in order, for its id or path; one for a chunk's id; none if unknown.
 
         `<note>~2`, the id that the second part of a note's beginning had in earlier versions, is `<note>#~2`.
         """
@@ -208,11 +217,11 @@ class Catalog:
                 break
         return found
 
-    def at(self, path: str) -> list[Found]:
+    def at(self, path: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note at `path`; none if there is no such note."""
         return self._found("notes.path = :path", {"path": path})
 
-    def topic(self, topic: str, category: str | None = None, conditions: Sequence[Condition] = ()) -> list[Found]:
+    def topic(self, topic: str, category: str | None = None, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return all chunks of a topic, of its notes that meet `conditions`, in reading order."""
         where, values = in_sql(self._database, conditions)
         asked = "notes.topic = :topic AND (:category IS NULL OR notes.category = :category)"
@@ -223,7 +232,9 @@ class Catalog:
         where, values = in_sql(self._database, conditions)
         return [path for (path,) in self._rows(f"SELECT path FROM notes WHERE {where} ORDER BY path", values)]
 
-    def unmatched(self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True) -> tuple[Unmatched, ...]:
+    def unmatched(
+        self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
+    ) -> tuple[Unmatched, ...]:
         """Return the values of the filter `asked` that no visible note has; see `conditions.unmatched`."""
         return unmatched(self._database, asked, visible, paths=paths)
 
@@ -239,7 +250,8 @@ class Catalog:
             f"""
             SELECT category, topic, count(DISTINCT note), count(*), max(coalesce(updated, created, '')), max(mtime_ns),
                    json_group_array(DISTINCT title), json_group_array(DISTINCT keywords)
-            FROM chunks JOIN notes USING (note) WHERE {where} GROUP BY category, topic ORDER BY category, count(*) DESC, topic
+            FROM chunks JOIN notes USING (note) WHERE {where} GROUP BY category, topic
+            ORDER BY category, count(*) DESC, topic
             """,
             values,
         )
@@ -256,8 +268,8 @@ class Catalog:
             for category, topic, notes, chunks, updated, mtime, titles, keywords in rows
         ]
 
-    def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[Found]:
-        """Return how the note that stands for a topic begins, of those that meet `conditions`: index, README, namesake, else the first."""
+    def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
+        """Return the first chunks of a topic's main note: its namesake, index, README, or the first."""
         where, values = in_sql(self._database, conditions)
         rows = self._rows(
             f"""
@@ -265,16 +277,19 @@ class Catalog:
             ORDER BY lower(substr(path, -length(:file))) <> lower(:file) AND path NOT LIKE '%/index.md'
                      AND path NOT LIKE '%/readme.md', path LIMIT 1
             """,
-            # No LIKE for the topic: SQLite refuses patterns of 50 kB, and a topic is as long as a note says.
+            # No LIKE for the topic: SQLite refuses patterns of 50 kB, and a topic has no maximum length.
             {"category": category, "topic": topic, "file": f"/{topic}.md", **values},
         )
         return self._found("note = :note AND ordinal < 3", {"note": rows[0][0]}) if rows else []
 
     def named(self, name: str, conditions: Sequence[Condition] = ()) -> list[str]:
-        """Return the paths of the notes whose file is called `name`, whatever its case, and that meet `conditions`."""
+        """Return the paths of the notes with the file name `name`, in any case, that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         rows = self._rows(
-            f"SELECT path FROM notes WHERE (lower(path) = :name OR lower(path) LIKE '%/' || :name) AND {where} ORDER BY path",
+            f"""
+            SELECT path FROM notes WHERE (lower(path) = :name OR lower(path) LIKE '%/' || :name) AND {where}
+            ORDER BY path
+            """,
             {"name": name, **values},
         )
         return [path for (path,) in rows]
@@ -282,40 +297,47 @@ class Catalog:
     def sizes(self) -> dict[str, int]:
         """Return figures for `status`: bytes on disk, vectors stored and in use."""
         stored, used = self._rows(
-            "SELECT (SELECT count(*) FROM vectors), (SELECT count(*) FROM vectors WHERE key IN (SELECT key FROM chunks))"
+            """
+            SELECT (SELECT count(*) FROM vectors),
+                   (SELECT count(*) FROM vectors WHERE key IN (SELECT key FROM chunks))
+            """
         )[0]
         size = sum(part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
         return {"bytes": size, "vectors": stored, "vectors_in_use": used}
 
     def verify(self) -> list[str]:
-        """Return what SQLite's own checks find wrong; empty for a sound catalog."""
+        """Return the problems that SQLite's own checks find; none for a healthy catalog."""
         problems = [row[0] for row in self._rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
         with self._transaction("IMMEDIATE") as connection:
             try:
                 connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
             except sqlite3.DatabaseError as error:
-                problems.append(f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault")
+                problems.append(
+                    f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault"
+                )
         return problems
 
-    def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[Found]:
-        """Return chunks. With CROSS in `tables` SQLite begins with them, not with the notes that meet a condition: these may be many."""
-        labels = ", ".join(f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in ("keywords", "tags", "meta"))
+    def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
+        """Return chunks. CROSS in `tables` makes SQLite start with the chunks, not with the notes of a condition."""
+        labels = ", ".join(
+            f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in ("keywords", "tags", "meta")
+        )
         rows = self._rows(
             f"""
-            SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category, importance,
-                   created, updated, mtime_ns, ordinal, {labels}, lead, tail
+            SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category,
+                   importance, created, updated, mtime_ns, ordinal, {labels}, lead, tail
             FROM {tables} USING (note) WHERE {where}
             """,
             values,
         )
-        rows.sort(key=_in_vault)  # SQLite would take the texts along
-        # What is long comes once for each note and not for each of its chunks.
+        rows.sort(key=_in_vault)  # SQLite would copy the texts while sorting
+        # Long labels are read once for each note, not for each of its chunks.
         long = {row[2] for row in rows if None in row[16:19]}
         rest = {path: self._rows("SELECT keywords, tags, meta FROM notes WHERE path = ?", (path,)) for path in long}
         found = []
         for row in rows:
             keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
-            found.append(Found._make((*row[:16], _list(keywords), _list(tags), _mapping(meta), *row[19:])))
+            found.append(StoredChunk._make((*row[:16], _list(keywords), _list(tags), _mapping(meta), *row[19:])))
         return found
 
 

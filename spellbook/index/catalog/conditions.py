@@ -12,19 +12,36 @@ from spellbook.index.filters import Condition, Unmatched, alike, did_you_mean
 from spellbook.system.sqlite import Database
 
 _MOST = 100
+"""Keys of a filter: a judgement; SQLite allows expressions that are 1,000 deep."""
+
 _MOST_COMPARED = 1_000
+"""Values that a misspelt one is compared with: a judgement, for somebody waits for the message."""
+
 _DISTINCT = """
 WITH RECURSIVE each(word) AS (
     SELECT min({column}) FROM fields WHERE {where} AND {column} >= :first
-    UNION ALL SELECT (SELECT min({column}) FROM fields WHERE {where} AND {column} > word) FROM each WHERE word IS NOT NULL LIMIT :most
+    UNION ALL SELECT (SELECT min({column}) FROM fields WHERE {where} AND {column} > word)
+    FROM each WHERE word IS NOT NULL LIMIT :most
 ) SELECT word FROM each WHERE word IS NOT NULL
 """
-"""One look into the index for each distinct value: SELECT DISTINCT would read all rows."""
-_COMMON_FIELDS = {"category", "topic", "tags", "keywords", "entities", "kind", "scope", "importance", "path", "created", "updated"}
+"""One index lookup for each distinct value; SELECT DISTINCT would read all rows."""
+_COMMON_FIELDS = {
+    "category",
+    "topic",
+    "tags",
+    "keywords",
+    "entities",
+    "kind",
+    "scope",
+    "importance",
+    "path",
+    "created",
+    "updated",
+}
 
 
 def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
-    """Return the SQL that `conditions` mean and its values. Raises InvalidInput for an unknown key."""
+    """Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key."""
     if len(conditions) > _MOST:
         raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{_MOST} are the most.")
     parts: list[str] = ["1"]
@@ -38,11 +55,15 @@ def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, di
 def _condition(database: Database, condition: Condition, name: str, values: dict[str, object]) -> str:
     key = condition.key
     if condition.low is not None or condition.high is not None:
-        column = {"importance": "importance", "created": "instant(created)"}.get(key, "coalesce(instant(updated), mtime_ns / 1e9)")
+        column = {"importance": "importance", "created": "instant(created)"}.get(
+            key, "coalesce(instant(updated), mtime_ns / 1e9)"
+        )
         values |= {f"{name}low": condition.low, f"{name}high": condition.high}
-        bounds = [f"{column} >= :{name}low"] * (condition.low is not None) + [f"{column} <= :{name}high"] * (condition.high is not None)
+        bounds = [f"{column} >= :{name}low"] * (condition.low is not None) + [f"{column} <= :{name}high"] * (
+            condition.high is not None
+        )
         return f"coalesce({' AND '.join(bounds)}, 0)"
-    # One value however long the list: SQLite bounds how many there are, and how deep an expression is.
+    # One value for the whole list: SQLite limits the number of values and the depth of an expression.
     values[f"{name}any"] = json.dumps(condition.values)
     if key == "path":
         return f"EXISTS (SELECT 1 FROM json_each(:{name}any) AS pattern WHERE path_glob(notes.path, pattern.value))"
@@ -50,19 +71,28 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
     if not database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,)) and key not in _COMMON_FIELDS:
         present = sorted({*_distinct(database, "key", "1"), *_COMMON_FIELDS})
         meant = did_you_mean(alike(key, present)).removeprefix("; ").removesuffix(".").capitalize()
-        raise InvalidInput(f"No note has the key {key!r:.80} to filter by.", f"{meant} Keys here are {', '.join(present[:40])}.".strip())
-    has = f"note IN (SELECT note FROM fields WHERE key = :{name} AND value IN (SELECT value FROM json_each(:{name}any)))"
+        raise InvalidInput(
+            f"No note has the key {key!r:.80} to filter by.",
+            f"{meant} Keys here are {', '.join(present[:40])}.".strip(),
+        )
+    has = (
+        f"note IN (SELECT note FROM fields WHERE key = :{name} AND value IN (SELECT value FROM json_each(:{name}any)))"
+    )
     return f"{has} OR note NOT IN (SELECT note FROM fields WHERE key = :{name})" if condition.or_absent else has
 
 
-def unmatched(database: Database, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool) -> tuple[Unmatched, ...]:
+def unmatched(
+    database: Database, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool
+) -> tuple[Unmatched, ...]:
     """
     Return the values of `asked` that no note has among those that meet `visible`, with the nearest that one has.
 
     That is a look into the index a value. Globs of paths are compared with every path, and only if `paths` says so.
     """
     return tuple(
-        Unmatched(condition.key, value, _suggested(database, condition.key, value, visible) if condition.key != "path" else ())
+        Unmatched(
+            condition.key, value, _suggested(database, condition.key, value, visible) if condition.key != "path" else ()
+        )
         for condition in asked
         if condition.values and (paths or condition.key != "path")
         for value in _missing(database, condition.key, condition.values, visible)
@@ -70,15 +100,18 @@ def unmatched(database: Database, asked: Sequence[Condition], visible: Sequence[
 
 
 def _missing(database: Database, key: str, listed: Sequence[str], visible: Sequence[Condition]) -> list[str]:
-    """Those of `listed` that no note has under `key`."""
+    """Return those of `listed` that no note has under `key`."""
     where, values = in_sql(database, visible)
     if key == "path":
         there = f"SELECT 1 FROM notes WHERE path_glob(path, given.value) AND {where}"
     elif visible:
-        there = f"SELECT 1 FROM fields CROSS JOIN notes USING (note) WHERE key = :key AND fields.value = given.value AND {where}"
+        there = f"""
+        SELECT 1 FROM fields CROSS JOIN notes USING (note)
+        WHERE key = :key AND fields.value = given.value AND {where}
+    """
     else:
         there = "SELECT 1 FROM fields WHERE key = :key AND fields.value = given.value"
-    # By their numbers: a value may be no text that SQLite can give back.
+    # By their numbers: SQLite cannot return every text.
     sql = f"SELECT given.key FROM json_each(:given) AS given WHERE NOT EXISTS ({there})"
     return [listed[number] for (number,) in database.rows(sql, {**values, "key": key, "given": json.dumps(listed)})]
 
@@ -86,7 +119,11 @@ def _missing(database: Database, key: str, listed: Sequence[str], visible: Seque
 def _suggested(database: Database, key: str, value: str, visible: Sequence[Condition]) -> tuple[str, ...]:
     there = _distinct(database, "value", "key = :key", key)
     if len(there) >= _MOST_COMPARED:  # then those that begin like it
-        there = [each for share in (1, 2, 3) for each in _distinct(database, "value", "key = :key", key, value[: len(value) * share // 4])]
+        there = [
+            each
+            for share in (1, 2, 3)
+            for each in _distinct(database, "value", "key = :key", key, value[: len(value) * share // 4])
+        ]
     found = alike(value, filter(None, there), 10 if visible else 3)
     hidden = set(_missing(database, key, found, visible)) if found and visible else set()
     return tuple(each for each in found if each not in hidden)[:3]

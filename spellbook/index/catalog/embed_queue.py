@@ -13,7 +13,7 @@ from spellbook.system.sqlite import Database
 
 
 class Waiting:
-    """The table `pending` in a catalog's database; what comes into it and goes is for triggers to say."""
+    """The table `pending` in a catalog's database; triggers keep its rows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -22,14 +22,15 @@ class Waiting:
         """
         Return the vector keys that have no vector yet, those first that are likely to be asked for.
 
-        That is what a search has found by words, the last one's first; then what was edited last, where a note that nine links
-        lead to counts as ten times as young.
+        First the texts that searches found by words, those of the latest search first. Then the texts edited last; a
+        note with nine links to it counts as ten times as young.
         """
-        # CROSS: else SQLite, which knows no sizes, begins with all chunks. Links are counted once for each note.
+        # Without CROSS, SQLite would start with all chunks. Links are counted once for each note.
         rows = self._database.rows(
             """
             SELECT key FROM pending CROSS JOIN chunks USING (key) CROSS JOIN (
-                SELECT note, (:now - mtime_ns / 1e9) / (1 + (SELECT count(*) FROM links WHERE links.name = notes.name)) AS age
+                SELECT note, (:now - mtime_ns / 1e9)
+                / (1 + (SELECT count(*) FROM links WHERE links.name = notes.name)) AS age
                 FROM notes WHERE note IN (SELECT note FROM pending CROSS JOIN chunks USING (key)) GROUP BY note
             ) USING (note) GROUP BY key ORDER BY asked DESC, min(age), min(chunk)
             """,
@@ -38,17 +39,21 @@ class Waiting:
         return [key for (key,) in rows]
 
     def ask_for(self, keys: Iterable[str]) -> None:
-        """Have those of `keys` that still wait embedded next. Whoever searches waits for no writer: where one is busy, nothing is done."""
+        """Have those of `keys` that are pending embedded next. If another process is writing, nothing is done."""
         now = time.time()
-        with contextlib.suppress(StorageError), self._database.hurried(), self._database.transaction("IMMEDIATE") as connection:
+        with (
+            contextlib.suppress(StorageError),
+            self._database.hurried(),
+            self._database.transaction("IMMEDIATE") as connection,
+        ):
             connection.executemany("UPDATE pending SET asked = ? WHERE key = ?", [(now, key) for key in keys])
 
     def asked_for(self) -> list[str]:
-        """Return the keys that a search has asked for, the last one's first."""
+        """Return the keys that searches asked for, those of the latest search first."""
         return [key for (key,) in self._database.rows("SELECT key FROM pending WHERE asked > 0 ORDER BY asked DESC")]
 
     def claim(self, keys: Sequence[str], owner: str, seconds: float = 120) -> list[tuple[str, str]]:
-        """Return the keys and texts of `keys` that are still pending and that no other process is at."""
+        """Return the keys and texts of `keys` that are still pending and that no other process embeds."""
         now = time.time()
         marks = ",".join("?" * len(keys))
         with self._database.transaction("IMMEDIATE") as connection:
@@ -62,12 +67,13 @@ class Waiting:
             order = {key: i for i, key in enumerate(keys)}
             rows.sort(key=lambda row: order[row[0]])
             connection.executemany(
-                "UPDATE pending SET owner = ?, until = ? WHERE key = ?", [(owner, now + seconds, key) for key, _ in rows]
+                "UPDATE pending SET owner = ?, until = ? WHERE key = ?",
+                [(owner, now + seconds, key) for key, _ in rows],
             )
             return rows
 
     def texts(self, keys: Sequence[str]) -> list[tuple[str, str]]:
-        """Return the keys and texts of `keys` that are still pending, whoever is at them."""
+        """Return the keys and texts of `keys` that are still pending, even if another process embeds them."""
         marks = ",".join("?" * len(keys))
         sql = f"SELECT key, min(embedded) FROM pending JOIN chunks USING (key) WHERE key IN ({marks}) GROUP BY key"
         return self._database.rows(sql, keys)

@@ -15,12 +15,12 @@ from spellbook.system.sqlite import Database
 
 _LABELS = "('tags', 'keywords', 'entities')"
 _CHAIN = 20
-"""Most moves of one file that are followed."""
+"""Most successive moves of one file that are followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A file that is about to be forgotten: what it held, and the id it declared."""
+    """A file that is about to be removed from the catalog: its content's hash, and the id that it declared."""
 
     path: str
     id: str
@@ -30,7 +30,7 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A link with the note it stands in."""
+    """A link, and the note that contains it."""
 
     source: str
     link: LinkRow
@@ -46,7 +46,7 @@ class Links:
 
     @staticmethod
     def add(connection: sqlite3.Connection, notes: Iterable[tuple[int, Sequence[LinkRow]]]) -> None:
-        """Keep the links of notes that have none yet, in order."""
+        """Store the links of notes that have none yet, in order."""
         rows = (
             (note, i, link.name, link.target, link.fragment, link.is_markdown, link.line)
             for note, links in notes
@@ -55,7 +55,7 @@ class Links:
         connection.executemany("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def leaving(self, paths: Sequence[str]) -> list[Leaving]:
-        """Return what the catalog knows of notes that are about to be forgotten."""
+        """Return what the catalog knows of notes that are about to be removed."""
         rows = self._database.rows(
             """
             SELECT path, id, sha256, declared FROM files JOIN notes USING (path)
@@ -67,21 +67,30 @@ class Links:
 
     @staticmethod
     def moved(connection: sqlite3.Connection, left: Sequence[Leaving]) -> None:
-        """Remember where notes that were forgotten are now: where their id is declared, else where what they held is; use follows."""
+        """Record where removed notes are now: where their id is, else their content. Use counts follow."""
         if not left:
             return
         asked = json.dumps([each.sha256 for each in left])
-        same = dict(connection.execute("SELECT sha256, path FROM files WHERE sha256 IN (SELECT value FROM json_each(?))", (asked,)))
+        same = dict(
+            connection.execute(
+                "SELECT sha256, path FROM files WHERE sha256 IN (SELECT value FROM json_each(?))", (asked,)
+            )
+        )
         for each in left:
-            row = connection.execute("SELECT path FROM notes WHERE declared = ? ORDER BY id = declared DESC", (each.declared,)).fetchone()
+            row = connection.execute(
+                "SELECT path FROM notes WHERE declared = ? ORDER BY id = declared DESC", (each.declared,)
+            ).fetchone()
             new = row[0] if row else same.get(each.sha256)
             if new is None:
                 continue
             connection.execute("INSERT OR REPLACE INTO moves VALUES (?, ?, ?)", (each.path, new, time.time()))
             if not each.declared:
-                connection.execute("UPDATE OR IGNORE uses SET note = (SELECT id FROM notes WHERE path = ?) WHERE note = ?", (new, each.id))
+                connection.execute(
+                    "UPDATE OR IGNORE uses SET note = (SELECT id FROM notes WHERE path = ?) WHERE note = ?",
+                    (new, each.id),
+                )
 
-    # -- asked
+    # -- queries
 
     def of(self, path: str) -> list[LinkRow]:
         """Return the links of the note at `path`, in order."""
@@ -92,7 +101,7 @@ class Links:
         return self._linked("links.name IN (SELECT value FROM json_each(:value))", json.dumps(list(names)))
 
     def once_to(self, names: Iterable[str]) -> list[Linked]:
-        """Return what `to` does, each target of a note once, without its lines and fragments."""
+        """Return the same as `to`, with each target of a note once, without lines and fragments."""
         rows = self._database.rows(
             """
             SELECT DISTINCT path, links.name, target, markdown FROM links JOIN notes USING (note)
@@ -115,19 +124,25 @@ class Links:
             {"value": value},
         )
         return [
-            Linked(path, LinkRow(name, target, fragment, bool(markdown), line)) for path, name, target, fragment, markdown, line in rows
+            Linked(path, LinkRow(name, target, fragment, bool(markdown), line))
+            for path, name, target, fragment, markdown, line in rows
         ]
 
     def named(self, names: Iterable[str]) -> list[str]:
         """Return the paths of the notes that have one of these names."""
-        rows = self._database.rows("SELECT path FROM notes WHERE name IN (SELECT value FROM json_each(?))", (json.dumps(list(names)),))
+        rows = self._database.rows(
+            "SELECT path FROM notes WHERE name IN (SELECT value FROM json_each(?))", (json.dumps(list(names)),)
+        )
         return [path for (path,) in rows]
 
     def aliases(self, names: Iterable[str] | None = None) -> dict[str, str]:
-        """Return the aliases of notes, folded, with the path of the note, the shortest of several; those of `names`, or all."""
+        """Return aliases, folded, with their note's path, the shortest of several; those of `names`, or all."""
         limit = "" if names is None else "AND value IN (SELECT value FROM json_each(:names))"
         rows = self._database.rows(
-            f"SELECT value, path FROM fields JOIN notes USING (note) WHERE key = 'aliases' {limit} ORDER BY length(path) DESC, path DESC",
+            f"""
+            SELECT value, path FROM fields JOIN notes USING (note) WHERE key = 'aliases' {limit}
+            ORDER BY length(path) DESC, path DESC
+            """,
             {"names": json.dumps(list(names or ()))},
         )
         return dict(rows)
@@ -174,7 +189,7 @@ class Links:
         return self._database.rows("SELECT path, title FROM notes")
 
     def went(self) -> dict[str, str]:
-        """Return where notes are now, by paths at which they were."""
+        """Return the current paths of notes by their former paths."""
         steps = dict(self._database.rows("SELECT old, new FROM moves"))
         there = {path for path, _ in self.titled()}
         found: dict[str, str] = {}

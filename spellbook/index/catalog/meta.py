@@ -1,5 +1,5 @@
 """
-What the catalog says of itself: how many changes it has seen, which embedding it is of, how the last look at the vault ended.
+The catalog's own state: its generation, the fingerprint of its embedder, and the result of the last scan.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Meta:
 
     @staticmethod
     def bump(connection: sqlite3.Connection, key: str, by: int = 1) -> int:
-        """Raise a number, by one if nothing else is said, and return it."""
+        """Increase a number, by one by default, and return it."""
         connection.execute("UPDATE meta SET value = value + ? WHERE key = ?", (by, key))
         return int(connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0])
 
     @property
     def fingerprint(self) -> str:
-        """Name of the embedding whose vector keys the chunks carry, "" before the first."""
+        """The fingerprint of the embedder that the chunks' vector keys are of, "" before the first."""
         return str(self.get("fingerprint") or "")
 
     def counts(self) -> Counts:

@@ -1,5 +1,5 @@
 """
-The files of the vault and the notes in them, as they come into the catalog and leave it.
+Files and notes in the catalog: adding, replacing and removing them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OF_A_ROW = (
     sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
 )
-"""What a value in a row can cause; other errors are the disk's or the whole file's."""
+"""Errors that one row can cause; others come from the disk or the whole database."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,15 +46,19 @@ class Notes:
         if paths is None:
             rows = self._rows(sql)
         else:
-            rows = [row for batch in batches(paths) for row in self._rows(f"{sql} WHERE path IN ({','.join('?' * len(batch))})", batch)]
+            rows = [
+                row
+                for batch in batches(paths)
+                for row in self._rows(f"{sql} WHERE path IN ({','.join('?' * len(batch))})", batch)
+            ]
         return {path: Known(Stamp(size, mtime, inode), read, sha) for path, size, mtime, inode, read, sha in rows}
 
     def faults(self) -> tuple[Fault, ...]:
-        """Return what a person should mend in the vault's files."""
+        """Return the faults in the vault's files that a person should fix."""
         return tuple(Fault(*row) for row in self._rows("SELECT path, line, reason FROM faults ORDER BY path, line"))
 
     def twins(self) -> tuple[Fault, ...]:
-        """Return the notes that declare an id which another one has; they go by their paths."""
+        """Return the notes that declare the id of another note; their paths serve as their ids."""
         rows = self._rows(
             """
             SELECT notes.path, notes.declared, holder.path FROM notes JOIN notes AS holder ON holder.id = notes.declared
@@ -63,7 +67,10 @@ class Notes:
             GROUP BY notes.path ORDER BY notes.path
             """
         )
-        return tuple(Fault(path, 1, f"its id {id} belongs to {holder}, so its path serves as its id") for path, id, holder in rows)
+        return tuple(
+            Fault(path, 1, f"its id {id} belongs to {holder}, so its path serves as its id")
+            for path, id, holder in rows
+        )
 
     def apply(
         self,
@@ -74,7 +81,7 @@ class Notes:
         heirs: Collection[str] = (),
     ) -> tuple[list[str], list[str]]:
         """
-        Make the catalog say of `entries` what was read, and forget `gone`; return the paths taken and forgotten.
+        Store `entries` and remove `gone`; return the paths that were stored and removed.
 
         `now` tells a file's stamp: one that changed since it was read, or came
         back, is left for the next run, so that of two processes the one with
@@ -102,14 +109,14 @@ class Notes:
             return [entry.path for entry in current], lost
 
     def _take(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> set[str]:
-        """Keep what was read; of what cannot be kept only that. Return the ids that may change hands."""
+        """Store entries; one that cannot be stored becomes a fault. Return the ids whose owner may change."""
         try:
             with part(connection):
                 self._remember(connection, entries)
-                # What could not be opened is remembered without a hash, and what was read before stays.
+                # A file that could not be opened is stored without a hash, and its note stays as it was.
                 return self._replace_notes(connection, [entry for entry in entries if entry.sha256])
         except _OF_A_ROW as error:
-            if len(entries) > 1:  # one by one, so that one note's fault is that note's alone
+            if len(entries) > 1:  # one by one, so that one bad note does not affect others
                 return set().union(*[self._take(connection, [entry]) for entry in entries])
             [entry] = entries
             if entry.note is None:
@@ -119,7 +126,7 @@ class Notes:
             return self._take(connection, [Entry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))])
 
     def touch(self, entries: Iterable[Entry]) -> None:
-        """Note that files were read again and hold what they held; no generation passes."""
+        """Record that files were read again and have not changed; the generation stays."""
         with self._database.transaction("IMMEDIATE") as connection:
             for entry in entries:
                 connection.execute(
@@ -129,7 +136,7 @@ class Notes:
                 connection.execute("UPDATE notes SET mtime_ns = ? WHERE path = ?", (entry.stamp.mtime_ns, entry.path))
 
     def recut(self, rules: str) -> None:
-        """Have every note read again if `rules`, the name of how notes are cut, are not those it was cut by."""
+        """Have every note read again if `rules`, the version of the chunking rules, have changed."""
         if self._meta.get("rules") == rules:
             return
         with self._database.transaction("IMMEDIATE") as connection:
@@ -138,7 +145,7 @@ class Notes:
             self._meta.put(connection, "rules", rules)
 
     def set_walk_faults(self, faults: Sequence[Fault]) -> None:
-        """Keep the faults of the last walk, apart from those of notes."""
+        """Store the faults of the last walk, apart from those of notes."""
         new = sorted((f.path, f.line, f.reason) for f in faults)
         old = self._rows("SELECT path, line, reason FROM faults WHERE walk ORDER BY 1, 2, 3")
         if [tuple(row) for row in old] == new:
@@ -158,7 +165,7 @@ class Notes:
         connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 0)", faults)
 
     def _forget(self, connection: sqlite3.Connection, path: str) -> set[str]:
-        """Remove a note and its chunks; return the ids that may change hands."""
+        """Remove a note and its chunks; return the ids whose owner may change."""
         row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (path,)).fetchone()
         if row is None:
             return set()
@@ -169,7 +176,7 @@ class Notes:
 
     @staticmethod
     def _drop_chunks(connection: sqlite3.Connection, note: int) -> set[str]:
-        """Remove what is kept of a note besides itself; return the keys that its chunks had."""
+        """Remove a note's chunks, words, fields and links; return the keys of its chunks."""
         rows = connection.execute("SELECT chunk, key FROM chunks WHERE note = ?", (note,)).fetchall()
         connection.executemany("DELETE FROM words WHERE rowid = ?", [(chunk,) for chunk, _ in rows])
         connection.execute("DELETE FROM chunks WHERE note = ?", (note,))
@@ -180,7 +187,7 @@ class Notes:
         return {key for _, key in rows}
 
     def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> set[str]:
-        """Put what was read in the place of what was there; return the ids that may change hands."""
+        """Replace notes by what was read; return the ids whose owner may change."""
         affected: set[str] = set()
         numbered: list[tuple[int, Entry]] = []
         dropped: set[str] = set()
@@ -192,7 +199,10 @@ class Notes:
             row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (entry.path,)).fetchone()
             if row is None:
                 marks = ", ".join(f":{name}" for name in columns)
-                note = connection.execute(f"INSERT INTO notes ({', '.join(columns)}) VALUES ({marks})", columns).lastrowid or 0
+                note = (
+                    connection.execute(f"INSERT INTO notes ({', '.join(columns)}) VALUES ({marks})", columns).lastrowid
+                    or 0
+                )
             else:
                 note = row[0]
                 affected |= {row[1]} if row[1] else set()
@@ -210,11 +220,14 @@ class Notes:
 
     @staticmethod
     def _add_chunks(connection: sqlite3.Connection, rows: Sequence[tuple[int, ChunkRow]]) -> None:
-        last = connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'chunks'").fetchone()[0]
+        last = connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'chunks'").fetchone()[
+            0
+        ]
         numbered = list(enumerate(rows, last + 1))
         connection.executemany(
             """
-            INSERT INTO chunks (chunk, note, ordinal, suffix, heading, line, end_line, text, embedded, same, key, lead, tail)
+            INSERT INTO chunks
+                (chunk, note, ordinal, suffix, heading, line, end_line, text, embedded, same, key, lead, tail)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [(number, note, *chunk[:-1]) for number, (note, chunk) in numbered],
@@ -225,11 +238,14 @@ class Notes:
         )
 
     def _revive(self, connection: sqlite3.Connection, keys: set[str]) -> None:
-        """Give vectors that come back into use a new seq, so that readers who follow seq see them again."""
+        """Give vectors that are in use again a new seq, so that readers by seq see them."""
         for batch in batches(sorted(keys)):
             marks = ",".join("?" * len(batch))
             back = connection.execute(
-                f"SELECT key FROM vectors WHERE key IN ({marks}) AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)",
+                f"""
+                SELECT key FROM vectors WHERE key IN ({marks})
+                AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)
+                """,
                 batch,
             ).fetchall()
             if back:
@@ -238,14 +254,17 @@ class Notes:
 
     def _settle_ids(self, connection: sqlite3.Connection, names: set[str], heirs: Collection[str]) -> None:
         """
-        Decide who carries each of `names`: a path is an id of its own; a declared id stays
-        with the note that has it, else goes to the shortest path, since a copy's is longer; the others go by their paths.
+        Decide which note has each id of `names`.
+
+        A path is its own note's id. A declared id stays with the note that has it, or else goes to the shortest path,
+        because a copy's path is longer. The other notes have their paths as ids.
         """
         settled: dict[int, str] = {}
         for name in sorted(names):
             rows = connection.execute(
                 """
-                SELECT note, path, declared, id FROM notes WHERE declared = :name OR path = :name || '.md' OR path = :name
+                SELECT note, path, declared, id FROM notes
+                WHERE declared = :name OR path = :name || '.md' OR path = :name
                 ORDER BY id IS NOT :name, length(path), path
                 """,
                 {"name": name},
@@ -263,7 +282,9 @@ class Notes:
                 elif id is None:
                     settled.setdefault(note, _path_id(path))
         connection.executemany("UPDATE notes SET id = NULL WHERE note = ?", [(note,) for note in settled])
-        connection.executemany("UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()])
+        connection.executemany(
+            "UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()]
+        )
 
 
 def _stamp(stamp: Stamp) -> tuple[int, int, int]:

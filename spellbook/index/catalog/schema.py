@@ -1,5 +1,5 @@
 """
-What the catalog holds: its tables with their history, and their rows as the rest of Spellbook sees them.
+The catalog's tables with their migrations, and their rows as plain values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from spellbook.system.sqlite import Migration
 _BLANK_LINES = "\r\n"
 
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
-"""What a word counts for in title (aliases too), heading, keywords (entities and tags too), questions, body and parts of identifiers."""
+"""
+Weights of bm25 by column: title (with aliases), heading, keywords (with entities and tags), questions, body, parts of
+identifiers.
+"""
 
 MIGRATIONS = (
     Migration(
@@ -56,8 +59,8 @@ MIGRATIONS = (
         ) WITHOUT ROWID;
         """
     ),
-    # Vowel signs are parts of words (else Hindi and Thai are letters), and identifiers are found by their parts. A part of a
-    # long table or of long code is shown with its header or fence.
+    # Vowel signs belong to words (Hindi, Thai), and identifiers match by their parts. A part of a long table or of long
+    # code is shown with its header or fence.
     Migration(
         """
         ALTER TABLE chunks ADD COLUMN lead TEXT NOT NULL DEFAULT '';
@@ -73,25 +76,33 @@ MIGRATIONS = (
     Migration(
         """
         CREATE TABLE uses (note TEXT PRIMARY KEY, count INTEGER, last REAL) WITHOUT ROWID;
-        CREATE TABLE measures (name TEXT, bucket INTEGER, day INTEGER, count INTEGER, PRIMARY KEY (name, bucket, day)) WITHOUT ROWID;
+        CREATE TABLE measures (
+            name TEXT, bucket INTEGER, day INTEGER, count INTEGER, PRIMARY KEY (name, bucket, day)
+        ) WITHOUT ROWID;
         """
     ),
     Migration("CREATE TABLE spared (key TEXT PRIMARY KEY, until INTEGER) WITHOUT ROWID;"),
-    # What is counted and what waits for its vector is known without looking at every chunk, however large the vault.
+    # Counts and pending texts are kept by triggers, so that reading them takes the same time in every vault.
     Migration(
         """
         DROP TABLE claims;
         CREATE TABLE pending (key TEXT PRIMARY KEY, owner TEXT DEFAULT '', until REAL DEFAULT 0) WITHOUT ROWID;
         INSERT OR IGNORE INTO pending (key) SELECT key FROM chunks WHERE key NOT IN (SELECT key FROM vectors);
-        INSERT OR REPLACE INTO meta VALUES ('notes', (SELECT count(*) FROM notes)), ('chunks', (SELECT count(*) FROM chunks)),
+        INSERT OR REPLACE INTO meta VALUES
+            ('notes', (SELECT count(*) FROM notes)), ('chunks', (SELECT count(*) FROM chunks)),
             ('pending', (SELECT count(*) FROM pending));
-        CREATE TRIGGER note_added AFTER INSERT ON notes BEGIN UPDATE meta SET value = value + 1 WHERE key = 'notes'; END;
-        CREATE TRIGGER note_dropped AFTER DELETE ON notes BEGIN UPDATE meta SET value = value - 1 WHERE key = 'notes'; END;
-        CREATE TRIGGER pending_added AFTER INSERT ON pending BEGIN UPDATE meta SET value = value + 1 WHERE key = 'pending'; END;
-        CREATE TRIGGER pending_dropped AFTER DELETE ON pending BEGIN UPDATE meta SET value = value - 1 WHERE key = 'pending'; END;
+        CREATE TRIGGER note_added AFTER INSERT ON notes BEGIN
+            UPDATE meta SET value = value + 1 WHERE key = 'notes'; END;
+        CREATE TRIGGER note_dropped AFTER DELETE ON notes BEGIN
+            UPDATE meta SET value = value - 1 WHERE key = 'notes'; END;
+        CREATE TRIGGER pending_added AFTER INSERT ON pending BEGIN
+            UPDATE meta SET value = value + 1 WHERE key = 'pending'; END;
+        CREATE TRIGGER pending_dropped AFTER DELETE ON pending BEGIN
+            UPDATE meta SET value = value - 1 WHERE key = 'pending'; END;
         CREATE TRIGGER chunk_added AFTER INSERT ON chunks BEGIN
             UPDATE meta SET value = value + 1 WHERE key = 'chunks';
-            INSERT OR IGNORE INTO pending (key) SELECT new.key WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
+            INSERT OR IGNORE INTO pending (key)
+                SELECT new.key WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
         END;
         CREATE TRIGGER chunk_dropped AFTER DELETE ON chunks BEGIN
             UPDATE meta SET value = value - 1 WHERE key = 'chunks';
@@ -99,12 +110,13 @@ MIGRATIONS = (
         END;
         CREATE TRIGGER chunk_rekeyed AFTER UPDATE OF key ON chunks BEGIN
             DELETE FROM pending WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
-            INSERT OR IGNORE INTO pending (key) SELECT new.key WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
+            INSERT OR IGNORE INTO pending (key)
+                SELECT new.key WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
         END;
         CREATE TRIGGER vector_added AFTER INSERT ON vectors BEGIN DELETE FROM pending WHERE key = new.key; END;
         """
     ),
-    # Links as they are written; where they lead is a question to the files of that name, so that no note is read again for another.
+    # Links are stored as written and resolved by file name when read, so that no note is read again for another.
     Migration(
         """
         ALTER TABLE notes ADD COLUMN name TEXT;
@@ -118,28 +130,29 @@ MIGRATIONS = (
         """,
         then="UPDATE files SET sha256 = '', read_ns = 0",
     ),
-    # When a search last found, by words, what waits for its vector.
+    # The time at which a search last found a pending text by words.
     Migration(
         """
         ALTER TABLE pending ADD COLUMN asked REAL NOT NULL DEFAULT 0;
         CREATE INDEX pending_asked ON pending (asked) WHERE asked > 0;
         """
     ),
-    # How long a chunk is, as an answer shows it; one fingerprint may go with two ways to count, so a row says whose count it is.
+    # The tokens of a chunk as an answer shows it. Two tokenisers may share a fingerprint, so each row names its own.
     Migration(
         """
         CREATE TABLE counted (chunk INTEGER PRIMARY KEY, tokeniser TEXT NOT NULL, tokens INTEGER NOT NULL);
         CREATE TRIGGER chunk_uncounted AFTER DELETE ON chunks BEGIN DELETE FROM counted WHERE chunk = old.chunk; END;
         """
     ),
-    # What stands above the first section has an id of its own, so that a note's id means the note. Opening a later part of it
-    # was counted for that part; it is a use of the note. Ids of very long headings are cut, which takes another look at the note.
+    # The text above the first section has an id of its own, so that a note's id means the whole note. Uses of its later
+    # parts become uses of the note. Ids of very long headings are cut, so those notes are read again.
     Migration(
         """
         INSERT INTO uses SELECT notes.id, uses.count, uses.last
             FROM chunks JOIN notes USING (note) JOIN uses ON uses.note = notes.id || suffix WHERE suffix LIKE '~%'
             ON CONFLICT (note) DO UPDATE SET count = max(count, excluded.count), last = max(last, excluded.last);
-        DELETE FROM uses WHERE note IN (SELECT notes.id || suffix FROM chunks JOIN notes USING (note) WHERE suffix LIKE '~%')
+        DELETE FROM uses
+            WHERE note IN (SELECT notes.id || suffix FROM chunks JOIN notes USING (note) WHERE suffix LIKE '~%')
             AND note NOT IN (SELECT id FROM notes WHERE id IS NOT NULL);
         UPDATE files SET sha256 = '', read_ns = 0 WHERE path IN
             (SELECT path FROM chunks JOIN notes USING (note) WHERE length(suffix) > 200);
@@ -150,13 +163,13 @@ MIGRATIONS = (
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
 
-`seq` begins at the clock's microseconds, so that it never repeats what an
-earlier catalog counted: readers who follow it see what a rebuilt one holds.
+`seq` starts at the clock's microseconds, so that it is never lower than in an
+earlier catalog: readers by seq then see all vectors of a rebuilt catalog.
 """
 
 
 class ChunkRow(NamedTuple):
-    """A chunk as stored; `words` are the six columns of the full-text index, `same` the hash of its folded text."""
+    """A chunk to be stored; `words` are the columns of the full-text index, `same` the hash of its folded text."""
 
     ordinal: int
     suffix: str
@@ -173,7 +186,7 @@ class ChunkRow(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    """A link as stored: what its target is, and the `links.key` by which files are found for it."""
+    """A link to be stored: its target, and the `links.key` that finds its file."""
 
     name: str
     target: str
@@ -183,7 +196,7 @@ class LinkRow(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A file as it was read at `read_ns`: its stamp, hash and faults, and the note in it if it is one."""
+    """A file as it was read at `read_ns`: its stamp, hash and faults, and its note if it has one."""
 
     path: str
     stamp: Stamp
@@ -197,17 +210,33 @@ class Entry(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the catalog remembers of a file."""
+    """What the catalog knows of a file."""
 
     stamp: Stamp
     read_ns: int
     sha256: str
 
 
-class Found(NamedTuple):
-    """A chunk with what a hit shows of it; `lead` and `tail` frame the text of a part that was cut out of a table or of code."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk stands: its id, its note's path and title, its first line (from 1), and its heading path."""
 
-    chunk: int
+    id: str
+    path: str
+    line: int
+    title: str
+    heading: str
+
+
+class StoredChunk(NamedTuple):
+    """
+    A chunk as the catalog has it, with its note's labels; `number` is its row.
+
+    `line` and `end_line` count from 1. `lead` and `tail` are the table header or code fence that the text was cut from.
+    `importance` is 0..1; `created` and `updated` are ISO 8601.
+    """
+
+    number: int
     id: str
     path: str
     line: int
@@ -241,28 +270,43 @@ class Found(NamedTuple):
 
     @property
     def hash(self) -> str:
-        """The hash by which a caller says which text it has seen."""
+        """The hash of its text, by which a caller proves which version it has read."""
         return hash_of(self.text)
+
+    @property
+    def whole(self) -> str:
+        """Its whole text as an answer shows it."""
+        return whole(self.text, self.lead, self.tail)
+
+    @property
+    def source(self) -> str:
+        """Where its note says that the text comes from, "" if it does not say."""
+        return str(self.meta.get("source") or "")
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return Place(self.id, self.path, self.line, self.title, self.heading)
 
 
 def whole(text: str, lead: str, tail: str) -> str:
-    """Return a chunk's text as it is shown where nothing is left out."""
+    """Return a chunk's whole text as an answer shows it."""
     return framed(text.strip(_BLANK_LINES), lead, tail) if lead or tail else text.strip()
 
 
 def framed(text: str, lead: str, tail: str) -> str:
-    """Return `text` with the header or the fence around it that it was cut from."""
+    """Return `text` with the table header or the fence that it was cut from."""
     return f"{lead}{text}" + (f"\n{tail.strip(_BLANK_LINES)}" if tail else "")
 
 
 def hash_of(text: str) -> str:
-    """Return the hash by which a caller names the text of a section it has seen; blank lines around it do not count."""
+    """Return the hash of a section's text, without blank lines around it, to detect changes: 16 hex digits."""
     return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """The chunks that carry one topic in one category; `updated` is ISO 8601 or a file time."""
+    """One topic in one category, with counts; `updated` is ISO 8601, of the frontmatter or the file."""
 
     category: str
     topic: str

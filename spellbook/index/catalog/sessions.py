@@ -1,4 +1,4 @@
-"""REST sessions: who may write, until when. Every process sees all of them."""
+"""REST sessions, which allow writing for a limited time. All processes share them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ class Sessions:
         """Return a live session. Raises RestInvalid for an unknown id, RestExpired for one past its time or ended."""
         rows = self._database.rows("SELECT id, created, expires, scribed, ended FROM sessions WHERE id = ?", (id,))
         if not rows:
-            raise RestInvalid(f"{id[:80]!r} is no REST session of this vault.", "Call rest() and use the session_id it returns.")
+            raise RestInvalid(
+                f"{id[:80]!r} is not a REST session of this vault.", "Call rest() and use the session_id it returns."
+            )
         *fields, ended = rows[0]
         session = Session(*fields)
         if ended is not None:
             raise RestExpired("This REST session was ended by rest_end.", "Call rest() for a new one.")
         if session.expires <= time.time():
-            raise RestExpired("This REST session is past its hour.", "Call rest() for a new one.")
+            raise RestExpired("This REST session has expired after one hour.", "Call rest() for a new one.")
         return session
 
     def count(self, id: str, number: int) -> None:

@@ -1,8 +1,8 @@
 """
-How many tokens each chunk is, as an answer shows it: counted as its note is embedded, so that a question need not.
+The tokens of each chunk as an answer shows it. They are counted while its note is embedded, which saves time later.
 
-A row names the tokeniser that it was counted by, and says nothing to another
-one. What has no row is counted when it is asked for.
+A row holds for its own tokeniser only. A chunk without a row is counted when it
+is needed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Counted:
 
     def missing(self, keys: Sequence[str], tokeniser: str, most: int) -> list[tuple[int, str, str, str, str]]:
         """
-        Return chunk, key, text, lead and tail of at most so many, not counted by `tokeniser` yet, of the notes that have `keys`.
+        Return chunk, key, text, lead and tail of uncounted chunks, `most` at most, of the notes that have `keys`.
 
-        Of a long note only those around the chunks with `keys`, else each batch of it would look at all of it.
+        Of a long note, only chunks near those with `keys`, or each batch would read all of it.
         """
         return self._database.rows(
             """
@@ -43,11 +43,11 @@ class Counted:
         )
 
     def add(self, rows: Sequence[tuple[int, str, int]], tokeniser: str) -> None:
-        """Keep the tokens of chunks (number, key, tokens) that are still there."""
+        """Store the tokens of chunks (number, key, tokens) that still exist."""
         if not rows:
             return
         with self._database.transaction("IMMEDIATE") as connection:
-            # By its key too: a catalog that was begun anew has other chunks by these numbers.
+            # The key is compared too: a new catalog has other chunks with these numbers.
             connection.executemany(
                 "INSERT OR REPLACE INTO counted SELECT chunk, ?, ? FROM chunks WHERE chunk = ? AND key = ?",
                 [(tokeniser, tokens, chunk, key) for chunk, key, tokens in rows],

@@ -1,8 +1,7 @@
 """
-Use: how often notes were opened, and how long verbs took; counted here and never in a person's files.
+Use counts: how often notes were opened, and how long verbs took. They are never written into a person's files.
 
-It is the one thing in the catalog that no vault can give back; to lose it
-costs nothing but what it says.
+They are the one part of the catalog that cannot be rebuilt from the vault.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ KEPT_DAYS = 30
 
 _DAY = 86_400
 _PATIENCE = 0.05
-"""Seconds to wait for another process's write: to count is no reason to let anybody wait."""
+"""Seconds to wait for another process's write: counting must not delay anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +37,19 @@ class Usage:
         self._database = database
 
     def opened(self, notes: Iterable[str]) -> None:
-        """Count that these notes, by id, were opened now. Raises StorageError, at once, if another process is writing."""
+        """Count that these notes, by id, were opened now. Raises StorageError if another process is writing."""
         now = time.time()
         with self._database.transaction("IMMEDIATE", _PATIENCE) as connection:
             connection.executemany(
-                "INSERT INTO uses VALUES (?, 1, ?) ON CONFLICT (note) DO UPDATE SET count = count + 1, last = excluded.last",
+                """
+                INSERT INTO uses VALUES (?, 1, ?)
+                ON CONFLICT (note) DO UPDATE SET count = count + 1, last = excluded.last
+                """,
                 [(note, now) for note in dict.fromkeys(notes)],
             )
 
     def of(self, notes: Iterable[str]) -> dict[str, Use]:
-        """Return the use of these notes, of those that were ever opened."""
+        """Return the use of those of `notes` that were ever opened."""
         listed = json.dumps(list(dict.fromkeys(notes)))
         rows = self._database.rows("SELECT * FROM uses WHERE note IN (SELECT value FROM json_each(?))", (listed,))
         return {note: Use(count, last) for note, count, last in rows}
@@ -58,18 +60,23 @@ class Usage:
         return {note: Use(count, last) for note, count, last in rows}
 
     def add(self, counts: Mapping[tuple[str, int], int]) -> None:
-        """Add to today's counts, each by a name and a bucket. Raises StorageError, at once, if another process is writing."""
+        """Add to today's counts, by name and bucket. Raises StorageError if another process is writing."""
         today = int(time.time()) // _DAY
         with self._database.transaction("IMMEDIATE", _PATIENCE) as connection:
             connection.execute("DELETE FROM measures WHERE day < ?", (today - KEPT_DAYS,))
             connection.executemany(
-                "INSERT INTO measures VALUES (?, ?, ?, ?) ON CONFLICT (name, bucket, day) DO UPDATE SET count = count + excluded.count",
+                """
+                INSERT INTO measures VALUES (?, ?, ?, ?)
+                ON CONFLICT (name, bucket, day) DO UPDATE SET count = count + excluded.count
+                """,
                 [(name, bucket, today, count) for (name, bucket), count in counts.items()],
             )
 
     def counts(self) -> dict[str, Counter[int]]:
-        """Return what was counted in the last KEPT_DAYS, by name, then by bucket."""
+        """Return the counts of the last KEPT_DAYS, by name, then by bucket."""
         found: dict[str, Counter[int]] = {}
-        for name, bucket, count in self._database.rows("SELECT name, bucket, sum(count) FROM measures GROUP BY name, bucket"):
+        for name, bucket, count in self._database.rows(
+            "SELECT name, bucket, sum(count) FROM measures GROUP BY name, bucket"
+        ):
             found.setdefault(name, Counter())[bucket] = count
         return found

@@ -1,5 +1,5 @@
 """
-The vectors of chunks, by the keys of their texts: stored once, shared by all chunks that say the same, kept as a cache.
+The vectors of chunks, by the keys of their texts. Chunks with the same text share one; unused ones are a cache.
 """
 
 from __future__ import annotations
@@ -34,14 +34,16 @@ class Vectors:
             connection.execute(f"UPDATE vectors SET used = ? WHERE {_IN_USE}", (int(time.time()),))
             connection.execute("UPDATE chunks SET key = vector_key(embedded)")
             self._meta.put(connection, "fingerprint", fingerprint)
-            # One each, so that who takes them in a few at a time can say how far it is.
+            # A seq for each, so that a reader of a few at a time knows how far it is.
             seq = self._meta.bump(connection, "seq")
             connection.execute("UPDATE vectors SET seq = ? + rowid WHERE key IN (SELECT key FROM chunks)", (seq,))
-            self._meta.bump(connection, "seq", connection.execute("SELECT coalesce(max(rowid), 0) FROM vectors").fetchone()[0])
+            self._meta.bump(
+                connection, "seq", connection.execute("SELECT coalesce(max(rowid), 0) FROM vectors").fetchone()[0]
+            )
             self._meta.bump(connection, "generation")
 
     def embedded(self, keys: Sequence[str]) -> list[str]:
-        """Return the texts that are embedded under `keys`, each once."""
+        """Return the texts with these keys, each once."""
         return [
             text
             for batch in batches(keys)
@@ -63,20 +65,48 @@ class Vectors:
         """Return those of `keys` that have a vector."""
         found: set[str] = set()
         for batch in batches(list(keys)):
-            found.update(key for (key,) in self._rows(f"SELECT key FROM vectors WHERE key IN ({','.join('?' * len(batch))})", batch))
+            found.update(
+                key
+                for (key,) in self._rows(f"SELECT key FROM vectors WHERE key IN ({','.join('?' * len(batch))})", batch)
+            )
         return found
 
     def since(self, seq: int) -> Iterator[tuple[str, bytes, int]]:
-        """Return key, vector and seq of the vectors in use that came after `seq`, oldest first; never all of them at once."""
-        return self._database.each(f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq", (seq,))
+        """Yield key, vector and seq of the vectors in use after `seq`, oldest first."""
+        return self._database.each(
+            f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq", (seq,)
+        )
 
     def changes(self, seq: int, most: int = -1) -> list[tuple[str, int]]:
-        """Return key and seq of the vectors in use that came after `seq`, oldest first; at most `most` if given."""
+        """Return key and seq of the vectors in use after `seq`, oldest first; at most `most` if given."""
         return self._rows(f"SELECT key, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq LIMIT ?", (seq, most))
 
+    def count_changes(self, seq: int) -> int:
+        """Return how many vectors in use came after `seq`."""
+        return int(self._rows(f"SELECT count(*) FROM vectors WHERE seq > ? AND {_IN_USE}", (seq,))[0][0])
+
+    def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
+        """
+        Return what names the chunk of each of `keys` that is in use: id, path, heading, category, topic.
+
+        A missing value is "". If several chunks have one key, the first by path counts.
+        """
+        names = ("id", "path", "heading", "category", "topic")
+        found: dict[str, dict[str, str]] = {}
+        for batch in batches(list(keys)):
+            rows = self._rows(
+                f"""
+                SELECT key, notes.id || suffix, path, heading, category, topic FROM chunks JOIN notes USING (note)
+                WHERE key IN ({quoted(batch)}) ORDER BY path, ordinal
+                """
+            )
+            for key, *values in rows:
+                found.setdefault(key, {name: value or "" for name, value in zip(names, values, strict=True)})
+        return found
+
     def has_up_to(self, seq: int) -> bool:
-        """Say whether a vector in use is as old as `seq`."""
-        # From the newest: the oldest may all be out of use.
+        """Return whether a vector in use is as old as `seq`."""
+        # Newest first: the oldest may all be unused.
         return bool(self._rows(f"SELECT 1 FROM vectors WHERE seq <= ? AND {_IN_USE} ORDER BY seq DESC LIMIT 1", (seq,)))
 
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
@@ -87,14 +117,14 @@ class Vectors:
         return found
 
     def width(self) -> int:
-        """Return how many numbers the vectors in use have, 0 if there are none."""
+        """Return the dimensions of the vectors in use, 0 if there are none."""
         rows = self._rows(f"SELECT length(vector) / 4 FROM vectors WHERE {_IN_USE} LIMIT 1")
         return rows[0][0] if rows else 0
 
     def evict(self, most_bytes: int) -> int:
-        """Delete vectors that are neither used nor spared, longest unused first, until all are within `most_bytes`; return how many."""
+        """Delete unused vectors, longest unused first, until all fit into `most_bytes`; return how many."""
         if self._rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0] <= most_bytes:
-            return 0  # everything together is within the bound
+            return 0  # the whole database is within the limit
         count, size = self._rows("SELECT count(*), (SELECT length(vector) FROM vectors LIMIT 1) FROM vectors")[0]
         surplus = count - most_bytes // (size or 1)
         if surplus <= 0:

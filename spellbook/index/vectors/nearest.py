@@ -15,11 +15,12 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.schema import Found
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
+from spellbook.index.vectors.chroma import Unavailable
+from spellbook.index.vectors.matrix import Matrix, Row
 from spellbook.index.vectors.simhash import Sketches
-from spellbook.index.vectors.vectors import Matrix, Row, Unavailable
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -30,16 +31,24 @@ Near = list[tuple[str, float]]
 _OVERFETCH = (4, 20)
 """How many times what is wanted is asked for, before the keys that meet a filter are listed and searched alone."""
 
-_BLOCK = 10_000
+BLOCK = 10_000
 """Stored vectors that are searched at a time, and the most that are read for one question."""
 
-_BEHIND = 1_000
-"""Vectors that Chroma may not have seen to be asked at all: these are searched exactly, and it is kept nearer than that."""
+BEHIND = 1_000
+"""
+Most vectors that Chroma may be behind; if it is further behind, it is not asked.
 
-_COMPARED = 2_000
-"""Vectors with the most alike sketches that are compared exactly: 98 % of the five nearest of 780,000 are among them, 94 % of fifty."""
+These vectors are searched exactly. Chroma is usually kept nearer than that.
+"""
 
-_WORTH_KEEPING = 20_000
+COMPARED = 2_000
+"""
+Vectors with the most alike sketches that are compared exactly.
+
+Of 780,000 vectors they contain 98 % of the five nearest, and 94 % of the fifty nearest.
+"""
+
+WORTH_KEEPING = 20_000
 """Sketches that take longer to make than to keep for the next process."""
 
 _FILE = "sketches.npy"
@@ -50,22 +59,23 @@ class Nearest:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._matrix = Matrix()
-        self._sketches: Sketches | None = None
+        self.matrix = Matrix()
+        self.sketches: Sketches | None = None
         self._guard = threading.Lock()
 
     def chunks(
         self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]
-    ) -> list[tuple[tuple[Found, ...], float]]:
+    ) -> list[tuple[tuple[StoredChunk, ...], float]]:
         """
-        Return the `wanted` texts nearest to a unit vector, each as the chunks that say it and meet `limits`, with its cosine.
+        Return the `wanted` texts nearest to a unit vector, each as its chunks that meet `limits`, with its cosine.
 
-        What kept Chroma from answering is added to `reasons`: then it took longer.
+        The reason why Chroma did not answer is added to `reasons`; the search then took longer.
         """
-        met: list[tuple[tuple[Found, ...], float]] = []
+        met: list[tuple[tuple[StoredChunk, ...], float]] = []
         matrix = self._refresh()
         for times in _OVERFETCH:
-            # Most filters leave much, and most keys are in use: it is cheaper to look at what is near than to list all that may be.
+            # Most filters leave much, and most keys are in use. So it is cheaper to look at what is near than to list
+            # all that may match.
             asked = wanted * times
             near = matrix.nearest(vector, asked) if matrix is not None else self._approximately(vector, asked, reasons)
             met = self._met(near, limits, wanted)
@@ -76,20 +86,24 @@ class Nearest:
         return self._met(near, limits, wanted)
 
     def prepare(self, embedded: int) -> None:
-        """After so many texts were embedded, make and keep what the first question of every process to come would make of many."""
+        """
+        Make and keep the sketches if many texts were embedded.
+
+        The first question of every later process then need not make them.
+        """
         catalog = self._index.catalog
-        if embedded < _WORTH_KEEPING or catalog.counts().chunks <= self._index.config.exact_most:
+        if embedded < WORTH_KEEPING or catalog.counts().chunks <= self._index.config.exact_most:
             return
         with catalog.reading():
             if catalog.fingerprint == self._index.embedder.fingerprint:  # else it would be kept under a wrong name
-                self._sketched()
+                self.sketched()
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         """Return the cosines of these keys' vectors to a unit vector; those without a vector are left out."""
         import numpy as np
 
         listed = list(keys)
-        found = self._matrix.cosines(vector, listed)
+        found = self.matrix.cosines(vector, listed)
         blobs = self._index.catalog.vectors.of([key for key in listed if key not in found])
         return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
 
@@ -99,35 +113,39 @@ class Nearest:
         in_use = catalog.counts().chunks
         with self._guard:
             if in_use > self._index.config.exact_most:
-                self._matrix = Matrix()
+                self.matrix = Matrix()
                 return None
             # A search that has begun goes on with the one it has.
-            matrix = self._matrix if len(self._matrix) <= _most(in_use) else Matrix()
+            matrix = self.matrix if len(self.matrix) <= _most(in_use) else Matrix()
             matrix.add(catalog.vectors.since(matrix.seq))
-            self._matrix, self._sketches = matrix, None
+            self.matrix, self.sketches = matrix, None
             return matrix
 
-    def _sketched(self) -> Sketches:
-        """Return the sketches of all that is in the catalog; the first ones are those that a process before this one made."""
-        catalog, fingerprint, file = self._index.catalog, self._index.embedder.fingerprint, self._index.config.state / _FILE
+    def sketched(self) -> Sketches:
+        """Return the sketches of all vectors in the catalog; a process before this one may have made the first ones."""
+        catalog, fingerprint, file = (
+            self._index.catalog,
+            self._index.embedder.fingerprint,
+            self._index.config.state / _FILE,
+        )
         with self._guard:
-            sketches = self._sketches or Sketches.load(file, fingerprint)
+            sketches = self.sketches or Sketches.load(file, fingerprint)
             # A catalog that was begun anew counts on, and would have all of them once more.
             if len(sketches) > _most(catalog.counts().chunks) or not catalog.vectors.has_up_to(sketches.seq):
                 sketches = Sketches(fingerprint)
             added = sketches.add(catalog.vectors.since(sketches.seq))
-            if added >= _WORTH_KEEPING:
+            if added >= WORTH_KEEPING:
                 with contextlib.suppress(OSError):  # then the next process makes its own
                     sketches.save(file)
-            self._sketches = sketches
+            self.sketches = sketches
             return sketches
 
-    def _met(self, near: Near, limits: Sequence[Condition], wanted: int) -> list[tuple[tuple[Found, ...], float]]:
+    def _met(self, near: Near, limits: Sequence[Condition], wanted: int) -> list[tuple[tuple[StoredChunk, ...], float]]:
         """Return the first `wanted` of `near` that have chunks, with these."""
-        met: list[tuple[tuple[Found, ...], float]] = []
+        met: list[tuple[tuple[StoredChunk, ...], float]] = []
         for start in range(0, len(near), wanted):
             some = near[start : start + wanted]
-            chunks: dict[str, tuple[Found, ...]] = {}
+            chunks: dict[str, tuple[StoredChunk, ...]] = {}
             for found in self._index.catalog.by_key([key for key, _ in some], limits):
                 chunks[found.key] = (*chunks.get(found.key, ()), found)
             met += [(chunks[key], cosine) for key, cosine in some if key in chunks]
@@ -136,28 +154,41 @@ class Nearest:
         return met[:wanted]
 
     def _approximately(self, vector: Vectors, wanted: int, reasons: list[str]) -> Near:
-        """Ask Chroma, and search exactly what it has not seen yet; sketches if that is much, or if it does not answer."""
-        chroma, unseen = self._index.chroma, self._index.catalog.vectors.changes(self._index.chroma.seq, _BEHIND + 1)
-        if len(unseen) <= _BEHIND:
+        """
+        Ask Chroma, and search exactly what it has not seen yet.
+
+        Uses sketches if that is much, or if Chroma does not answer.
+        """
+        chroma, unseen = self._index.chroma, self._index.catalog.vectors.changes(self._index.chroma.seq, BEHIND + 1)
+        if len(unseen) <= BEHIND:
             try:
-                near = {**dict(chroma.nearest(vector, wanted)), **dict(self._streamed(vector, [key for key, _ in unseen], wanted))}
+                near = {
+                    **dict(chroma.nearest(vector, wanted)),
+                    **dict(self._streamed(vector, [key for key, _ in unseen], wanted)),
+                }
                 return sorted(near.items(), key=lambda pair: -pair[1])[:wanted]
             except Unavailable as error:
                 reasons.append(f"searched without Chroma: {error}")
         return self._among(vector, None, wanted)
 
     def _among(self, vector: Vectors, keys: Sequence[str] | None, wanted: int) -> Near:
-        """Search the stored vectors of `keys`, or all: exactly if they are few, else those with the most alike sketches."""
-        if keys is None or len(keys) > _BLOCK:
-            keys = self._sketched().alike(vector, max(_COMPARED, 2 * wanted), keys)
+        """
+        Search the stored vectors of `keys`, or all.
+
+        Few vectors are all searched exactly; of many, only those with the most alike sketches.
+        """
+        if keys is None or len(keys) > BLOCK:
+            keys = self.sketched().alike(vector, max(COMPARED, 2 * wanted), keys)
         return self._streamed(vector, keys, wanted)
 
     def _streamed(self, vector: Vectors, keys: Sequence[str], wanted: int) -> Near:
         """Search stored vectors exactly, a block at a time, so that memory does not grow with the vault."""
         best: Near = []
-        for start in range(0, len(keys), _BLOCK):
+        for start in range(0, len(keys), BLOCK):
             block = Matrix()
-            rows: list[Row] = [(key, blob, 0) for key, blob in self._index.catalog.vectors.of(keys[start : start + _BLOCK]).items()]
+            rows: list[Row] = [
+                (key, blob, 0) for key, blob in self._index.catalog.vectors.of(keys[start : start + BLOCK]).items()
+            ]
             block.add(rows)
             best = sorted([*best, *block.nearest(vector, wanted)], key=lambda pair: -pair[1])[:wanted]
         return best

@@ -1,5 +1,5 @@
 """
-Sketches of vectors in memory, for a vault that has more of them than memory should hold: 80 bytes each in place of 1,536.
+Sketches of vectors in memory, for a vault with more vectors than memory should hold: 80 bytes each instead of 1,536.
 
 A vector, less the mean of the first ones and turned at random, is kept as the
 signs of its numbers. The more of them two vectors share the nearer they are
@@ -18,7 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.system.disk import settle
+from spellbook.system.disk import fsync
+from spellbook.system.lock import held
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 Row = tuple[str, bytes, int]
 """Key (a sha256 in hexadecimal), vector as float32 bytes, seq."""
 
-_BATCH = 10_000
+BATCH = 10_000
+"""Vectors that are taken in at a time, 15 MB."""
+
 _SHARE = 32_768
 """Vectors whose signs are compared at a time: their words stay in the processor's own memory."""
 
@@ -37,7 +40,11 @@ _KEY, _WORD = 32, 8
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """How vectors are looked at: from their mean, shape (width,), and turned, (width, width), so that no number says more than another."""
+    """
+    How vectors are projected: relative to their mean, shape (width,), and rotated by `turn`, (width, width).
+
+    The rotation makes all numbers equally informative.
+    """
 
     mean: npt.NDArray[np.float32]
     turn: npt.NDArray[np.float32]
@@ -81,7 +88,7 @@ class Sketches:
     def add(self, rows: Iterable[Row]) -> int:
         """Take in rows, a few at a time, and return how many; the first say how wide all are."""
         left, added = iter(rows), 0
-        while some := list(islice(left, _BATCH)):
+        while some := list(islice(left, BATCH)):
             added += self._add(some)
         return added
 
@@ -146,25 +153,32 @@ class Sketches:
         with contextlib.suppress(OSError, ValueError, EOFError), open(file, "rb") as saved:
             if saved.readline() == kept._head:
                 mean, turn, keys, signs, seq = (np.load(saved, allow_pickle=False) for _ in range(5))
-                kept._view, kept._keys, kept._signs, kept._count, kept.seq = _View(mean, turn), keys, signs, len(keys), int(seq)
+                kept._view, kept._keys, kept._signs, kept._count, kept.seq = (
+                    _View(mean, turn),
+                    keys,
+                    signs,
+                    len(keys),
+                    int(seq),
+                )
         return kept
 
     def save(self, file: Path) -> None:
         """Keep them in `file`, all or nothing; not while another process does. Raises OSError."""
         import numpy as np
-        from filelock import FileLock, Timeout
 
         count, view, keys, signs = self._count, self._view, self._keys, self._signs
         if view is None or keys is None or signs is None:
             return
         aside = file.with_suffix(".tmp")
-        with contextlib.suppress(Timeout), FileLock(file.with_suffix(".lock"), timeout=0):
+        with held(file.with_suffix(".lock")) as is_ours:
+            if not is_ours:
+                return
             try:
                 with open(aside, "wb") as saved:
                     saved.write(self._head)
                     for part in (view.mean, view.turn, keys[:count], signs[:, :count], np.int64(self.seq)):
                         np.save(saved, part, allow_pickle=False)
-                settle(aside)
+                fsync(aside)
                 os.replace(aside, file)
             finally:
                 aside.unlink(missing_ok=True)  # what did not fit must not fill the disk

@@ -1,1 +1,5 @@
-"""The bundled model, multilingual-e5-small: its weights, its ONNX graph, its tokenizer, and their check against each other."""
+"""
+The bundled model, multilingual-e5-small.
+
+It has the weights, the ONNX graph, the tokenizer, and the check of one against the other.
+"""

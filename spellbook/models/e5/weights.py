@@ -80,7 +80,9 @@ class Weights:
         """Return matrices one below the other as float32, shape (rows, width)."""
         import numpy as np
 
-        scales, nibbles = (np.concatenate(parts) for parts in zip(*(self.blocks(name, width) for name in names), strict=True))
+        scales, nibbles = (
+            np.concatenate(parts) for parts in zip(*(self.blocks(name, width) for name in names), strict=True)
+        )
         weights = np.stack([nibbles & 15, nibbles >> 4], axis=-1).reshape(*scales.shape, BLOCK).astype(np.float32)
         found: Floats = ((weights - 8) * scales.astype(np.float32)[..., None]).reshape(len(scales), width)
         return found
@@ -99,8 +101,8 @@ def read(file: Path) -> Weights:
 
     data = np.memmap(file, np.uint8, "r")
     view = data.data
-    magic, version, width, layers, heads, inner, _, most, _, epsilon, block, count, first, last, _, unknown, letters = _HEADER.unpack_from(
-        view
+    magic, version, width, layers, heads, inner, _, most, _, epsilon, block, count, first, last, _, unknown, letters = (
+        _HEADER.unpack_from(view)
     )
     if magic != b"E5S1" or version != 1 or block != BLOCK:
         raise ValueError(f"{file} holds {magic!r} version {version} in blocks of {block}")

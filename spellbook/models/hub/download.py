@@ -1,9 +1,9 @@
 """
-Pull a model from a hub or a web server, when a person asks: resumed where it broke off, checked, and there whole or not at all.
+Download a model from a hub or a web server on request: resumable, verified, and complete or absent.
 
-The protocol is that of the Hugging Face hub: `/api/models/REPO/tree/main`
-lists the files with their checksums, `/REPO/resolve/main/FILE` is one of them.
-Anywhere else a folder as `pulls` keeps it is expected, with its manifest.
+The protocol is that of the Hugging Face hub: `/api/models/REPO/tree/main` lists the files with their checksums,
+`/REPO/resolve/main/FILE` is one of them. Any other server must have a folder as `store` keeps it, with its
+manifest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WANTED = re.compile(
     r"|\d+_\w+/config\.json|\d+_Dense/model\.safetensors"
 )
 _TRIES = 5
-_PAUSE = 0.5
+PAUSE = 0.5
 _SPARE = 50_000_000
 _AGAIN = "Try again later; what is here already is kept."
 
@@ -57,7 +57,7 @@ class _Part:
 
 
 class _Broken(Exception):
-    """A download that broke off; worth going on."""
+    """An interrupted download that can be resumed."""
 
 
 def pull(said: str, source: str = "", progress: Progress | None = None) -> tuple[store.Pulled, bool]:
@@ -84,9 +84,11 @@ def pull(said: str, source: str = "", progress: Progress | None = None) -> tuple
     if there and (there.source == origin or (not source and there.model == repository)):
         return there, False
     if there:
-        raise InvalidInput(f"{short} is here already, from {there.source}.", f"Run `spellbook model remove {short}` first.")
+        raise InvalidInput(
+            f"{short} is here already, from {there.source}.", f"Run `spellbook model remove {short}` first."
+        )
     folder = places.pulled() / short
-    with _alone(folder), _connected(origin) as http:
+    with locked(folder), _connected(origin) as http:
         model, parts = _manifest(http, origin, short) if source else (repository, _listed(http, hub, repository, said))
         return _taken(http, parts, store.Pulled(folder, origin, model, {}), progress), True
 
@@ -107,13 +109,16 @@ def _taken(http: httpx.Client, parts: Sequence[_Part], meant: store.Pulled, prog
         here = sum(file.stat().st_size for file in stage.rglob("*") if file.is_file())
         if shutil.disk_usage(stage).free < total - here + _SPARE:
             raise StorageError(
-                f"{stage.parent} has no room for {total / 1e6:,.0f} MB.", "Make room, or set SPELLBOOK_MODELS to another disk."
+                f"{stage.parent} has no room for {total / 1e6:,.0f} MB.",
+                "Make room, or set SPELLBOOK_MODELS to another disk.",
             )
         for part in parts:
             _fetch(http, part, stage / part.path, report)
-            files[part.path] = part.size, _sha256(stage / part.path)
+            files[part.path] = part.size, disk.hash_of(stage / part.path)
             done += part.size
-        for file in [file for file in stage.rglob("*") if file.is_file() and file.relative_to(stage).as_posix() not in files]:
+        for file in [
+            file for file in stage.rglob("*") if file.is_file() and file.relative_to(stage).as_posix() not in files
+        ]:
             file.unlink()  # of an earlier try, from elsewhere
         try:
             sbert_config.read(stage)
@@ -121,13 +126,14 @@ def _taken(http: httpx.Client, parts: Sequence[_Part], meant: store.Pulled, prog
             raise EmbeddingError(f"{origin} holds no model that can be run: {error}", error.hint) from error
         whole = replace(meant, files=files)
         (stage / store.MANIFEST).write_text(whole.manifest(), "utf-8")
-        disk.settle(stage / store.MANIFEST)
+        disk.fsync(stage / store.MANIFEST)
         shutil.rmtree(folder, ignore_errors=True)  # what was there is not whole
         stage.rename(folder)
-        disk.settle(folder.parent)
+        disk.fsync(folder.parent)
     except OSError as error:
         raise StorageError(
-            f"{error.filename or folder} cannot be written ({error.strerror or error}).", "Make room there, or set SPELLBOOK_MODELS."
+            f"{error.filename or folder} cannot be written ({error.strerror or error}).",
+            "Make room there, or set SPELLBOOK_MODELS.",
         ) from error
     return whole
 
@@ -170,7 +176,9 @@ def _chosen(paths: Sequence[str], said: str, where: str) -> list[str]:
     folder, _, name = graph.rpartition("/")
     beside = [path for path in paths if path.rpartition("/")[0] == folder]
     # Weights beside the graph; some exporters give large constants a file each, without an ending.
-    data = [path for path in beside if sbert_config.belongs(path.rpartition("/")[2], name) or (folder and "." not in path)]
+    data = [
+        path for path in beside if sbert_config.belongs(path.rpartition("/")[2], name) or (folder and "." not in path)
+    ]
     small = [path for path in paths if _WANTED.fullmatch(path)]
     if "tokenizer.json" not in small:
         small += [path for path in beside if path.endswith("/tokenizer.json")]
@@ -200,7 +208,7 @@ def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_P
 
 
 def _fetch(http: httpx.Client, part: _Part, file: Path, report: Callable[[int], None]) -> None:
-    """Fetch `part` into `file`, going on with `file`.part. Raises EmbeddingError, OSError."""
+    """Download `part` to `file`, resuming `file`.part. Raises EmbeddingError, OSError."""
     if _is(file, part):
         report(part.size)
         return
@@ -231,11 +239,11 @@ def _fetch(http: httpx.Client, part: _Part, file: Path, report: Callable[[int], 
         if tries >= _TRIES:
             raise EmbeddingError(f"{part.url} cannot be fetched ({broken}).", _AGAIN)
         if tries:
-            time.sleep(_PAUSE * 2**tries)
+            time.sleep(PAUSE * 2**tries)
 
 
 def _stream(http: httpx.Client, part: _Part, unfinished: Path, report: Callable[[int], None]) -> None:
-    """Add to `unfinished` what it lacks, as far as the server has it. Raises _Broken, EmbeddingError, OSError."""
+    """Append the missing bytes to `unfinished`. Raises _Broken, EmbeddingError, OSError."""
     import httpx
 
     begun = _size(unfinished)
@@ -248,7 +256,9 @@ def _stream(http: httpx.Client, part: _Part, unfinished: Path, report: Callable[
                 return
             if response.status_code not in {200, 206}:
                 _refuse(response, part.url)
-            goes_on = response.status_code == 206 and response.headers.get("content-range", "").startswith(f"bytes {begun}-")
+            goes_on = response.status_code == 206 and response.headers.get("content-range", "").startswith(
+                f"bytes {begun}-"
+            )
             here = begun if goes_on else 0
             with unfinished.open("ab" if goes_on else "wb") as data:
                 for chunk in response.iter_raw():
@@ -275,10 +285,12 @@ def _asked(http: httpx.Client, url: str, what: str) -> httpx.Response:
             if response.status_code != 200:
                 _refuse(response, what)
         except (httpx.HTTPError, httpx.InvalidURL, _Broken) as error:
-            if tried == _TRIES - 1 or not isinstance(error, httpx.ReadError | httpx.RemoteProtocolError | httpx.TimeoutException | _Broken):
+            if tried == _TRIES - 1 or not isinstance(
+                error, httpx.ReadError | httpx.RemoteProtocolError | httpx.TimeoutException | _Broken
+            ):
                 hint = "Is this machine online? A folder that was copied here can be used as onnx:PATH."
                 raise EmbeddingError(f"{what} cannot be reached ({error}).", hint) from error
-            time.sleep(_PAUSE * 2**tried)
+            time.sleep(PAUSE * 2**tried)
         else:
             return response
     raise AssertionError("a last try returns or raises")
@@ -291,7 +303,8 @@ def _refuse(response: httpx.Response, what: str) -> None:
         raise _Broken(f"HTTP {status}")
     if status in {401, 403}:  # which the hub also says of what does not exist
         raise EmbeddingError(
-            f"{what} does not exist, or wants an account (HTTP {status}).", "Check the name; or fetch it yourself, and use onnx:PATH."
+            f"{what} does not exist, or wants an account (HTTP {status}).",
+            "Check the name; or fetch it yourself, and use onnx:PATH.",
         )
     raise EmbeddingError(f"{what} is not there (HTTP {status}).", "Check the name or the address.")
 
@@ -301,12 +314,7 @@ def _is(file: Path, part: _Part) -> bool:
     if not file.is_file() or _size(file) != part.size:
         return False
     kind, _, wanted = part.digest.partition(":")
-    return wanted == (_sha256(file) if kind == "sha256" else _git(file))
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()
+    return wanted == (disk.hash_of(file) if kind == "sha256" else _git(file))
 
 
 def _git(file: Path) -> str:
@@ -321,7 +329,7 @@ def _size(file: Path) -> int:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Keep other processes from pulling to `folder`. Raises StorageError."""
     busy = StorageError(f"Another process is pulling {folder.name}.", "Wait until it has done so.")
     with contextlib.ExitStack() as held:
@@ -330,7 +338,8 @@ def _alone(folder: Path) -> Iterator[None]:
             held.enter_context(disk.alone(folder.with_name(f".{folder.name}.lock"), 0, busy))
         except OSError as error:
             raise StorageError(
-                f"{folder.parent} cannot be written ({error.strerror or error}).", "Set SPELLBOOK_MODELS to another folder."
+                f"{folder.parent} cannot be written ({error.strerror or error}).",
+                "Set SPELLBOOK_MODELS to another folder.",
             ) from error
         yield
 
@@ -345,7 +354,12 @@ def _connected(origin: str) -> Iterator[httpx.Client]:
     headers = {"User-Agent": f"spellbook/{__version__}", "Accept-Encoding": "identity"}
     try:
         # The hub sends on to where it keeps large files; checksums come from the hub itself.
-        http = httpx.Client(headers=headers, follow_redirects=True, timeout=httpx.Timeout(30, connect=10), trust_env=not is_local(origin))
+        http = httpx.Client(
+            headers=headers,
+            follow_redirects=True,
+            timeout=httpx.Timeout(30, connect=10),
+            trust_env=not is_local(origin),
+        )
     except (ValueError, ImportError, OSError) as error:
         raise EmbeddingError(f"{origin} cannot be asked ({error}).", "Check the proxy in your environment.") from error
     with http:

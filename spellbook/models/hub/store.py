@@ -1,8 +1,8 @@
 """
-Models that a person pulled: a folder each with the data of their programs, whole or not there at all.
+Downloaded models: one folder each in the user's data folder, complete or absent.
 
-`manifest.json` in it says where it is from, what its makers call it, and size and SHA-256 of each file.
-Such a folder on any web server is a source that others can pull from.
+`manifest.json` has its source, its name there, and size and SHA-256 of each file. Such a folder on any web server
+is a source for others.
 """
 
 from __future__ import annotations
@@ -37,10 +37,16 @@ class Good:
 
 GOOD: Mapping[str, Good] = {
     "multilingual-e5-small": Good(
-        "intfloat/multilingual-e5-small", "onnx/model.onnx", "490 MB, 384 dimensions: the bundled one, its weights not rounded to 4 bits"
+        "intfloat/multilingual-e5-small",
+        "onnx/model.onnx",
+        "490 MB, 384 dimensions: the bundled one, its weights not rounded to 4 bits",
     ),
-    "multilingual-e5-base": Good("intfloat/multilingual-e5-base", "onnx/model.onnx", "1.1 GB, 768 dimensions: four times the work"),
-    "multilingual-e5-large": Good("intfloat/multilingual-e5-large", "onnx/model.onnx", "2.3 GB, 1024 dimensions: fourteen times the work"),
+    "multilingual-e5-base": Good(
+        "intfloat/multilingual-e5-base", "onnx/model.onnx", "1.1 GB, 768 dimensions: four times the work"
+    ),
+    "multilingual-e5-large": Good(
+        "intfloat/multilingual-e5-large", "onnx/model.onnx", "2.3 GB, 1024 dimensions: fourteen times the work"
+    ),
     "bge-m3": Good("BAAI/bge-m3", "onnx/model.onnx", "2.3 GB, 1024 dimensions: fourteen times the work"),
     "paraphrase-multilingual-MiniLM-L12-v2": Good(
         "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
@@ -53,7 +59,11 @@ GOOD: Mapping[str, Good] = {
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A model that is here: where, where from, what its makers call it, and the size and SHA-256 of its files by their paths."""
+    """
+    A model that is on this machine: its folder, its source and the name that its makers give it.
+
+    `files` has the size and the SHA-256 of each file, by path.
+    """
 
     folder: Path
     source: str
@@ -85,7 +95,11 @@ class Pulled:
 
 
 def names(said: str) -> tuple[str, str]:
-    """Return the short name and the repository, "" if not told, that `NAME` or `OWNER/NAME` means. Raises InvalidInput."""
+    """
+    Return the short name and the repository that `NAME` or `OWNER/NAME` means.
+
+    The repository is "" if it is not given. Raises InvalidInput.
+    """
     found = _NAME.fullmatch(said)
     if found is None or ".." in said:
         raise InvalidInput(f"{said!r:.120} is no name of a model.", f"For example {', '.join(GOOD)}, or OWNER/NAME.")
@@ -94,7 +108,11 @@ def names(said: str) -> tuple[str, str]:
 
 
 def resolve(name: str) -> Path:
-    """Return the folder, or the graph, that `onnx:NAME` or `onnx:PATH` means. Raises Unusable if no such model is here, InvalidInput."""
+    """
+    Return the folder, or the graph, that `onnx:NAME` or `onnx:PATH` means.
+
+    Raises Unusable if this machine has no such model, and InvalidInput.
+    """
     if path := model_path(name):
         try:
             return Path(path).expanduser().absolute()
@@ -104,13 +122,14 @@ def resolve(name: str) -> Path:
     found = find(said)
     if found is None:
         raise Unusable(
-            f"The model {said} is not on this machine.", f"Run `spellbook model pull {said}` once; notes are found by words until then."
+            f"The model {said} is not on this machine.",
+            f"Run `spellbook model pull {said}` once; notes are found by words until then.",
         )
     return found.folder
 
 
 def find(said: str) -> Pulled | None:
-    """Return the model that was pulled as `NAME` or `OWNER/NAME`; None if there is none, or a part of it is gone. Raises InvalidInput."""
+    """Return the downloaded model `NAME` or `OWNER/NAME`; None if it is missing or incomplete. Raises InvalidInput."""
     short, repository = names(said)
     found = _read(places.pulled() / short)
     if found is None or not found.is_whole or ("/" in said and found.model != repository):
@@ -128,7 +147,7 @@ def pulled() -> list[Pulled]:
 
 
 def remove(said: str) -> Pulled:
-    """Delete a model, and what is left of a download of it. Raises InvalidInput if it is not here, StorageError."""
+    """Delete a model and any partial download of it. Raises InvalidInput if it is not here, StorageError."""
     short, _ = names(said)
     folder = places.pulled() / short
     found, rest = _read(folder), staging(short)
@@ -144,7 +163,9 @@ def remove(said: str) -> Pulled:
             shutil.rmtree(gone)
         shutil.rmtree(rest, ignore_errors=True)
     except OSError as error:
-        raise StorageError(f"{folder} cannot be deleted ({error.strerror}).", "Close what uses it, and try again.") from error
+        raise StorageError(
+            f"{folder} cannot be deleted ({error.strerror}).", "Close what uses it, and try again."
+        ) from error
     return found or Pulled(folder, "", short, {})
 
 
@@ -154,7 +175,11 @@ def staging(short: str) -> Path:
 
 
 def files_of(manifest: Any) -> dict[str, tuple[int, str]]:
-    """Return the files that a manifest names, with size and SHA-256. Raises ValueError, KeyError, TypeError or AttributeError."""
+    """
+    Return the files that a manifest names, with size and SHA-256.
+
+    Raises ValueError, KeyError, TypeError or AttributeError.
+    """
     found = {str(path): (int(each["size"]), str(each["sha256"])) for path, each in manifest["files"].items()}
     if not found or not all(is_safe(path) for path in found):
         raise ValueError("it names no files, or one outside its folder")

@@ -37,9 +37,9 @@ class Sentences:
     def __init__(self, name: str, recipe: Recipe, digest: str, threads: int = 2) -> None:
         self.name = name
         self.fingerprint = f"onnx:{digest[:24]}:nfc:{TEMPLATE}"
-        self._told = f"onnxruntime {metadata.version('onnxruntime')}, {recipe.graph}"
+        self._description = f"onnxruntime {metadata.version('onnxruntime')}, {recipe.graph}"
         hint = "Is its folder whole? Copy or pull it again, or set another SPELLBOOK_EMBEDDER."
-        self._local = Local(name, lambda: (Encoder(recipe), self._told), hint, threads)
+        self._local = Local(name, lambda: (Encoder(recipe), self._description), hint, threads)
 
     def __repr__(self) -> str:
         return f"Sentences({self.name!r})"
@@ -55,12 +55,16 @@ class Sentences:
         return np.stack(self._local.passages(texts)) if texts else np.empty((0, 0), dtype=np.float32)
 
     def count_tokens(self, text: str) -> int:
-        """Return an estimate, a fifth above that for e5: to load a tokeniser for a search by words takes longer than the search."""
+        """
+        Return an estimate, a fifth above the estimate for e5.
+
+        Loading a tokeniser takes longer than a search by words.
+        """
         return math.ceil(estimate_tokens(text) * 1.2)
 
     def describe(self) -> str:
         """Say what runs it, and where it lies."""
-        return self._told
+        return self._description
 
     def engine(self) -> Engine:
         """Return what makes vectors of cleaned texts; loaded if need be. Raises EmbeddingError."""
@@ -106,7 +110,9 @@ class Encoder:
         skipped = 0 if self._recipe.with_prompt else self._length(before)
         # Each part counts by its length without what begins and ends it, before anything is made a unit vector.
         for part in (encoding, *encoding.overflowing):
-            total = total + max(1, len(part) - sum(part.special_tokens_mask)) * self._vector(part.ids, part.type_ids, skipped)
+            total = total + max(1, len(part) - sum(part.special_tokens_mask)) * self._vector(
+                part.ids, part.type_ids, skipped
+            )
             skipped = 0
         length = float(np.linalg.norm(total))
         if not 0 < length < math.inf:
@@ -155,10 +161,8 @@ _POOLED: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _tokenizer(recipe: Recipe) -> Any:
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise ImportError("the package tokenizers is not installed: `pip install tokenizers`") from error
+    from tokenizers import Tokenizer
+
     try:
         found = Tokenizer.from_file(str(recipe.tokenizer))
     except Exception as error:  # its errors have no class of their own
@@ -179,7 +183,11 @@ def _layer(dense: Dense) -> Callable[[Any], Any]:
     def array(name: str) -> Any:
         entry = entries[f"linear.{name}"]
         begin, end = (8 + size + offset for offset in entry["data_offsets"])
-        return np.frombuffer(data[begin:end], {"F32": "<f4", "F16": "<f2"}[entry["dtype"]]).astype(np.float32).reshape(entry["shape"])
+        return (
+            np.frombuffer(data[begin:end], {"F32": "<f4", "F16": "<f2"}[entry["dtype"]])
+            .astype(np.float32)
+            .reshape(entry["shape"])
+        )
 
     weight = array("weight")
     bias = array("bias") if "linear.bias" in entries else np.zeros(len(weight), np.float32)

@@ -1,7 +1,7 @@
 """
-An engine in this process: loaded at the first text, run by several threads, and never used across a fork.
+An engine that is loaded at the first text, used by several threads, and never across a fork.
 
-It holds tens of megabytes, which `let_go` gives back where nobody needs them; the next text loads it again.
+It takes tens of megabytes, which `release` frees when it is idle; the next text loads it again.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if sys.platform != "win32":
 
 @dataclass(slots=True)
 class _Loaded(Generic[E]):
-    """An engine, what to say of it, how many are at it, and when the last one was done."""
+    """An engine, its description, its current number of users, and the time of its last use."""
 
     engine: E
-    told: str
+    description: str
     users: int = 0
     used: float = field(default_factory=time.monotonic)
 
@@ -71,10 +71,10 @@ class Local(Generic[E]):
             _all.add(self)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What to say of the engine; "" while none is loaded."""
         found = self._engines.get(os.getpid())
-        return found.told if found else ""
+        return found.description if found else ""
 
     @property
     def is_loaded(self) -> bool:
@@ -86,8 +86,12 @@ class Local(Generic[E]):
         with self._used() as engine:
             return engine
 
-    def let_go(self, before: float) -> bool:
-        """Forget the engine if nobody is at it and nobody was since `before`, of the monotonic clock; say whether that was so."""
+    def release(self, before: float) -> bool:
+        """
+        Forget the engine if nobody uses it and nobody has used it since `before`; say whether this forgot it.
+
+        `before` is a time of the monotonic clock.
+        """
         with _counting:
             found = self._engines.get(os.getpid())
             if found is None or found.users or found.used > before:
@@ -157,11 +161,11 @@ class Local(Generic[E]):
 _all: weakref.WeakSet[Local[Any]] = weakref.WeakSet()
 
 
-def let_go(before: float) -> bool:
-    """Have every `Local` of this process let go of its engine; say whether one did."""
+def release(before: float) -> bool:
+    """Release the engine of every `Local` of this process that is idle since `before`; return whether there was one."""
     with _counting:
         everyone = tuple(_all)
-    return any([each.let_go(before) for each in everyone])
+    return any([each.release(before) for each in everyone])
 
 
 def step_back() -> None:

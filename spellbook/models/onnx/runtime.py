@@ -1,8 +1,7 @@
 """
-onnxruntime, quiet and one thread a call.
+onnxruntime without output, telemetry or threads of its own.
 
-Nothing is printed, nothing is reported to anybody, and a session starts no
-threads: whoever wants more calls it from more, and a fork cannot hang in it.
+A caller that wants parallelism uses several threads, and a fork cannot hang.
 """
 
 from __future__ import annotations
@@ -34,7 +33,11 @@ class Session:
             raise RuntimeError(f"onnxruntime {onnxruntime.__version__} cannot load {file.name}: {error}") from error
         self.inputs: Mapping[str, str] = {each.name: each.type for each in self._session.get_inputs()}
         self.outputs: Mapping[str, int] = {each.name: len(each.shape) for each in self._session.get_outputs()}
-        """Names of the arrays that go in, with their types as onnxruntime writes them, and that come out, with how many axes they have."""
+        """
+        Names of the input arrays with their types, and names of the output arrays with their number of axes.
+
+        The types are in onnxruntime's spelling.
+        """
 
     def __call__(self, inputs: Mapping[str, Any], output: str = "") -> Any:
         """Return one output, the first unless named, for arrays by their names. Raises RuntimeError."""

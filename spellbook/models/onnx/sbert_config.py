@@ -1,8 +1,7 @@
 """
-How a folder of the kind that sentence-transformers writes wants its texts embedded: read from its files, nothing loaded.
+Read how a sentence-transformers folder wants its texts embedded, from its files, without loading the model.
 
-What a folder asks for and is not done here is refused: a vector that is a
-little wrong is worse than none.
+Unsupported settings are refused: a slightly wrong vector is worse than none.
 """
 
 from __future__ import annotations
@@ -25,7 +24,11 @@ POOLINGS: Mapping[str, str] = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
-"""Ways in which the vectors of tokens become one, and the keys by which a folder asks for them; several are joined in this order."""
+"""
+Ways of pooling the vectors of tokens into one, and the keys by which a folder asks for them.
+
+The vectors of several ways are joined in this order.
+"""
 
 ACTIVATIONS = {"identity", "tanh"}
 """What may follow a dense layer."""
@@ -55,7 +58,9 @@ class Dense:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """
-    What becomes of a text: `query` or `passage` in front, at most `longest` tokens at once through `graph`, `pooling`, `dense`.
+    How a text is embedded: `query` or `passage` in front, then `graph`, `pooling` and `dense`.
+
+    `longest`: the most tokens that go through the graph at once.
 
     `with_prompt`: what stands in front counts in the pooling. `lower`: in lower case.
     """
@@ -91,7 +96,10 @@ def read(place: Path) -> Recipe:
     roots = [graph.parent.parent, graph.parent] if graph.parent.name == "onnx" else [graph.parent]
     tokenizer = _first(roots, "tokenizer.json")
     if tokenizer is None:
-        raise Unusable(f"{roots[0]} has no tokenizer.json.", "Save the tokeniser in its fast form, with transformers' save_pretrained.")
+        raise Unusable(
+            f"{roots[0]} has no tokenizer.json.",
+            "Save the tokeniser in its fast form, with transformers' save_pretrained.",
+        )
     config = _config(roots, "config.json")
     pulled = str(_config(roots, "manifest.json").get("model", ""))
     names = (str(config.get("_name_or_path", "")), pulled, *(each.name for each in roots))
@@ -122,11 +130,17 @@ def graphs(names: Sequence[str]) -> list[str]:
 
 def belongs(name: str, graph: str) -> bool:
     """Say whether a file of this name holds weights of `graph`, which lies beside it."""
-    return name != graph and not name.endswith((".onnx", ".json")) and name.startswith((graph, f"{graph.removesuffix('.onnx')}.data"))
+    return (
+        name != graph
+        and not name.endswith((".onnx", ".json"))
+        and name.startswith((graph, f"{graph.removesuffix('.onnx')}.data"))
+    )
 
 
 def _graph(folder: Path) -> Path:
-    found = graphs([file.relative_to(folder).as_posix() for file in (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))])
+    found = graphs(
+        [file.relative_to(folder).as_posix() for file in (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))]
+    )
     if not found:
         raise Unusable(f"{folder} has no ONNX graph.", f"Make one: `optimum-cli export onnx --model {folder} FOLDER`.")
     if len(found) > 1 and found[0].rpartition("/")[2] != "model.onnx":
@@ -136,12 +150,20 @@ def _graph(folder: Path) -> Path:
 
 def _modules(roots: Sequence[Path], kin: Family) -> tuple[tuple[str, ...], bool, tuple[Dense, ...]]:
     said = _first(roots, "modules.json") or _first(roots, "1_Pooling/config.json")
-    listed = _json(said) if said and said.name == "modules.json" else [{"type": "Pooling", "path": "1_Pooling"}] if said else []
+    listed = (
+        _json(said)
+        if said and said.name == "modules.json"
+        else [{"type": "Pooling", "path": "1_Pooling"}]
+        if said
+        else []
+    )
     root = roots[0] if said is None else said.parent if said.name == "modules.json" else said.parent.parent
     pooling: tuple[str, ...] = (kin.pooling,)
     with_prompt = True
     dense = []
-    if not isinstance(listed, list) or not all(isinstance(each, dict) and {"type", "path"} <= each.keys() for each in listed):
+    if not isinstance(listed, list) or not all(
+        isinstance(each, dict) and {"type", "path"} <= each.keys() for each in listed
+    ):
         raise Unusable(f"{said} is no list of modules.", "Copy or pull the folder again.")
     for module in listed:
         kind, folder = str(module["type"]).rpartition(".")[2], root / str(module["path"])
@@ -160,7 +182,10 @@ def _pooling(folder: Path) -> tuple[tuple[str, ...], bool]:
     asked = tuple(said) if isinstance(said, list) else (said,) if said else ()
     asked = asked or tuple(name for name, key in POOLINGS.items() if settings.get(key))
     if not asked or not set(asked) <= POOLINGS.keys():
-        raise Unusable(f"{folder} pools by {', '.join(map(str, asked)) or 'nothing'}, which is not known here.", "Choose another model.")
+        raise Unusable(
+            f"{folder} pools by {', '.join(map(str, asked)) or 'nothing'}, which is not known here.",
+            "Choose another model.",
+        )
     return tuple(name for name in POOLINGS if name in asked), bool(settings.get("include_prompt", True))
 
 
@@ -170,7 +195,9 @@ def _dense(folder: Path) -> Dense:
     file = folder / "model.safetensors"
     if activation not in ACTIVATIONS or not file.is_file():
         wants = f"{activation} after it" if activation not in ACTIVATIONS else "no model.safetensors"
-        raise Unusable(f"The dense layer in {folder} has {wants}.", "Save the model again with a current sentence-transformers.")
+        raise Unusable(
+            f"The dense layer in {folder} has {wants}.", "Save the model again with a current sentence-transformers."
+        )
     return Dense(file, activation)
 
 
@@ -180,7 +207,8 @@ def _prompts(settings: Mapping[str, Any], kin: Family) -> tuple[str, str]:
     prompts = {name: text for name, text in given.items() if isinstance(text, str)} if isinstance(given, dict) else {}
     usual = prompts.get(str(settings.get("default_prompt_name")), "")
     query, passage = (
-        next((prompts[name] for name in names if prompts.get(name)), usual) for names in (("query",), ("document", "passage", "corpus"))
+        next((prompts[name] for name in names if prompts.get(name)), usual)
+        for names in (("query",), ("document", "passage", "corpus"))
     )
     # A folder that says nothing of either was written by a program that did not know.
     return (query, passage) if query or passage else (kin.query, kin.passage)

@@ -1,9 +1,8 @@
 """
-A client of one service: JSON asked and answered over HTTP, within a time; the only httpx.
+An HTTP client of one service: JSON requests with a timeout. The only user of httpx.
 
-Whatever goes wrong is an EmbeddingError that says which service, what
-happened and what to do. The key goes to the configured address alone, and
-into no message.
+Every failure is an EmbeddingError that names the service, the problem and the next step. The key is sent to the
+configured address only, and never appears in a message.
 """
 
 from __future__ import annotations
@@ -34,7 +33,9 @@ _PAUSE = 30.0
 
 _MOST_PAUSE = 120.0
 _BACKOFF = 0.2
-_TOO_LONG = re.compile(r"too (?:large|long)|larger than|exceed|context (?:size|length)|maximum context|less than \d+ tokens", re.I)
+_TOO_LONG = re.compile(
+    r"too (?:large|long)|larger than|exceed|context (?:size|length)|maximum context|less than \d+ tokens", re.I
+)
 
 
 class TooLong(EmbeddingError):
@@ -134,7 +135,9 @@ class Client:
                     if time.monotonic() > until:
                         raise httpx.ReadTimeout("the answer takes too long")
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:
-            raise _Passing(EmbeddingError(f"{self.who} cannot be reached ({self._clean(str(error))}).", self._start)) from error
+            raise _Passing(
+                EmbeddingError(f"{self.who} cannot be reached ({self._clean(str(error))}).", self._start)
+            ) from error
         except httpx.TimeoutException as error:
             waited = f"did not answer within {patience.total:.0f} s"
             raise _Passing(EmbeddingError(f"{self.who} {waited}.", self._start), spent=True) from error
@@ -142,7 +145,9 @@ class Client:
             raise _Passing(EmbeddingError(f"{self.who} broke off ({self._clean(str(error))}).", self._start)) from error
         # A proxy of the environment that makes no sense, or a host that is no name.
         except (httpx.InvalidURL, OSError, ValueError, ImportError) as error:
-            raise EmbeddingError(f"{self.who} cannot be asked ({self._clean(str(error))}).", "Check its address.") from error
+            raise EmbeddingError(
+                f"{self.who} cannot be asked ({self._clean(str(error))}).", "Check its address."
+            ) from error
         return self._read(path, response, bytes(content))
 
     def _read(self, path: str, response: httpx.Response, content: bytes) -> Any:
@@ -152,19 +157,28 @@ class Client:
                 return json.loads(content)
             except (ValueError, RecursionError):
                 kind = self._clean(response.headers.get("content-type", "")) or "something"
-                self.refuse(f"answered with {kind} that is no JSON", f"Is the address right? {self._service.url}{path} was asked.")
+                self.refuse(
+                    f"answered with {kind} that is no JSON",
+                    f"Is the address right? {self._service.url}{path} was asked.",
+                )
         said = self._said(content)
         because = f" ({said})" if said else ""
         if status in {401, 403}:
             # What it says may repeat the key in part.
             name = " or ".join(self._keys)
             given = "refuses the key" if self._key else "wants a key"
-            raise AuthenticationError(f"{self.who} {given} (HTTP {status}).", f"Put the right key into {name} and start again.")
+            raise AuthenticationError(
+                f"{self.who} {given} (HTTP {status}).", f"Put the right key into {name} and start again."
+            )
         after = _seconds(response.headers.get("retry-after", ""))
         if status == 429:
-            raise _Passing(RateLimited(f"{self.who} wants to be asked less often{because}.", "Wait, or raise its limit."), after)
+            raise _Passing(
+                RateLimited(f"{self.who} wants to be asked less often{because}.", "Wait, or raise its limit."), after
+            )
         if status in {400, 413, 422, 500} and (status == 413 or _TOO_LONG.search(said)):
-            raise TooLong(f"{self.who} takes no text so long{because}.", "Give it a larger context, or make chunk_tokens smaller.")
+            raise TooLong(
+                f"{self.who} takes no text so long{because}.", "Give it a larger context, or make chunk_tokens smaller."
+            )
         if status >= 500:
             raise _Passing(EmbeddingError(f"{self.who} failed: HTTP {status}{because}.", self._start), after)
         if 300 <= status < 400:
@@ -172,7 +186,9 @@ class Client:
         if status == 404 and self._service.kind == "ollama" and "model" in said:
             self.refuse(f"has no such model{because}", f"Run `ollama pull {self._service.model}`.")
         if status in {404, 405}:
-            self.refuse(f"has no {path}: HTTP {status}{because}", f"Is the address right? {self._service.url}{path} was asked.")
+            self.refuse(
+                f"has no {path}: HTTP {status}{because}", f"Is the address right? {self._service.url}{path} was asked."
+            )
         self.refuse(f"refuses: HTTP {status}{because}")
 
     def _pause(self, patience: Patience, passing: _Passing) -> None:
@@ -187,13 +203,21 @@ class Client:
                 import httpx
 
                 self._key = _key(self._keys)
-                headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+                headers = {
+                    "Accept": "application/json",
+                    "Accept-Encoding": "identity",
+                    "Content-Type": "application/json",
+                }
                 if self._key:
                     headers["Authorization"] = f"Bearer {self._key}"
                 try:
-                    self._http = httpx.Client(headers=headers, trust_env=not self._service.is_local, follow_redirects=False)
+                    self._http = httpx.Client(
+                        headers=headers, trust_env=not self._service.is_local, follow_redirects=False
+                    )
                 except (ValueError, ImportError, OSError) as error:
-                    raise EmbeddingError(f"{self.who} cannot be asked ({error}).", "Check the proxy in your environment.") from error
+                    raise EmbeddingError(
+                        f"{self.who} cannot be asked ({error}).", "Check the proxy in your environment."
+                    ) from error
                 weakref.finalize(self, self._http.close)
             return self._http
 
@@ -238,7 +262,11 @@ def _key(names: tuple[str, ...]) -> str:
 def _seconds(after: str) -> float:
     """Return what a Retry-After header asks for, in seconds or as a date; 0 if nothing that makes sense."""
     try:
-        seconds = float(after) if after.strip().isdigit() else email.utils.parsedate_to_datetime(after).timestamp() - time.time()
+        seconds = (
+            float(after)
+            if after.strip().isdigit()
+            else email.utils.parsedate_to_datetime(after).timestamp() - time.time()
+        )
     except (ValueError, TypeError, OverflowError):
         return 0.0
     return max(0.0, seconds)

@@ -1,9 +1,8 @@
 """
-Embedders that a service runs: Ollama, whatever speaks OpenAI's protocol, llama.cpp.
+Embedders run by a service: Ollama, the OpenAI protocol, llama.cpp.
 
-A vector is of the model that its fingerprint names, or there is none: it is
-normalised here, checked for count, width and sense, and never replaced by
-another model's.
+A vector belongs to the model in its fingerprint, or there is none: it is normalised here, checked for count, width
+and NaN, and never replaced by another model's.
 """
 
 from __future__ import annotations
@@ -122,7 +121,10 @@ class ServiceEmbedder:
             self._fields["dimensions"] = self._dimensions
         self._type = service.options.get("input_type", "")
         if self._type not in {"", "passage", "document"}:
-            raise InvalidInput(f"input_type={self._type!r:.80} makes no sense.", "It is passage or document, as the service calls a text.")
+            raise InvalidInput(
+                f"input_type={self._type!r:.80} makes no sense.",
+                "It is passage or document, as the service calls a text.",
+            )
         self._before = ("", "") if self._type else _prefixes(service)
         self.name = service.kind + (f":{service.model}" if service.model else f"@{service.url}")
         model = service.model.removesuffix(":latest") or service.url
@@ -150,7 +152,11 @@ class ServiceEmbedder:
         return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
 
     def count_tokens(self, text: str) -> int:
-        """Return an estimate, a fifth above that for e5: few services tell, none for nothing, and to count too many is harmless."""
+        """
+        Return an estimate, a fifth above the estimate for e5.
+
+        Few services count tokens, and none does so for free. A count that is too high does no harm.
+        """
         return math.ceil(estimate_tokens(text) * 1.2)
 
     def describe(self) -> str:
@@ -172,20 +178,29 @@ class ServiceEmbedder:
         """Ask for the vectors of `texts`; what is too much at once is split, what is too long by itself is cut."""
         fields = {**self._fields, "input_type": input_type} if self._type else self._fields
         try:
-            answer = self._client.post(self._protocol.path, self._protocol.body(self._service.model, texts, fields), patience)
+            answer = self._client.post(
+                self._protocol.path, self._protocol.body(self._service.model, texts, fields), patience
+            )
         except TooLong:
             if len(texts) > 1:
                 middle = len(texts) // 2
-                return [*self._rows(texts[:middle], input_type, patience), *self._rows(texts[middle:], input_type, patience)]
+                return [
+                    *self._rows(texts[:middle], input_type, patience),
+                    *self._rows(texts[middle:], input_type, patience),
+                ]
             if len(texts[0]) < _SHORTEST:
                 raise
             return self._rows([texts[0][: len(texts[0]) * 2 // 3]], input_type, patience)
         try:
             rows = self._protocol.rows(answer)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-            self._client.refuse("answered something else than embeddings", f"Does {self._service.url}{self._protocol.path} embed?")
+            self._client.refuse(
+                "answered something else than embeddings", f"Does {self._service.url}{self._protocol.path} embed?"
+            )
         if len(rows) != len(texts):
-            hint = "Start it with `--pooling mean`, or as the model wants it." if self._service.kind == "llamacpp" else ""
+            hint = (
+                "Start it with `--pooling mean`, or as the model wants it." if self._service.kind == "llamacpp" else ""
+            )
             self._client.refuse(f"gave {len(rows)} vectors for {len(texts)} texts", hint)
         return rows
 
@@ -201,7 +216,8 @@ class ServiceEmbedder:
         width = block.shape[1]
         if self._dimensions and width != self._dimensions:
             self._client.refuse(
-                f"gave vectors of {width} numbers, not {self._dimensions}", "It cannot shorten them: leave out dimensions=."
+                f"gave vectors of {width} numbers, not {self._dimensions}",
+                "It cannot shorten them: leave out dimensions=.",
             )
         if self._width and width != self._width:
             self._client.refuse(f"gave vectors of {width} numbers, and {self._width} before: its model changed")

@@ -1,8 +1,7 @@
 """
-Rerankers that a service runs: they read a question and a text together.
+Rerankers run by a service: they read a question and a text together.
 
-They are asked within a time that the caller sets, and either score every text
-or fail.
+They have a timeout set by the caller, and either score every text or fail.
 """
 
 from __future__ import annotations
@@ -17,7 +16,11 @@ from spellbook.models.base import clean
 from spellbook.models.services.client import QUERY, Client, Patience
 
 KEY = "SPELLBOOK_RERANKER_API_KEY"
-"""Environment variable of the reranker's key: another service than the embedder's, which has no business with that one's."""
+"""
+Environment variable of the reranker's key.
+
+The reranker is another service than the embedder, and must not see the embedder's key.
+"""
 
 
 class ServiceReranker:
@@ -25,7 +28,9 @@ class ServiceReranker:
 
     def __init__(self, service: Service) -> None:
         if service.options:
-            raise InvalidInput(f"{service.kind} has no option {min(service.options)!r:.80}.", "Leave out what stands after ?.")
+            raise InvalidInput(
+                f"{service.kind} has no option {min(service.options)!r:.80}.", "Leave out what stands after ?."
+            )
         self._service = service
         self.name = f"{service.kind}:{service.model}" if service.model else f"{service.kind}@{service.url}"
         self._client = Client(service, "The reranker", "Start it, or unset SPELLBOOK_RERANKER.", (KEY,))
@@ -51,7 +56,9 @@ class ServiceReranker:
         try:
             scores = _scores(answer, len(given))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            self._client.refuse("did not score every text", "Is it a reranker? Check the address, or unset SPELLBOOK_RERANKER.")
+            self._client.refuse(
+                "did not score every text", "Is it a reranker? Check the address, or unset SPELLBOOK_RERANKER."
+            )
         # llama.cpp gives logits, others what a sigmoid has made of them; once seen, so it stays.
         self._raw = self._raw or not all(0 <= score <= 1 for score in scores)
         return [_sigmoid(score) for score in scores] if self._raw else scores
@@ -59,7 +66,9 @@ class ServiceReranker:
 
 def _scores(answer: Any, count: int) -> list[float]:
     items = answer["results"] if isinstance(answer, dict) else answer
-    found = {item["index"]: float(item["relevance_score"] if "relevance_score" in item else item["score"]) for item in items}
+    found = {
+        item["index"]: float(item["relevance_score"] if "relevance_score" in item else item["score"]) for item in items
+    }
     if len(items) != count or not all(map(math.isfinite, found.values())):
         raise ValueError
     return [found[i] for i in range(count)]

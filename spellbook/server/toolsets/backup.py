@@ -1,8 +1,8 @@
 """
-The backup toolset: snapshots, and exports that are written to and read from one folder.
+The backup toolset: snapshots, and exports in one folder.
 
-A model names no path: what it asks for lies where the person's snapshots are,
-and going back to one over the vault is left to the person.
+A model chooses no path: files are kept beside the person's snapshots. Only a
+person can restore a snapshot over the vault.
 """
 
 from __future__ import annotations
@@ -26,24 +26,29 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def snapshot() -> str:
         """
-        Keep the whole vault as it is now, outside of it; unchanged files cost nothing.
+        Take a snapshot of the whole vault, kept outside of it; unchanged files take no space.
 
-        Take one before a change of many notes. A person goes back with `spellbook snapshot restore NAME`.
+        Take one before you change many notes. A person restores it with `spellbook snapshot restore NAME`.
         """
         taken = book.snapshots.create()
-        return as_json(status="kept", **{**taken.as_dict(), "faults": [fault.path for fault in taken.faults[:_MOST_SHOWN]]})
+        return as_json(
+            status="kept", **{**taken.as_dict(), "faults": [fault.path for fault in taken.faults[:_MOST_SHOWN]]}
+        )
 
     def snapshots() -> str:
-        """The snapshots of the vault, the newest first, by name and time, and where they are."""
+        """List the snapshots of the vault, newest first, with names, times and their folder."""
         kept = book.snapshots.all()
-        shown = [{"name": each.name, "taken": each.taken.isoformat(), "files": each.files, "bytes": each.bytes} for each in kept]
+        shown = [
+            {"name": each.name, "taken": each.taken.isoformat(), "files": each.files, "bytes": each.bytes}
+            for each in kept
+        ]
         return as_json(folder=str(book.snapshots.folder), snapshots=shown)
 
     def export(format: a.ExportForm = "json") -> str:
         """
-        Write the whole vault into one file: json for programs, markdown for a zip of the notes as they are.
+        Write the whole vault into one file: json for programs, markdown for a zip of the note files.
 
-        Answers with the path of the file, which lies beside the snapshots; tell it to the person.
+        Returns the path of the file, in a folder beside the snapshots; tell it to the person.
         """
         from spellbook.archive.snapshots import name_of
 
@@ -60,19 +65,26 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def import_(file_path: a.ExportPath, on_conflict: a.OnConflict = "skip", dry_run: a.DryFirst = True) -> str:
         """
-        Take a file of export's back into the vault, all of it or nothing. With dry_run, the default, it only says what would be done.
+        Import a file that export wrote: all of it, or nothing if anything fails. dry_run, the default, only reports.
 
-        Other files, such as exports of ChatGPT or Claude, a person imports with `spellbook import FILE`, or puts into that folder.
+        A person imports other files, such as exports of ChatGPT or Claude, with `spellbook import FILE`, or puts them
+        into that folder.
         """
         done = book.import_(_within(folder, file_path), on_conflict=on_conflict, dry_run=dry_run)
-        shown = {name: list(value)[:_MOST_SHOWN] for name, value in done.as_dict().items() if isinstance(value, list | dict)}
+        shown = {
+            name: list(value)[:_MOST_SHOWN] for name, value in done.as_dict().items() if isinstance(value, list | dict)
+        }
         counts = {
             "added": len(done.added),
             "overwritten": len(done.overwritten),
             "renamed": len(done.renamed),
             "skipped": len(done.skipped),
         }
-        return as_json(status="would be imported" if dry_run else "imported", counts={**counts, "unchanged": done.unchanged}, **shown)
+        return as_json(
+            status="would be imported" if dry_run else "imported",
+            counts={**counts, "unchanged": done.unchanged},
+            **shown,
+        )
 
     import_.__name__ = "import"
 
@@ -84,12 +96,14 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
 
 def _within(folder: Path, named: str) -> Path:
-    """Return the file of the folder that is meant, by its name or its path. Raises InvalidInput for any other."""
+    """Return a file of the folder by its name or path. Raises InvalidInput for any other."""
     name = os.path.basename(named)
     place = folder / name
-    if named not in {name, str(place)} or not os.path.isfile(place) or os.path.islink(place):  # which take any name
+    if (
+        named not in {name, str(place)} or not os.path.isfile(place) or os.path.islink(place)
+    ):  # a link could lead anywhere
         raise InvalidInput(
             f"{named[:200]!r} is not one of the files in {folder}.",
-            "Name one that export wrote. Anything else a person imports with `spellbook import FILE`.",
+            "Name one that export wrote. A person can import other files with `spellbook import FILE`.",
         )
     return place

@@ -19,7 +19,7 @@ from spellbook.text.quoting import exact, flat, quoted
 
 if TYPE_CHECKING:
     from spellbook.editing.write import Duplicate
-    from spellbook.search.searcher import Answer
+    from spellbook.search.question import Answer, Options
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
@@ -29,8 +29,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         Begin writing memories: opens a REST session of one hour and returns the guides for dividing and labelling.
 
-        Call it when something is worth remembering (a decision, a preference, a fact about a project, a cure
-        found), and before scribe. Follow the guides, call scribe once a chunk with the session_id, then rest_end.
+        Call it when something is worth remembering (a decision, a preference, a fact about a project, a solution),
+        and before scribe. Follow the guides, call scribe for each chunk with the session_id, then rest_end.
         Searching needs no session.
         """
         session, chunking, rules = book.rest(language)
@@ -44,9 +44,9 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         )
 
     def rest_end(session_id: a.SessionId = "") -> str:
-        """End a REST session when everything is written; returns how many memories it stored. The guides may leave your context."""
+        """End a REST session when everything is written; returns the number of memories. Forget the guides then."""
         session = book.rest_end(session_id)
-        return as_json(status="The REST session is ended; the guides may leave your context.", scribed_count=session.scribed)
+        return as_json(status="The REST session has ended; you may forget the guides.", scribed_count=session.scribed)
 
     def scribe(
         chunk: a.ChunkArgument,
@@ -56,33 +56,44 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         force: a.Force = False,
     ) -> str:
         """
-        Keep one memory: writes it as a Markdown note in the person's vault, findable at once.
+        Save one memory as a Markdown note in the person's vault. Search finds it at once.
 
-        Needs a session from rest(). If it repeats what is known, nothing is written and the answer names the
-        duplicates: revise the older one instead, or pass force=true if both are wanted.
+        Needs a session from rest(). If it repeats a memory, nothing is written and the answer lists the duplicates:
+        revise the older one instead, or pass force=true to keep both.
         """
         session_id = book.require_session(session_id).id
         return _scribed(book, [chunk], session_id, source, category, force)[0]
 
     def scribe_chunk(
-        chunk: a.Chunks, session_id: a.SessionId = "", source: a.Source = "", category: a.Category = "", force: a.Force = False
+        chunk: a.Chunks,
+        session_id: a.SessionId = "",
+        source: a.Source = "",
+        category: a.Category = "",
+        force: a.Force = False,
     ) -> str:
         """
-        Keep one or many finished chunks in one call. All are checked first: if one is faulty or repeats what is known, none is written.
+        Save one or more finished chunks in one call. If one of them is invalid or a duplicate, none is saved.
 
-        Needs a session from rest(). The answer has one entry a chunk, in order.
+        Needs a session from rest(). The answer has one entry for each chunk, in order.
         """
         session_id = book.require_session(session_id).id
         if isinstance(chunk, list) and len(chunk) > a.MOST_CHUNKS:
-            raise InvalidInput(f"{len(chunk)} chunks are too many for one call.", f"Give at most {a.MOST_CHUNKS}; nothing was written.")
+            raise InvalidInput(
+                f"{len(chunk)} chunks are too many for one call.", f"Give at most {a.MOST_CHUNKS}; nothing was written."
+            )
         if not isinstance(chunk, list):
             return _scribed(book, [chunk], session_id, source, category, force)[0]
         return "[" + ",\n".join(_scribed(book, chunk, session_id, source, category, force)) + "]"
 
     def scribe_validate(chunk: a.ChunkArgument, source: a.Source = "", category: a.Category = "") -> str:
-        """Check a chunk without writing it: errors, warnings (length, keywords, questions, entity types) and what it would repeat."""
+        """Check a chunk without saving it: errors, warnings (length, keywords, questions, entities) and duplicates."""
         found, repeats = book.validate(chunk, source=source or None, category=category or None)
-        return as_json(valid=not found.errors, errors=found.errors, warnings=found.warnings, duplicates=[_repeat(each) for each in repeats])
+        return as_json(
+            valid=not found.errors,
+            errors=found.errors,
+            warnings=found.warnings,
+            duplicates=[_repeat(each) for each in repeats],
+        )
 
     def memorize(
         query: a.Query,
@@ -93,7 +104,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         format: a.Form = "text",
     ) -> str:
         """
-        Recall by meaning: ask a question in any language, get the passages that answer it.
+        Search by meaning: ask a question in any language, get the passages that answer it.
 
         Best for questions and loose descriptions. For exact names, codes and terms use find; when unsure, search.
         """
@@ -108,7 +119,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         format: a.Form = "text",
     ) -> str:
         """
-        Recall by exact words: names, identifiers, error codes. Each keyword is a phrase; match any or all of them.
+        Search by exact words: names, identifiers, error codes. Each keyword is a phrase; match any or all of them.
 
         Korean, Japanese, Chinese and Thai words are found inside longer ones. For questions use memorize.
         """
@@ -123,24 +134,24 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         format: a.Form = "text",
     ) -> str:
         """
-        Recall by meaning and by words together; the best first choice. Each hit says why it was found, its id and its file.
+        Search by meaning and by words together; the best first choice. Each hit has its reasons, its id and its file.
 
-        Search before you answer from memory, and before you write: what you know may have changed.
+        Search before you answer from memory, and before you write: notes may have changed.
         """
         return _answer(book.search(query, **_asked(limit, filter, min_score, max_tokens)), format)
 
     def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800) -> str:
         """
-        The table of contents: categories and what they are for, their topics, sizes, last updates and what they are about.
+        The table of contents: categories with descriptions, and topics with sizes, last updates and summaries.
 
-        Load it at the start of a session to know what can be recalled.
+        Load it at the start of a session to know what is there.
         """
         from spellbook.server import render
 
         return render.contents(book.contents(scope), book.state(), max_tokens, book.about)
 
     def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000) -> str:
-        """All chunks of one topic in reading order, with ids and hashes, and what links to it. Name it `topic` or `category/topic`."""
+        """All chunks of a topic in reading order, with ids, hashes, backlinks. Name it `topic` or `category/topic`."""
         from spellbook.server import render
 
         found = book.topic(topic_id)
@@ -148,7 +159,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def show(id: a.ShownId, max_tokens: a.TopicTokens = 4_000) -> str:
         """
-        Read a note or one chunk by its id, as a hit or a pointer names it, with its hash; then what links to it and related notes.
+        Read a note or one chunk by the id in a hit or a pointer, with its hash, backlinks and related notes.
         """
         from spellbook.server import render
 
@@ -165,27 +176,35 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         force: a.ForceSecret = False,
     ) -> str:
         """
-        Correct a memory: the text of one section (new content, something to append, a phrase to replace), frontmatter keys, or both.
+        Change a memory: the text of one section (content, append or replace), frontmatter keys, or both.
 
-        A note's id means all of it, but for new content. Nothing else in the file changes. Prefer it to writing a near
-        duplicate. Answers with the difference and the new hash. CONFLICT means that it changed since you read it:
+        For append and replace, a note's id means the whole note. Nothing else in the file changes. Prefer it to writing
+        a near duplicate. Returns the difference and the new hash. CONFLICT means that it changed since you read it:
         read it again.
         """
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
         phrase, every = a.phrase(replace)
-        asked = {"append": append or None, "replace": phrase, "every": every, "force": force}
-        done = book.revise(chunk_id, content or None, metadata, expected_hash or None, **asked)
+        done = book.revise(
+            chunk_id,
+            content or None,
+            metadata,
+            expected_hash or None,
+            append=append or None,
+            replace=phrase,
+            every=every,
+            force=force,
+        )
         said = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
         warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
-        return "\n".join([said, *warned, quoted(done.difference) or "(it said so already)"])
+        return "\n".join([said, *warned, quoted(done.difference) or "(no change)"])
 
     def erase(chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False) -> str:
         """
         Erase a note or one section by chunk_id, or every note of a topic by topic_id.
 
-        A hit's id is its section's; before the # stands the note's. What is erased goes to the vault's .trash folder,
-        from where it can be had back; hard=true deletes it for good.
+        A hit's id names its section; the part before the # names the note. Erased text goes to the vault's .trash
+        folder and can be restored from there; hard=true deletes it for good.
         """
         if bool(chunk_id) == bool(topic_id):
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
@@ -194,19 +213,21 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
 
     def stats() -> str:
-        """Counts and sizes: notes, chunks, pending vectors, chunks by category, faults in the vault's files."""
+        """Counts and sizes: notes, chunks, pending embeddings, chunks by category, and faults in the vault's files."""
         book.refresh()
         status = book.status()
         return as_json(**{**status, "faults": status["faults"][:20], "fault_count": len(status["faults"])})
 
     def rebuild_index(ctx: Context) -> str:
-        """Read every note again and bring the index up to the vault. Texts embedded before are not embedded again."""
+        """Read every note again and update the index. Known texts are not embedded again."""
 
         def progress(stage: str, done: int, total: int) -> None:
             anyio.from_thread.run(ctx.report_progress, done, total, stage)
 
         report = book.reindex(full=True, progress=progress)
-        return as_json(status="rebuilt", **{**report.as_dict(), "failed": [asdict(fault) for fault in report.failed[:20]]})
+        return as_json(
+            status="rebuilt", **{**report.as_dict(), "failed": [asdict(fault) for fault in report.failed[:20]]}
+        )
 
     add = adder(mcp)
     add(rest, "Begin writing memories", ADD)
@@ -214,16 +235,20 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(scribe, "Write a memory", ADD)
     add(scribe_chunk, "Write finished chunks", ADD)
     add(scribe_validate, "Check a chunk", READ)
-    add(memorize, "Recall by meaning", READ)
-    add(find, "Recall by words", READ)
-    add(search, "Recall", READ)
+    add(memorize, "Search by meaning", READ)
+    add(find, "Search by words", READ)
+    add(search, "Search", READ)
     add(get_index, "Table of contents", READ)
     add(get_topic, "Read a topic", READ)
     add(show, "Read a memory", READ)
-    add(revise, "Correct a memory", CHANGE)
+    add(revise, "Change a memory", CHANGE)
     add(erase, "Erase a memory", CHANGE)
     add(stats, "State of the index", READ)
-    add(rebuild_index, "Rebuild the index", ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True))
+    add(
+        rebuild_index,
+        "Rebuild the index",
+        ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True),
+    )
 
 
 _STATUS_OPEN = {
@@ -232,7 +257,7 @@ _STATUS_OPEN = {
 }
 
 
-def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> dict[str, Any]:
+def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> Options:
     return {"limit": limit, "filter": filter, "min_score": min_score, "max_tokens": max_tokens}
 
 
@@ -248,9 +273,9 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
         return [
             as_json(
                 status="warning" if repeats else "not written",
-                message="Something like it is there already; nothing was written. Revise that one, or pass force=true."
+                message="A similar memory exists; nothing was written. Revise that one, or pass force=true."
                 if repeats
-                else "Nothing was written, because another chunk of this call repeats what is there.",
+                else "Nothing was written, because another chunk of this call is a duplicate.",
                 duplicates=[_repeat(each) for each in repeats],
                 warnings=list(warnings),
             )
@@ -271,8 +296,12 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
 
 
 def _written(is_pending: bool, is_like_another: bool) -> str:
-    said = "Written; findable by words now, by meaning later." if is_pending else "Written; it is findable now."
-    return said + (" It may say what another one says: look at duplicates, and merge the two if so." if is_like_another else "")
+    said = (
+        "Written; search finds it by words now, and by meaning once it is embedded."
+        if is_pending
+        else "Written; search finds it now."
+    )
+    return said + (" It may be a duplicate: look at duplicates, and merge the two if so." if is_like_another else "")
 
 
 def _repeat(duplicate: Duplicate) -> dict[str, Any]:

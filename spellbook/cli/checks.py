@@ -1,0 +1,162 @@
+"""
+Print what `check`, `migrate` and its estimate found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spellbook.cli.output import counted, padded, row, say, widest, width_of
+from spellbook.search.presentation import place, titles
+from spellbook.text.quoting import one_line
+from spellbook.translate import translated
+
+if TYPE_CHECKING:
+    from spellbook.index.catalog.schema import Place
+    from spellbook.maintenance.duplicates import Alike, Contradiction
+    from spellbook.maintenance.evaluate import Checked, Failed, Missed, Unlabelled
+    from spellbook.maintenance.migrate import Estimate, Migrated
+
+_MOST_PARTS = 3
+_MOST_ALIKE = 5
+
+
+def checked(done: Checked, limit: int) -> None:
+    """Print the figures of a check, then what to fix, at most `limit` of each kind."""
+    say(f"{counted(done.notes, 'note')}, {done.memories:,} of them memories; {counted(done.questions, 'question')}")
+    if done.recall5 is not None:
+        figures = {"recall@1": done.recall1, "recall@5": done.recall5, "recall@10": done.recall10, "MRR": done.mrr}
+        click.echo(click.style("   ".join(f"{name} {value:.2f}" for name, value in figures.items()), bold=True))
+    elif not done.questions:
+        say("No note lists questions that it answers, so recall was not measured.")
+    kinds: tuple[tuple[str, str, Sequence[Any], Callable[[Any], Iterator[str]]], ...] = (
+        (
+            f"{len(done.missed):,} questions do not find their own note",
+            "answer the question in the text, or reword it",
+            done.missed,
+            _missed,
+        ),
+        (
+            f"{len(done.golden_failed):,} of {done.golden:,} golden queries failed",
+            "fix the notes, or the query",
+            done.golden_failed,
+            _failed,
+        ),
+        (
+            f"{len(done.contradictions):,} contradictions",
+            "keep what is true, edit or erase the other",
+            done.contradictions,
+            _contradiction,
+        ),
+        (
+            f"{len(done.duplicates):,} duplicates",
+            "keep one and erase the others, or say what is different",
+            done.duplicates,
+            _alike,
+        ),
+        (f"{len(done.unlabelled):,} notes lack a label", "add it to their frontmatter", done.unlabelled, _unlabelled),
+    )
+    for name, step, found, rows in kinds:
+        if not found:
+            continue
+        click.echo(f"\n{click.style(translated(name), bold=True)}: {translated(step)}")
+        for line in (line for each in found[:limit] for line in rows(each)):
+            click.echo(f"  {line}")
+        if len(found) > limit:
+            click.echo(click.style(translated(f"  … {len(found) - limit:,} more: -n {len(found)}"), dim=True))
+    if done.lacking:
+        counts = " and ".join(f"{count:,} are without {name}" for name, count in sorted(done.lacking.items()))
+        say(f"\nOf {done.notes - done.memories:,} notes that people wrote, {counts}; --all lists them.")
+
+
+def ahead(found: Estimate) -> str:
+    """Return in a sentence how much a migration must embed."""
+    if not found.missing:
+        return f"All {found.texts:,} texts are already embedded by {found.embedder}."
+    return (
+        f"{found.missing:,} of {found.texts:,} texts must be embedded by {found.embedder}: "
+        f"about {_duration(found.seconds)}, and {max(1, round(found.bytes / 1e6)):,} MB on disk while both are kept."
+    )
+
+
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+def migrated(done: Migrated) -> None:
+    """Print what a migration did, and the results of `check` before and after it."""
+    say(
+        f"Now using {done.embedder}; {done.embedded:,} texts were embedded."
+        if done.switched
+        else f"{done.embedder} was already in use."
+    )
+    checks = [check for check in (done.before, done.after) if check is not None]
+    if not checks:
+        return
+    if not any(check.questions or check.golden for check in checks):
+        say("No note lists questions and there are no golden queries, so recall cannot be compared.")
+        return
+    rows: list[tuple[str, Callable[[Checked], float | int | None]]] = [
+        ("recall@1", lambda check: check.recall1),
+        ("recall@5", lambda check: check.recall5),
+        ("MRR", lambda check: check.mrr),
+        ("golden queries failed", lambda check: len(check.golden_failed)),
+    ]
+    heads = [translated(head) for head in (("before", "after") if done.before else ("now",))]
+    click.echo(" " * 24 + "".join(" " * (8 - width_of(head)) + head for head in heads))
+    for name, figure in rows:
+        figures = ["-" if (value := figure(check)) is None else f"{value:.3g}" for check in checks]
+        click.echo(padded(translated(name), 24) + "".join(f"{value:>8}" for value in figures))
+    if done.before and done.switched:
+        say("To go back without embedding anything: spellbook migrate --rollback")
+
+
+def _missed(each: Missed) -> Iterator[str]:
+    rank = f"its note is hit {each.rank}" if each.rank else "its note is not among ten hits"
+    yield row(place(each.note), each.question)
+    yield translated(f"    {rank}; first is {_first(each.instead)}" if each.instead else "    nothing is found")
+
+
+def _failed(each: Failed) -> Iterator[str]:
+    yield row(f"queries.yaml:{each.line}", each.query)
+    for name in each.missing:
+        yield translated(f"    not found: {one_line(name)}")
+    for name in each.unknown:
+        yield translated(f"    not in this vault: {one_line(name)}")
+    if each.reason:
+        yield translated(f"    {one_line(each.reason)}")
+    elif each.missing:
+        yield translated(f"    first is {_first(each.found[0])}" if each.found else "    nothing is found")
+
+
+def _contradiction(each: Contradiction) -> Iterator[str]:
+    places = [place(chunk) for chunk in each.chunks]
+    width = widest(places)
+    for at, *said in zip(places, *each.parts[:_MOST_PARTS], strict=True):
+        yield row(at, "   ".join(said), width)
+
+
+def _alike(each: Alike) -> Iterator[str]:
+    shown = each.chunks[:_MOST_ALIKE]
+    width = widest([place(chunk) for chunk in shown])
+    for number, chunk in enumerate(shown):
+        yield f"{'' if number else f'{each.score:.2f}':4}  {row(place(chunk), titles(chunk), width)}"
+    if len(each.chunks) > _MOST_ALIKE:
+        yield translated(f"      … {len(each.chunks) - _MOST_ALIKE:,} more")
+
+
+def _unlabelled(each: Unlabelled) -> Iterator[str]:
+    yield row(place(each.note), translated(f"lacks {', '.join(each.lacks)}"))
+
+
+def _first(at: Place) -> str:
+    return row(place(at), titles(at), 0)

@@ -1,0 +1,88 @@
+"""
+Help and wrong uses in the person's language. In English they are click's own, byte for byte.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import re
+from collections.abc import Iterable
+
+import click
+
+from spellbook.translate import language, translated
+
+_FILLER = "\ue000"
+"""Behind each letter that takes two columns while help is laid out, since click counts letters; it is never printed."""
+
+_TAIL = re.compile(r"(\S {2,})(\S.*)")
+
+
+class _Formatter(click.HelpFormatter):
+    """Lays out help in Korean."""
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, prefix or f"{_wide(translated('Usage:'))} ")
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(_wide(translated(heading)))
+
+    def write_text(self, text: str) -> None:
+        super().write_text("\n\n".join(map(_paragraph, re.split(r"\n\s*\n", text))))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl([(term, _option(said)) for term, said in rows], col_max, col_spacing)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(_FILLER, "")
+
+
+class _Context(click.Context):
+    def make_formatter(self) -> click.HelpFormatter:
+        formatter = click.HelpFormatter if language() == "en" else _Formatter
+        return formatter(width=self.terminal_width, max_width=self.max_content_width)
+
+
+class Spoken(click.Command):
+    """A command whose help is in the person's language."""
+
+    context_class: type[click.Context] = _Context
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        if language() == "en":
+            return super().get_short_help_str(limit)
+        first = inspect.cleandoc(self.help or "").split("\n\n")[0]
+        sentence = re.match(r".*?\.(?=\s|$)", _paragraph(first))
+        return sentence[0].removesuffix(".") if sentence else ""
+
+
+def show(error: click.ClickException) -> None:
+    """Print on stderr what click found wrong."""
+    if language() == "en":
+        error.show()
+        return
+    shown = io.StringIO()
+    error.show(file=shown)  # the usage in it is translated already
+    click.echo(translated(shown.getvalue().rstrip("\n")), err=True)
+
+
+def _paragraph(text: str) -> str:
+    if text.startswith("\b"):  # examples: what stands behind two blanks says what they do
+        return _wide(
+            "\n".join(_TAIL.sub(lambda tail: tail[1] + translated(tail[2]), line) for line in text.split("\n"))
+        )
+    return _wide(translated(" ".join(text.split())))
+
+
+def _option(said: str) -> str:
+    """Translate an option's help and what click adds in brackets; a command's help is in Korean already."""
+    text, _, extra = said.partition("  [") if said.endswith("]") else (said, "", "")
+    parts = "; ".join(translated(part) for part in extra.removesuffix("]").split("; "))
+    return _wide(translated(text)) + (f"  [{_wide(parts)}]" if extra else "")
+
+
+def _wide(text: str) -> str:
+    from rich.cells import cell_len
+
+    return "".join(letter + _FILLER * (cell_len(letter) - 1) for letter in text.replace(_FILLER, ""))

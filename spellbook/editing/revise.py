@@ -1,0 +1,337 @@
+"""
+Revising and erasing what is in the vault: a section, frontmatter keys, a note, a topic.
+
+A file that somebody changed meanwhile is read again and the change applied to
+what it now holds, or refused. It is never written over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spellbook.editing import edits
+from spellbook.editing.memory import BROKEN, Findings, metadata
+from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
+from spellbook.index import embed, sync
+from spellbook.index.catalog.schema import StoredChunk, hash_of
+from spellbook.index.lookup import resolve
+from spellbook.index.opened import Index
+from spellbook.notes import chunks
+from spellbook.notes.chunks import Chunk
+from spellbook.notes.note import Note, parse
+from spellbook.text import credentials
+from spellbook.text.diff import unified
+from spellbook.text.quoting import flat
+from spellbook.vault.folder import digest
+
+_TRIES = 100
+"""Attempts to write a file that another program changes at the same moment."""
+_EMBED_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """
+    A requested change of a section or a note.
+
+    Text: a new `content`, or text to `append`, or a phrase to `replace` by another. The phrase must be unique
+    unless `every` is set. Frontmatter: `metadata` to set; None removes a key. `expected_hash` is the hash of the
+    section, or the file's sha256, as the caller last saw it. Text that looks like a secret is only written with
+    `force`.
+    """
+
+    content: str | None = None
+    append: str | None = None
+    replace: tuple[str, str] | None = None
+    every: bool = False
+    metadata: Mapping[str, Any] | None = None
+    expected_hash: str | None = None
+    dry_run: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """
+    A changed section or note: its id, the change as a unified diff, and its hash now.
+
+    The hash of a note of several sections is the first 16 digits of its file's sha256. `warnings` name file
+    attributes that were lost and text that looks like a secret.
+    """
+
+    chunk_id: str
+    path: str
+    generation: int
+    difference: str
+    hash: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was `erased`, in words, the ids of its chunks, and their paths in the trash, none if deleted for good."""
+
+    erased: str
+    chunk_ids: tuple[str, ...]
+    trash: tuple[str, ...]
+    generation: int
+
+
+def revise(index: Index, id: str, asked: Revision) -> Revised:
+    """
+    Change the text of one section, frontmatter keys, or both, and no other byte. `updated` is set where the note
+    has it.
+
+    `id` names a section, or a whole note unless `content` is given. Raises MemoryNotFound; InvalidInput for a
+    request that makes no sense, cannot be stored, or looks like a secret without `force`; Conflict, with nothing
+    written, if the section changed since.
+    """
+    changes = _sensible(asked)
+    for _ in range(_TRIES):
+        found, is_note = resolve(index, id), bool(index.catalog.note(id))
+        data = index.vault.read(found.path)[0]
+        note = parse(found.path, data)
+        text = _with_meta(
+            found.path, note, _revised(index, found, (note, digest(data)), asked, is_note=is_note), changes
+        )
+        difference = unified(note.text, text, f"a/{found.path}", f"b/{found.path}")
+        secrets = tuple(
+            f"line {each.line} looks like it holds {each.kind}" for each in credentials.new(note.text, text)
+        )
+        if asked.dry_run or text == note.text:
+            return _result(index, found, data, difference, is_note=is_note, warnings=secrets)
+        if secrets and not asked.force:
+            raise InvalidInput(f"{found.path}: {'; '.join(secrets)}.", credentials.HINT)
+        try:
+            with index.vault.change("revise", id) as warnings:
+                index.vault.write(found.path, note.encode(text), digest(data))
+        except Conflict:
+            continue  # changed at the same moment: check again whether the parts overlap
+        sync.scan_paths(index, [found.path])
+        with_vectors(index, found.path)
+        return _result(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
+    raise Conflict(
+        f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written."
+    )
+
+
+def _sensible(asked: Revision) -> dict[str, Any]:
+    """Return the metadata to set. Raises InvalidInput for a contradictory or empty request."""
+    texts = [each for each in (asked.content, asked.append, asked.replace) if each is not None]
+    if not texts and not asked.metadata:
+        raise InvalidInput("There is nothing to revise.", "Give content, metadata, or both; or append, or replace.")
+    if len(texts) > 1:
+        raise InvalidInput(
+            "Content, append and replace are three ways to change a text.", "Give one of them; nothing was changed."
+        )
+    for text in (asked.content, asked.append):
+        if text is not None and not text.strip():
+            raise InvalidInput("The new content is empty.", "To remove a section, use erase.")
+    if any(BROKEN.search(part) for text in texts for part in ((text,) if isinstance(text, str) else text)):
+        raise InvalidInput(
+            "The new content holds NUL or half letters (lone surrogates).", "Take them out; nothing was changed."
+        )
+    findings = Findings()
+    changes = metadata(asked.metadata or {}, findings)
+    if findings.errors or (asked.metadata and not changes):
+        raise InvalidInput(
+            f"The metadata cannot be kept: {'; '.join(findings.errors or findings.warnings)}.", "Nothing was changed."
+        )
+    return changes
+
+
+def _result(
+    index: Index, found: StoredChunk, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()
+) -> Revised:
+    """Return the result for a chunk or its whole note; `data` are the bytes of the file now."""
+    after = index.catalog.at(found.path)
+    now = next((each for each in after if each.ordinal == found.ordinal), found)
+    hash = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
+    return Revised(
+        now.note if is_note else now.id, found.path, index.catalog.generation, difference, hash, tuple(warnings)
+    )
+
+
+def _revised(index: Index, found: StoredChunk, read: tuple[Note, str], asked: Revision, *, is_note: bool) -> str:
+    """Return the new text of a note. `read` is the note and the sha256 of its file."""
+    note, sha256 = read
+    siblings = index.catalog.at(found.path)
+    if asked.content is not None and is_note and len(siblings) > 1:
+        raise InvalidInput(
+            f"{found.note!r:.200} is a note of {_sections(siblings)} sections, and the content is for one.",
+            f"Name the section: {found.id!r:.300} is the first; nothing was changed.",
+        )
+    if asked.content is not None:
+        return edits.rewrite(note, _piece(index, note, found, asked.expected_hash, sha256), asked.content)
+    if asked.expected_hash:
+        _piece(index, note, found, asked.expected_hash, sha256)
+    start, end = (note.body_at, len(note.text)) if is_note else _span(index, note, found)
+    if asked.append is not None:
+        return edits.appended(note, start, end, asked.append)
+    if asked.replace is not None:
+        return edits.replaced(note, start, end, asked.replace, every=asked.every)
+    return note.text
+
+
+def _span(index: Index, note: Note, found: StoredChunk) -> tuple[int, int]:
+    """Return the start and end characters of a section, with all its parts, in the file as it is now."""
+    suffix = found.suffix
+    parts = [
+        each
+        for each in chunks.cut(note, index.config.chunk_tokens)
+        if each.suffix == suffix or each.suffix.startswith(f"{suffix}~")
+    ]
+    if not parts:
+        raise Conflict(
+            f"{note.path}: the section {suffix} is not there any more.", "Read the note again; nothing was written."
+        )
+    return parts[0].start, parts[-1].end
+
+
+def erase(index: Index, id: str, *, hard: bool = False) -> Erased:
+    """
+    Erase a note (by id or path) or one chunk (by its own id). The only chunk of a note stands for the note.
+
+    Erased text goes to the trash unless `hard`. One section of a longer note is cut out, and kept in the trash as a
+    file of its own.
+    """
+    found, is_note = resolve(index, id), bool(index.catalog.note(id))
+    siblings = index.catalog.at(found.path)
+    if is_note or len(siblings) == 1:
+        with index.vault.change("erase", id if is_note else found.note, for_good=hard):
+            [kept] = _remove(index, [found.path], hard)
+        gone, said = siblings, f"the note {flat(found.title)}"
+        said += f" ({_sections(siblings)} sections)" if _sections(siblings) > 1 else ""
+    else:
+        kept, gone, said = _erase_section(index, found, hard), [found], _place_of(found, siblings)
+    sync.scan_paths(index, [found.path])
+    if not hard:
+        with_vectors(index, found.path)
+    return Erased(said, tuple(each.id for each in gone), (kept,) if kept else (), index.catalog.generation)
+
+
+def _sections(siblings: Sequence[StoredChunk]) -> int:
+    return len({each.suffix.partition("~")[0] for each in siblings})
+
+
+def _place_of(found: StoredChunk, siblings: Sequence[StoredChunk]) -> str:
+    """Describe a chunk within its note: a section, the text above the first one, or a part of either."""
+    section = found.suffix.partition("~")[0]
+    parts = [each for each in siblings if each.suffix.partition("~")[0] == section]
+    name = (
+        f"the section {flat(parts[0].heading or section[1:])}" if section != "#" else "the text above the first section"
+    )
+    part = f"part {1 + parts.index(found)} of {len(parts)} of " if len(parts) > 1 else ""
+    return f"{part}{name} of {flat(found.title)}"
+
+
+def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = False) -> Erased:
+    """Erase every note of a topic. Raises MemoryNotFound if there is none."""
+    found = index.catalog.topic(topic, category, index.visible)
+    if not found:
+        raise MemoryNotFound(f"There is no topic {topic!r:.200}.", "get_index lists the topics.")
+    paths = list(dict.fromkeys(each.path for each in found))
+    name = "/".join(filter(None, (category, topic)))
+    with index.vault.change("erase", name, for_good=hard):
+        kept = _remove(index, paths, hard)
+    said = f"the topic {flat(name)} ({len(paths)} note{'s' * (len(paths) != 1)})"
+    return Erased(said, tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
+
+
+def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
+    """Remove whole notes if all are as the index knows them, else none."""
+    known = index.catalog.notes.known(paths)
+    there = [path for path in paths if index.vault.stamp(path)] or [paths[0]]  # the others were deleted in the meantime
+    changed = [path for path in there if digest(index.vault.read(path)[0]) != known[path].sha256]
+    if changed:
+        sync.scan_paths(index, paths)
+        raise Conflict(
+            f"{changed[0]}: the file was changed since it was read.", "Look at it again and repeat; nothing was erased."
+        )
+    try:
+        return [index.vault.remove(path, known[path].sha256, hard=hard) for path in there]
+    finally:
+        sync.scan_paths(index, paths)
+
+
+def with_vectors(index: Index, path: str) -> None:
+    """Embed the pending chunks of the note at `path`. If the embedder fails they stay pending."""
+    found = index.catalog.at(path)
+    rows = index.catalog.waiting.texts([each.key for each in found]) if found else []
+    with contextlib.suppress(EmbeddingError):
+        # The rest of a long note is left to the next run.
+        embed.embed_and_store(index, rows[:_EMBED_AT_ONCE])
+
+
+def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:
+    for _ in range(_TRIES):
+        data = index.vault.read(found.path)[0]
+        note = parse(found.path, data)
+        piece = _piece(index, note, found, None, "")
+        left = note.encode(edits.without(note, piece))
+        copy = note.encode(("\ufeff" if note.encoding != "utf-8" else "") + piece.text)
+        name = f"{found.path.rpartition('/')[2].removesuffix('.md')} {piece.suffix.strip('#')}".strip()
+        try:
+            with index.vault.change("erase", found.id, for_good=hard):
+                kept = None if hard else index.vault.trash.keep(found.path, name, copy)
+                index.vault.write(found.path, left, digest(data))
+        except Conflict:
+            continue
+        return kept
+    raise Conflict(
+        f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written."
+    )
+
+
+def _piece(index: Index, note: Note, found: StoredChunk, expected: str | None, sha256: str) -> Chunk:
+    """Return the section that the caller means in the file as it is now. Raises Conflict if it changed."""
+    piece = next((each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == found.suffix), None)
+    seen = expected or hash_of(found.text)
+    is_same = piece is not None and (
+        hash_of(piece.text) == seen[:16] or (len(seen) >= 16 and bool(expected) and sha256.startswith(seen))
+    )
+    if piece is None or not is_same:
+        sync.scan_paths(index, [found.path])
+        raise Conflict(
+            f"{found.path}: the section {found.id} was changed meanwhile.",
+            "Read it again and repeat; nothing was written.",
+        )
+    return piece
+
+
+def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -> str:
+    wanted = dict(changes)
+    if text != before.text or changes:
+        key = next((key for key in ("updated", "modified") if key in before.meta), "")
+        now = now_like(before.meta.get(key))
+        wanted |= {key: now} if now else {}
+    note = parse(path, before.encode(text))
+    wanted = {key: value for key, value in wanted.items() if key in note.meta or value is not None}
+    return edits.with_meta(note, wanted) if wanted and (changes or note.editable) else text
+
+
+def now_like(old: object) -> object:
+    """
+    Return the current time in the form of `old`: a date, a time with or without zone, or a text of one; None for
+    others.
+    """
+    now = dt.datetime.now().astimezone().replace(microsecond=0)
+    if isinstance(old, dt.datetime):
+        return now if old.tzinfo else now.replace(tzinfo=None)
+    if isinstance(old, dt.date):
+        return now.date()
+    try:
+        then = dt.datetime.fromisoformat(old) if isinstance(old, str) else None
+    except ValueError:
+        return None
+    if then is None or not isinstance(old, str):
+        return None
+    if len(old) <= 10:
+        return now.date().isoformat()
+    precise = "seconds" if re.match(r"\d\d:\d\d:\d\d", old[11:]) else "minutes"
+    return (now if then.tzinfo else now.replace(tzinfo=None)).isoformat(old[10], precise)

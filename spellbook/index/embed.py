@@ -1,0 +1,193 @@
+"""
+Embed the texts of chunks, and keep what follows from their vectors: token counts, the cache's bound, Chroma.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from spellbook.errors import EmbeddingError, StorageError
+from spellbook.index.catalog.schema import whole
+from spellbook.index.opened import Index
+from spellbook.index.vectors import follow
+from spellbook.index.vectors.chroma import Unavailable
+from spellbook.models.base import unhurried, vector_key
+
+_log = logging.getLogger(__name__)
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage ("reading", "embedding"), how much is done and of how much."""
+
+_BATCH_TEXTS = 32
+"""Texts that are embedded and committed at once: some two seconds of work, which a kill loses at most."""
+
+_BATCH_AT_ONCE = 4
+"""The same where somebody waits, who is to be answered within two seconds."""
+
+_COUNTED = 200
+"""Most chunks that are counted after a batch: what of a longer note has no size is counted whenever it is a hit."""
+
+
+def embed_texts(
+    index: Index,
+    *,
+    progress: Progress | None = None,
+    most: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> int:
+    """
+    Second stage: embed what is pending, as `Waiting.in_order` has it, and return how many vectors were stored.
+
+    What a search finds by words meanwhile, in any process, is taken next.
+
+    At most `most` texts if given, because somebody waits. Texts that another
+    process is at come last, and are embedded here after all if that process
+    does not finish them.
+    """
+    owner = f"{os.getpid()}-{os.urandom(4).hex()}"
+    stored = done = 0
+    refused: set[str] = set()
+    size = _BATCH_TEXTS if most is None else _BATCH_AT_ONCE
+    with unhurried() if most is None else contextlib.nullcontext():
+        for attempt in range(3):
+            keys = [key for key in index.catalog.waiting.in_order() if key not in refused][:most]
+            for batch in _in_turn(keys, index.catalog.waiting.asked_for, size):
+                if stop():
+                    return stored
+                rows = index.catalog.waiting.claim(batch, owner) if attempt == 0 else index.catalog.waiting.texts(batch)
+                stored += embed_and_store(index, rows, refused)
+                done += len(batch)
+                if progress:
+                    progress("embedding", done, max(done, len(keys)))
+            if not keys or most is not None:
+                break
+    return stored
+
+
+def embed_and_store(
+    index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None, *, spared_days: int = 0
+) -> int:
+    """
+    Embed the texts of `rows` (key, text), store vectors and token counts; return how many vectors were new.
+
+    With `refused`, a text that the embedder refuses goes there, and the others are embedded. The vectors are kept for
+    `spared_days` even while no chunk uses them. Raises EmbeddingError if a text, or with `refused` all of them, fail.
+    """
+    if not rows:
+        return 0
+    vectors = vectors_of(index, rows, refused)
+    if spared_days:
+        index.catalog.spared.spare([key for key, _ in vectors], spared_days)
+    stored = index.catalog.vectors.add(vectors)
+    count_tokens(index, [key for key, _ in rows])
+    return stored
+
+
+def count_tokens(index: Index, keys: Sequence[str]) -> None:
+    """
+    Keep how many tokens the chunks are, as an answer shows them, of the notes that have something under `keys`.
+
+    All of these, since a note that was edited is of new chunks; a question then counts none of them.
+    What cannot be counted or kept now is counted there, as before.
+    """
+    tokeniser = index.embedder.tokeniser
+    with contextlib.suppress(EmbeddingError, StorageError):
+        missing = index.catalog.counted.missing(keys, tokeniser, _COUNTED) if tokeniser else []
+        sizes = [index.embedder.count_tokens(whole(text, lead, tail)) for _, _, text, lead, tail in missing]
+        index.catalog.counted.add(
+            [(chunk, key, size) for (chunk, key, *_), size in zip(missing, sizes, strict=True)], tokeniser
+        )
+
+
+def _in_turn(keys: Sequence[str], asked_for: Callable[[], Sequence[str]], size: int) -> Iterator[list[str]]:
+    """Yield `keys` in batches of at most `size`, in their order but for those that are asked for by then."""
+    left, later = set(keys), iter(keys)
+    while left:
+        batch = [key for key in asked_for() if key in left][:size]
+        left.difference_update(batch)
+        batch += islice((key for key in later if key in left), size - len(batch))
+        left.difference_update(batch)
+        yield batch
+
+
+def vectors_of(
+    index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None
+) -> list[tuple[str, bytes]]:
+    """
+    Embed the texts of `rows` (key, text) and return key and vector, as the catalog keeps them: float32, little endian.
+
+    With `refused`, the key of a text that the embedder refuses goes there, and the others are embedded.
+    Raises EmbeddingError if a text, or with `refused` all of them, fail.
+    """
+    try:
+        return _vectors(index, rows)
+    except EmbeddingError as failure:
+        if refused is None:
+            raise
+        done: list[tuple[str, bytes]] = []
+        for number, row in enumerate(rows if len(rows) > 1 else ()):
+            try:
+                done += _vectors(index, [row])
+            except EmbeddingError as error:
+                if (
+                    number and not done
+                ):  # the first two alone too: the embedder is down, and asking on would take for ever
+                    raise
+                refused.add(row[0])
+                _log.warning("A text that begins %r is not embedded: %s", row[1][:60], error)
+        if not done:
+            raise failure
+        return done
+
+
+def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, bytes]]:
+    """
+    Embed the texts of `rows` at once, all or none.
+
+    Keys of another embedding than the index's are left out: another process
+    may have changed it since. Raises EmbeddingError for what is no unit
+    vector, or not as wide as those that are kept.
+    """
+    import numpy as np
+
+    rows = [(key, text) for key, text in rows if key == vector_key(index.embedder.fingerprint, text)]
+    if not rows:
+        return []
+    try:
+        block = np.asarray(index.embedder.embed_passages([text for _, text in rows]), dtype="<f4")
+    except (
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        LookupError,
+        RuntimeError,
+    ) as error:  # what a text may cause in a library
+        raise EmbeddingError(
+            f"The embedder {index.embedder.name} failed ({type(error).__name__}: {error}).",
+            "Choose another one with SPELLBOOK_EMBEDDER.",
+        ) from error
+    if block.ndim != 2 or len(block) != len(rows) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
+        raise EmbeddingError(
+            f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {len(rows)} texts.",
+            "Choose another one with SPELLBOOK_EMBEDDER.",
+        )
+    index.fits(block.shape[1])
+    return [(key, row.tobytes()) for (key, _), row in zip(rows, block, strict=True)]
+
+
+def maintain(index: Index, embedded: int = 0) -> bool:
+    """
+    After `embedded` texts were embedded: keep the cache within its bound, and let Chroma catch up if that were many.
+
+    Returns whether Chroma has caught up, or did not need to; if not, the next call goes on. Small runs leave it to
+    processes that live long (see `vectors.follow`), unless it is asked in a vault of this size.
+    """
+    index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
+    if embedded >= follow.MOST_BEHIND or follow.is_missed(index):
+        with contextlib.suppress(Unavailable):  # search does without until it succeeds
+            return follow.catch_up(index.catalog, index.chroma, follow.AT_ONCE)
+    return True

@@ -1,0 +1,173 @@
+"""
+Questions and answers: what a search is asked, checked, and what it gives back, as plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from spellbook.errors import InvalidInput
+from spellbook.index.catalog.schema import Counts
+from spellbook.index.filters import Filter, Unmatched
+from spellbook.index.opened import Index
+from spellbook.search.ranking import Candidate, Hit, Mode
+from spellbook.system import processes
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+
+VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "semantic", "find": "keyword"})
+"""The mode of each search verb."""
+
+MOST_QUERY = 20_000
+MOST_HITS = 100
+MOST_KEYWORDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The index that answered; `reason` says why it is `degraded`, `embedding` if a process embeds what is pending."""
+
+    generation: int
+    notes: int
+    chunks: int
+    pending: int
+    degraded: bool = False
+    reason: str = ""
+    embedding: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the index block of an answer."""
+        names = (
+            "generation",
+            "notes",
+            "chunks",
+            "pending",
+            "degraded",
+            *(name for name in ("reason", "embedding") if getattr(self, name)),
+        )
+        return {name: getattr(self, name) for name in names}
+
+
+def state(index: Index, counts: Counts, reason: str = "") -> State:
+    """Return the state of an index with these counts, `degraded` if there is a reason."""
+    embedding = counts.pending > 0 and processes.is_embedding(index.config.state)
+    return State(counts.generation, counts.notes, counts.chunks, counts.pending, bool(reason), reason, embedding)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """
+    The answer to a question: hits, best first, and the state of the index.
+
+    If nothing clearly answers, there are no hits, and `perhaps` names the closest notes, if they are close at all.
+    `unmatched` are values of the filter that no note has.
+    """
+
+    query: str
+    hits: tuple[Hit, ...]
+    index: State
+    perhaps: tuple[Hit, ...] = ()
+    unmatched: tuple[Unmatched, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the answer as the command line's JSON shows it."""
+        shown = {"query": self.query, "hits": [hit.as_dict() for hit in self.hits], "index": self.index.as_dict()}
+        if self.perhaps:
+            shown["perhaps"] = [{**asdict(hit.chunk.place), "score": hit.score} for hit in self.perhaps]
+        if self.unmatched:
+            shown["unmatched"] = [each.as_dict() for each in self.unmatched]
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """
+    A search, checked. Raises InvalidInput for values that make no sense.
+
+    `keywords` are phrases to match instead of the words of `text`. `limit` is 1 to 100 hits. `max_tokens`, at least 50,
+    is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it, and without a filter,
+    `ranking.related` decides. `unprompted` ignores the questions that notes name, which would find their own notes.
+    """
+
+    text: str
+    mode: Mode = "both"
+    keywords: tuple[str, ...] = ()
+    match_all: bool = False
+    limit: int = 5
+    filter: Filter | None = None
+    min_score: float | None = None
+    max_tokens: int = 2_000
+    unprompted: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.text.strip() or any(word.strip() for word in self.keywords)):
+            raise InvalidInput("There is nothing to search for.", "Give a question or some words.")
+        letters = max(len(self.text), sum(map(len, self.keywords)))
+        if letters > MOST_QUERY:
+            raise InvalidInput(
+                f"The query has {letters:,} characters; the maximum is {MOST_QUERY:,}.",
+                "Ask with a sentence, or the words that matter.",
+            )
+        if len(self.keywords) > MOST_KEYWORDS:
+            raise InvalidInput(
+                f"There are {len(self.keywords)} keywords; the maximum is {MOST_KEYWORDS}.",
+                "Give the words that matter.",
+            )
+        if not 1 <= self.limit <= MOST_HITS:
+            raise InvalidInput(f"limit={self.limit} is out of range.", f"Ask for 1 to {MOST_HITS} hits.")
+        if self.min_score is not None and not 0 <= self.min_score <= 1:
+            raise InvalidInput(f"min_score={self.min_score} is out of range.", "Scores are from 0 to 1.")
+        if self.max_tokens < 50:
+            raise InvalidInput(f"max_tokens={self.max_tokens} is too small for an answer.", "Allow at least 50.")
+
+
+class Options(TypedDict, total=False):
+    """What `search`, `memorize`, `find` and `why` take by keyword; the fields of `Question` say what each means."""
+
+    limit: int
+    filter: Filter | None
+    min_score: float | None
+    max_tokens: int
+
+
+def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Question:
+    """Return the question of a verb; for `find`, `query` is one phrase or several. Raises InvalidInput."""
+    if verb not in VERBS:
+        raise InvalidInput(f"There is no search verb {verb!r:.80}.", f"Use one of {', '.join(VERBS)}.")
+    if match not in {"any", "all"}:
+        raise InvalidInput(f"match={match!r:.80} is unknown.", "Use any or all.")
+    words = (query,) if isinstance(query, str) else tuple(query)
+    keywords = words if verb == "find" else ()
+    return Question(" ".join(words), VERBS[verb], keywords, match == "all", **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word or phrase asked for, the number of chunks that contain it, and its weight (the idf of bm25)."""
+
+    text: str
+    chunks: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """
+    The candidates of a question, best first, before hits are chosen, and what the choice needs.
+
+    `words` were asked for. `expected` is the share of them that the vault has, 0..1 by weight, None if the question was
+    not asked by words. If it `quotes`, a candidate without the quoted phrases is no hit. `vector` is the question's,
+    None if it has none.
+    """
+
+    candidates: list[Candidate]
+    counts: Counts
+    reasons: list[str]
+    words: tuple[Word, ...]
+    expected: float | None
+    vector: Vectors | None
+    quotes: bool

@@ -1,0 +1,147 @@
+"""
+Retrieval: the candidates of a question, by meaning (cosine of embeddings) and by words (bm25 of the full-text index).
+
+Each function is given an open index and only reads. Scores are absolute, in 0..1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import Condition
+from spellbook.index.vectors.nearest import Nearest
+from spellbook.models.base import Scale, score
+from spellbook.search import fts_query, weights
+from spellbook.search.question import Question, Word
+from spellbook.search.ranking import Leg
+from spellbook.text import languages, terms
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+
+_SAMPLED, _EACH = 800, 4
+"""A chunk's scripts are told from every 4th letter of its first 800: chosen by hand, for speed."""
+_REMEMBERED = 4_000
+"""Samples whose scripts are cached: the same chunks come up again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What retrieval by words found: a leg by chunk number, and the words that were asked for."""
+
+    legs: Mapping[int, Leg]
+    asked: tuple[Word, ...]
+    quotes: bool = False
+
+    @property
+    def known(self) -> float:
+        """The share, 0..1 by weight, of the words asked for that the vault has."""
+        return sum(word.weight for word in self.asked if word.chunks) / (sum(word.weight for word in self.asked) or 1.0)
+
+
+def by_meaning(
+    nearest: Nearest, vector: Vectors, scale: Scale, limits: Sequence[Condition], limit: int, reasons: list[str]
+) -> dict[int, tuple[StoredChunk, Leg]]:
+    """Return the chunks nearest to a question's unit vector, by number, best first; see `Nearest.chunks`."""
+    result: dict[int, tuple[StoredChunk, Leg]] = {}
+    for chunks, cosine in nearest.chunks(vector, limits, _wanted(limit), reasons):
+        leg = Leg(len(result) + 1, score(cosine, scale))
+        result |= {found.number: (found, leg) for found in chunks}
+    return result
+
+
+def scores_by_meaning(nearest: Nearest, vector: Vectors, scale: Scale, chunks: Iterable[StoredChunk]) -> dict[int, Leg]:
+    """Return the semantic scores of chunks that only the words found, by number."""
+    listed = list(chunks)
+    cosines = nearest.cosines(vector, [chunk.key for chunk in listed])
+    return {chunk.number: Leg(0, score(cosines[chunk.key], scale)) for chunk in listed if chunk.key in cosines}
+
+
+def by_words(
+    catalog: Catalog,
+    question: Question,
+    limits: Sequence[Condition],
+    total: int,
+    near: Sequence[int],
+    also: Sequence[int],
+) -> Words:
+    """
+    Return the chunks that match the question's words, with bm25 over the sum of the words' idf as score, 0..1.
+
+    `total` is the number of chunks. Chunks `near` by meaning, and `also` others, get their score whatever their rank.
+    """
+    phrases = fts_query.phrases(question.keywords, all=question.match_all)
+    form = fts_query.unprompted if question.unprompted else str
+    query = phrases if question.keywords else fts_query.parse(question.text)
+    chosen = query.chosen(lambda part: catalog.frequency(form(part)))
+    asked = [
+        Word(part, count, _idf(total, count)) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)
+    ]
+    expression = form(chosen.expression) if chosen.expression else ""
+    wanted = _wanted(question.limit)
+    rows = catalog.match(expression, limits, wanted, near) if expression else []
+    most = sum(word.weight for word in asked)
+    ranked = {number: rank for rank, (number, _) in enumerate(rows[:wanted], 1)}
+    missing = {*also}.difference(number for number, _ in rows) if expression else ()
+    rows += catalog.match_among(expression, [*missing]) if missing else []
+    shares = [(number, bm25 / most) for number, bm25 in rows]
+    legs = {
+        number: Leg(ranked.get(number, 0), min(1.0, share), max(0.0, round(share - 1, 4))) for number, share in shares
+    }
+    return Words(legs, tuple(asked), chosen.quotes)
+
+
+def _wanted(limit: int) -> int:
+    """Return how many candidates a leg gives for so many hits."""
+    return max(weights.POOL, limit * weights.CANDIDATES_A_HIT)
+
+
+def _idf(total: int, frequency: int) -> float:
+    # As FTS5's bm25 computes it, with its lower bound.
+    return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The scripts that a question is written in, with their shares, and its language where a script has several."""
+
+    scripts: Mapping[str, float]
+    language: str
+
+    @classmethod
+    def of(cls, text: str) -> Written:
+        """Return the scripts and the language of a question."""
+        return cls(terms.scripts(text), languages.language(text))
+
+    def foreign(self, chunk: StoredChunk, words: float) -> float:
+        """Return how much, 0..1, of `chunk` is in another script or language; `words` is its score by words."""
+        if not self.scripts:
+            return 0.0
+        has = _scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH])
+        foreign = 1 - sum(
+            [min(share, weights.PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items()]
+        )
+        if (
+            self.language
+            and foreign < 1
+            and words < weights.ITS_WORDS
+            and languages.language(chunk.text) not in {"", self.language}
+        ):
+            return 1.0
+        return foreign
+
+
+ANY_LANGUAGE = Written({}, "")
+"""Finds no chunk foreign."""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _scripts(sample: str) -> Mapping[str, float]:
+    return MappingProxyType(terms.scripts(sample))

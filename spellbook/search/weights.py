@@ -1,0 +1,115 @@
+"""
+Every number that ranking uses, with the measurement that set it.
+
+"Benchmarks" is tests/benchmarks/README.md, the section on numbers measured elsewhere. "By hand" means that no
+measurement set the number: it was chosen so that the effect is small beside a leg's share, and tests hold the effect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+# -- retrieve
+
+POOL = 50
+"""Least number of candidates that each leg gives. By hand."""
+
+CANDIDATES_A_HIT = 4
+"""Candidates that each leg gives for each hit asked for, if that is more than POOL. By hand."""
+
+# -- fuse
+
+SEMANTIC, KEYWORD = 0.7, 0.3
+"""
+Weights of the legs in `search`. Average nDCG@10 over nine question sets is 0.846, against 0.834 for meaning alone and
+0.785 for reciprocal rank fusion with k = 60 (benchmarks). Other weights of the legs make next to no difference.
+"""
+
+CREDITED = 0.9
+"""
+Share of its meaning that a chunk in another language is credited with as words. With 0.75 the other-language halves of
+six mixed vaults lose .005 to .02 nDCG@10; with 1.0 the own-language halves lose up to .02 (benchmarks).
+"""
+
+PRESENT = 3.0
+"""A script with a third of a chunk's letters counts as the chunk's own. By hand."""
+
+ITS_WORDS = 0.5
+"""
+A chunk with this score by words is taken for one in the question's language. By hand; telling the languages of one
+script apart lifts hit@5 in the other-language half of a Spanish and English vault from .66 to .86 (benchmarks).
+"""
+
+# -- rerank
+
+RERANKED = 20
+"""First candidates that a reranker judges. By hand."""
+
+RERANK_WEIGHT = 0.6
+"""How far a score moves towards the reranker's. By hand."""
+
+# -- adjust
+
+HALF_LIVES: Mapping[str, float] = MappingProxyType(
+    {"": 365.0, "project": 180.0, "system": math.inf, "preference": math.inf, "decision": math.inf}
+)
+"""Days after which half of the loss by age has come, by category; "" is for all others. By hand; settings change it."""
+
+FADED = 0.15
+"""Largest share of a score that age takes. By hand."""
+
+IMPORTANCE = 0.04
+"""What importance adds or takes for each 1.0 above or below 0.5, so 0.02 at most. By hand."""
+
+PINNED = 0.05
+"""What a pin adds. By hand."""
+
+OPENED, MOST_OPENED = 0.01, 0.03
+"""What use adds for each doubling of the times a note was opened, and the most it adds. By hand."""
+
+FORGOTTEN_DAYS = 90.0
+"""Half-life, in days, of what use adds. By hand."""
+
+SUPERSEDED = 0.4
+"""Share of its score that a superseded note loses, at least. By hand."""
+
+# -- choose
+
+FREE_PLACES = 2
+"""Hits that a note may have without losing score. By hand."""
+
+CROWDED, MOST_CROWDED = 0.04, 0.16
+"""What each further hit of one note costs more than the one before, and the most it costs. By hand."""
+
+REPEATED = 0.12
+"""What a text costs that repeats an earlier hit. By hand."""
+
+# -- is there an answer at all
+
+FEW, FEW_TENFOLD = 0.28, 0.18
+MANY, MANY_TENFOLD = 0.4725, 0.0125
+"""
+Evidence that the best hit needs among one chunk, and what each tenfold of chunks adds, in small and in large vaults.
+
+What 7 % of the questions off topic reach grows with the chunks: a cosine of .21 in one, .28 in ten, .34 in a hundred,
+.35 in 240. In vaults of three notes a constant 0.5 kept .77 of the answers (1 % off topic), this .92 (8 %). See
+benchmarks, where it is `least`.
+"""
+
+WEAK = 0.3
+"""Evidence that each further hit needs once the best is sure. By hand."""
+
+CONFIRMING, EXPECTED = 0.4, 0.6
+"""
+How much words confirm or deny what meaning says, and which share of the question's known words an answer should hold.
+Scores alone let 7 to 28 % of the questions off topic find something; with words 6 to 14 %, at the price of 1 % of the
+questions that have an answer (benchmarks).
+"""
+
+BY_WORDS_ALONE = 0.5 / 0.6
+"""What a score by words is worth as evidence without meaning: 0.6 by words is as sure as 0.5. By hand."""
+
+PERHAPS = 3
+"""Most notes that are named where nothing clearly answers. By hand."""

@@ -1,0 +1,51 @@
+"""
+Locks between processes: files that one process holds at a time, which the kernel frees however it ends.
+
+All locks of Spellbook are taken here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+_POLL = 0.05
+"""Seconds between looks at a lock that another process holds: filelock's own default."""
+
+
+class Held(Protocol):
+    """A lock that was taken."""
+
+    def release(self) -> None:
+        """Free it; only the thread that took it may."""
+
+
+def take(file: Path, patience: float = 0, *, poll: float = _POLL) -> Held | None:
+    """
+    Take the lock `file` and return it, or None if it is busy for longer than `patience` seconds.
+
+    The same thread must `release` it.
+
+    With a `patience` below 0, wait until it is free. Raises OSError if the file cannot be made.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(file, timeout=patience, poll_interval=poll)
+    try:
+        lock.acquire()
+    except Timeout:
+        return None
+    return lock
+
+
+@contextlib.contextmanager
+def held(file: Path, patience: float = 0, *, poll: float = _POLL) -> Iterator[bool]:
+    """Hold the lock `file` during a `with` block, and yield whether it is held: see `take`. Raises OSError."""
+    lock = take(file, patience, poll=poll)
+    try:
+        yield lock is not None
+    finally:
+        if lock is not None:
+            lock.release()

@@ -1,0 +1,309 @@
+"""
+Every message in the package that reaches a person through the command line, as templates: found in the code by `ast`.
+
+A template is a text of the code with each value as a slot: f"{path}: no such note." is "{0}: no such note."
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+import spellbook
+from spellbook.cli import main
+
+ROOT = Path(spellbook.__file__).parent
+
+SAID = {
+    "say",
+    "_fail",
+    "styled",
+    "confirm",
+    "translated",
+    "_did",
+    "_say",
+    "_told",
+    "UsageError",
+    "BadParameter",
+    "Remark",
+}
+"""Functions and errors whose texts a person reads."""
+
+TO_AGENTS = {"server/arguments.py", "server/render.py"}
+"""Modules, beside the toolsets, whose texts are for agents and stay English."""
+
+REASONS = {"Fault", "_Fault", "BadHeader", "Malformed", "_fault", "_take"}
+"""What carries the reason of an error, which stands in a message."""
+
+LISTS = {"reasons", "warnings", "said", "half"}
+"""Lists of sentences."""
+
+PLACED = {
+    ("search", "add"): 0,
+    ("search", "count"): 2,
+    ("", "progress"): 0,
+    ("models", "Good"): 2,
+    ("cli", "Client"): 5,
+    ("search", "crowded"): 0,
+}
+"""Which argument of a function of a room is a message."""
+
+SENTENCES = {
+    "cli/checks.py": {"ahead", "checked", "migrated", "_missed", "_failed", "_alike", "_unlabelled", "_first"},
+    "cli/output.py": {
+        "told",
+        "around",
+        "_snapshots",
+        "chroma",
+        "_why_not",
+        "status",
+        "_listed",
+    },
+    "__main__.py": {"_sentence"},
+    "cli/backup.py": {"_row", "_imported"},
+    "maintenance/evaluate.py": {"_failures"},
+    "search/explain.py": {"_refusal", "why"},
+    "index/filters.py": {"__str__", "did_you_mean"},
+    "search/presentation.py": {"why"},
+    "editing/revise.py": {"_place_of", "erase"},
+    "maintenance/doctor.py": {"unseen", "_unwatched", "checks", "_links", "_unfinished", "_embedder", "_fault"},
+}
+"""Functions that return or yield sentences, by their module."""
+
+CLICK = (
+    "Usage:", "Options", "Commands", "Show this message and exit.", "Try '{0}' for help.", "Error: {0}", "default: {0}", "required",
+    "No such option {0}.", "No such command {0}.", "Did you mean {0}?", "(Did you mean one of: {0}?)", "Missing argument {0}.",
+    "Missing option {0}.", "Missing command.", "Option {0} requires an argument.", "Option {0} requires {1} arguments.",
+    "Option {0} does not take a value.", "Invalid value for {0}: {1}", "Invalid value: {0}", "{0} is not one of {1}.",
+    "{0} is not a valid {1}.", "integer", "float", "integer range", "{0} is not in the range {1}.",
+    "Got unexpected extra argument ({0})", "Got unexpected extra arguments ({0})", "Aborted!", "Choose from:",
+)  # fmt: skip
+"""What click says to whoever uses a command wrongly, and in every help."""
+
+NOT_SAID = {
+    "spellbook", "erase", ".trash/", "~/spellbook", ".md", "https://huggingface.co", "{0}/api/models/{1}/tree/main?recursive=true",
+    "queries.yaml:{0}", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
+    "semantic", "keyword", "utf-8", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "recall@1", "recall@5", "recall@10", "MRR", "안녕, Spellbook", "watch", "look", "embed", "settle", "follow", "keep",
+    "ollama:MODEL, openai:MODEL@URL, llamacpp@URL", "tei@URL and rerank:MODEL@URL", '{"text": …, "metadata": {…}}', "or", "and",
+}  # fmt: skip
+"""What such a function holds and nobody reads, or everybody reads alike."""
+
+
+def templates() -> dict[str, str]:
+    """Return where in the package each template stands that has words."""
+    return {text: place for text, place in every().items() if _is_message(text)}
+
+
+def every() -> dict[str, str]:
+    """Return where each template stands, those that only put values together included."""
+    errors = _errors()
+    found = dict(_help(main, "spellbook"))
+    found.update((text, "click") for text in CLICK)
+    for path in sorted(
+        each
+        for each in ROOT.rglob("*.py")
+        if each.relative_to(ROOT).as_posix() not in TO_AGENTS and each.parent.name != "toolsets"
+    ):
+        tree, name = ast.parse(path.read_text("utf-8")), path.relative_to(ROOT).as_posix()
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Call)
+                and (at := PLACED.get((name.split("/")[0], _called(node)), PLACED.get(("", _called(node))))) is not None
+            ):
+                found.update(
+                    (text, f"{name}:{node.lineno}")
+                    for argument in node.args[at : at + 1]
+                    for text in _texts(argument, {})
+                )
+        constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+            names = {**constants, **_names(function)}
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call) and (called := _called(node)) in errors | REASONS | SAID:
+                    keywords = [each.value for each in node.keywords if each.arg in {None, "message", "hint"}]
+                    for argument in (*node.args, *keywords):
+                        found.update((text, f"{name}:{node.lineno}") for text in _texts(argument, names))
+                elif (
+                    isinstance(node, ast.Call)
+                    and called == "append"
+                    and getattr(node.func.value, "id", getattr(node.func.value, "attr", "")) in LISTS
+                ):
+                    found.update((text, f"{name}:{node.lineno}") for text in _texts(node.args[0], names))
+                elif isinstance(node, ast.Call) and called == "counted" and isinstance(node.args[1], ast.Constant):
+                    [one, *several] = [str(each.value) for each in node.args[1:] if isinstance(each, ast.Constant)]
+                    found.update(
+                        (text, f"{name}:{node.lineno}")
+                        for text in (f"{{0}} {one}", f"{{0}} {several[0] if several else one + 's'}")
+                    )
+            if function.name in SENTENCES.get(name, ()):
+                found.update((text, f"{name}:{function.lineno}") for text in _literals(function))
+    return found
+
+
+def _errors() -> set[str]:
+    return {
+        node.name for node in ast.parse((ROOT / "errors.py").read_text("utf-8")).body if isinstance(node, ast.ClassDef)
+    }
+
+
+def _is_message(text: str) -> bool:
+    words = re.sub(r"\{\d+\}|`[^`]*`", " ", text)
+    return bool(re.search(r"[A-Za-z]{2}", words)) and text not in NOT_SAID
+
+
+def _called(node: ast.Call) -> str:
+    return (
+        node.func.attr
+        if isinstance(node.func, ast.Attribute)
+        else node.func.id
+        if isinstance(node.func, ast.Name)
+        else ""
+    )
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[ast.Name, ast.Assign | ast.AnnAssign]]:
+    if isinstance(node, ast.Assign):
+        yield from ((target, node) for target in node.targets if isinstance(target, ast.Name))
+    elif isinstance(node, ast.AnnAssign) and node.value and isinstance(node.target, ast.Name):
+        yield node.target, node
+
+
+def _names(function: ast.AST) -> dict[str, list[ast.expr]]:
+    """Return what the names of a function are given."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(function):
+        for target, at in _assigned(node):
+            if at.value:
+                found.setdefault(target.id, []).append(at.value)
+        if isinstance(node, ast.NamedExpr) and isinstance(node.target, ast.Name):
+            found.setdefault(node.target.id, []).append(node.value)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found.setdefault(node.target.id, []).append(node.value)
+    return found
+
+
+def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = frozenset()) -> Iterator[str]:
+    """The templates in an expression, and in what its names are given."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            yield from _lines(node.value)
+    elif isinstance(node, ast.JoinedStr):
+        yield from _lines(_template(node))
+        for value in node.values:
+            if isinstance(value, ast.FormattedValue):
+                yield from _texts(value.value, names, seen)
+    elif isinstance(node, ast.IfExp):
+        yield from _texts(node.body, names, seen)
+        yield from _texts(node.orelse, names, seen)
+    elif isinstance(node, ast.BoolOp):
+        for value in node.values:
+            yield from _texts(value, names, seen)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        yield from _texts(node.left, names, seen)
+        yield from _texts(node.right, names, seen)
+    elif isinstance(node, ast.Name) and node.id in names and node.id not in seen:
+        given = names[node.id]
+        for each in given if isinstance(given, list) else [given]:
+            yield from _texts(each, names, seen | {node.id})
+    elif isinstance(node, ast.Dict):
+        for value in node.values:
+            yield from _texts(value, names, seen)
+    elif isinstance(node, ast.Subscript | ast.Attribute):
+        yield from _texts(node.value, names, seen)
+    elif isinstance(node, ast.GeneratorExp | ast.ListComp):
+        yield from _texts(node.elt, names, seen)
+    elif isinstance(node, ast.Tuple | ast.List):
+        for each in node.elts:  # a single word is a name that is listed, such as a key
+            yield from (text for text in _texts(each, names, seen) if " " in text)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join":
+        for argument in node.args:
+            yield from _texts(argument, names, seen)
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"get", "rstrip", "removeprefix"}
+    ):
+        yield from _texts(node.func.value, names, seen)
+        for argument in node.args[1:]:
+            yield from _texts(argument, names, seen)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Return the lines of a template, each with its slots numbered anew."""
+    for line in text.split("\n"):
+        numbers = iter(range(99))
+        yield re.sub(
+            r"\{\d+\}", lambda slot, numbers=numbers: f"{{{next(numbers)}}}", line.strip().lstrip(",; ")
+        ).removeprefix("spellbook: ")
+
+
+def _template(node: ast.JoinedStr) -> str:
+    text = ""
+    for number, value in enumerate(node.values):
+        if isinstance(value, ast.Constant):
+            text += str(value.value)
+        elif not text.endswith("}") or isinstance(node.values[number - 1], ast.Constant):
+            text += f"{{{number}}}"  # values side by side are one slot
+    return text
+
+
+def _literals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Every text in a function but its docstring, keys and what formats numbers."""
+    skipped: set[ast.AST] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript):
+            skipped |= {node.slice}
+        elif isinstance(node, ast.JoinedStr):
+            skipped |= {value for value in node.values if isinstance(value, ast.Constant)}
+            skipped |= {
+                each
+                for value in node.values
+                if isinstance(value, ast.FormattedValue) and value.format_spec
+                for each in ast.walk(value.format_spec)
+            }
+        elif isinstance(node, ast.Call) and _called(node) in {
+            "getattr",
+            "strftime",
+            "get",
+            "counted",
+            "style",
+            "join",
+            "replace",
+        }:
+            skipped |= set(node.args)
+        elif isinstance(node, ast.Compare):
+            skipped |= {node.left, *node.comparators}
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    for statement in body:
+        for node in ast.walk(statement):
+            if node not in skipped and isinstance(node, ast.Constant | ast.JoinedStr):
+                if isinstance(node, ast.JoinedStr):
+                    yield from _lines(_template(node))
+                elif isinstance(node.value, str):
+                    yield from _lines(node.value)
+
+
+def _help(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
+    """The paragraphs and options of a command's help, and of those below it."""
+    for paragraph in paragraphs(command.help or ""):
+        yield paragraph, f"help of {name}"
+    for param in command.params:
+        if isinstance(param, click.Option) and param.help:
+            yield param.help, f"help of {name}"
+    for each, below in getattr(command, "commands", {}).items():
+        yield from _help(below, f"{name} {each}")
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """The paragraphs of a help, each on one line; of its examples, what they say of themselves behind two blanks."""
+    import inspect
+
+    for part in re.split(r"\n\s*\n", inspect.cleandoc(text)):
+        if part.startswith("\b"):
+            yield from (tail[1] for line in part.splitlines() if (tail := re.search(r"\S {2,}(\S.*)", line)))
+        else:
+            yield " ".join(part.split())

@@ -1,0 +1,199 @@
+"""The command line in Korean: chosen by SPELLBOOK_LANG or the system, complete, and the same in all that programs read."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from rich.cells import cell_len
+
+from spellbook import translate
+from spellbook.cli import main
+from tests.cli.messages import every, templates
+
+SLOT = re.compile(r"\{(\d+)(?::(t|은|이|을|과|으로|이라|이나))?\}")
+ENGLISH = re.compile(r"\b[a-z]{2,}(?: [a-z]{2,}){2,}\b")
+"""Three English words in a row: a sentence."""
+
+
+@pytest.fixture
+def in_korean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPELLBOOK_LANG", "ko")
+
+
+def run(vault: Path, *command: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the program as a person does, with the small embedder."""
+    given = {
+        **os.environ,
+        "SPELLBOOK_EMBEDDER": "hash",
+        "SPELLBOOK_LANG": "ko",
+        "SPELLBOOK_VAULT": str(vault),
+        **environment,
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "spellbook", *map(str, command)], capture_output=True, text=True, env=given, timeout=60
+    )
+
+
+def test_every_message_has_its_korean() -> None:
+    """Whatever the code says through the command line is in the table."""
+    missing = [f"{place}: {text}" for text, place in templates().items() if text not in translate.table()]
+    assert not missing, "\n".join(["add to spellbook/ko.toml:", *missing])
+
+
+def test_the_table_has_nothing_else() -> None:
+    """Every row of the table is still said: as it is, without its full stop, or as a word that is put before values."""
+    said = every()
+    parts = {re.sub(r" ?\{\d+\}", "", text) for text in said}
+
+    def is_said(text: str) -> bool:
+        word = re.sub(r" ?\{\d+\}", "", text)
+        return (
+            text in said or f"{text}." in said or word in said or word in parts or not re.search(r"[A-Za-z]{2}", word)
+        )
+
+    assert [text for text in translate.table() if not is_said(text)] == []
+
+
+def test_the_values_of_a_message_are_all_told() -> None:
+    """The Korean of a template has its slots, each with a known form, and no other braces that look like one."""
+    for english, korean in translate.table().items():
+        wanted = set(re.findall(r"\{(\d+)\}", english))
+        assert {number for number, _ in SLOT.findall(korean)} <= wanted, english
+        assert not re.search(r"\{\d+[^}]*\}", SLOT.sub("", korean)), korean
+
+
+@pytest.mark.usefixtures("in_korean")
+@pytest.mark.parametrize(
+    ("english", "korean"),
+    [
+        ("There is no memory 'x'.", "'x'에 해당하는 기억이 없습니다."),
+        ("spellbook: a.md: the disk is full.", "spellbook: a.md: 디스크가 가득 찼습니다."),
+        ("a.md, line 3: a key must be a word.", "a.md, 3번째 줄: 키는 단어여야 합니다."),
+        (
+            "2 notes: 1 added, 1 changed; 3 texts embedded. 4 chunks, 0.1 s.",
+            "노트 2개: 1개 추가, 1개 변경; 글 3개 임베딩. 청크 4개, 0.1초.",
+        ),
+        (
+            "searched by words only: The embedder x failed (E: y).",
+            "단어로만 검색했습니다: 임베딩 모델 x가 실패했습니다(E: y).",
+        ),
+        ("  Correct it; nothing was written.", "  바로잡으세요. 아무것도 쓰지 않았습니다."),
+        ("a sentence that nobody wrote", "a sentence that nobody wrote"),
+    ],
+)
+def test_a_message_is_translated_with_its_values(english: str, korean: str) -> None:
+    """Values stay as they are, messages in a message are translated too, and what is not known stays."""
+    assert translate.translated(english) == korean
+
+
+@pytest.mark.usefixtures("in_korean")
+@pytest.mark.parametrize(
+    ("value", "korean"),
+    [
+        ("강", "강을"),
+        ("개", "개를"),
+        ("'길'", "'길'을"),
+        ("7", "7을"),
+        ("2", "2를"),
+        ("a.md", "a.md를"),
+        ("model", "model을"),
+        ("?", "?을(를)"),
+    ],
+)
+def test_particles_fit_the_last_letter(value: str, korean: str) -> None:
+    """A particle takes the form that the last letter asks for, quotes aside."""
+    assert translate.filled(value, "을") == korean
+
+
+def test_the_language_is_that_of_the_person() -> None:
+    """SPELLBOOK_LANG decides, then LC_ALL, LC_MESSAGES and LANG, as everywhere."""
+
+    def of(**environment: str) -> str:
+        bare = {name: value for name, value in os.environ.items() if name not in translate.VARIABLES}
+        code = "from spellbook.translate import language; print(language())"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**bare, **environment}, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    assert of(LANG="ko_KR.UTF-8") == "ko"
+    assert of(LANG="ko_KR.UTF-8", LC_ALL="C") == "en"
+    assert of(LANG="ko_KR.UTF-8", SPELLBOOK_LANG="en") == "en"
+    assert of(LANG="kok_IN.UTF-8") == of(LANG="C.UTF-8") == "en"
+
+
+def commands(group: click.Group, *above: str) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = [above]
+    for name, each in group.commands.items():
+        found += commands(each, *above, name) if isinstance(each, click.Group) else [(*above, name)]
+    return found
+
+
+@pytest.mark.usefixtures("in_korean")
+@pytest.mark.parametrize("path", commands(main), ids=" ".join)
+def test_help_is_korean_and_fits_a_terminal(path: tuple[str, ...]) -> None:
+    """No English sentence is left but examples, and no line is wider than 80 columns."""
+    context = click.Context(main, info_name="spellbook")
+    command: click.Command = main
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.commands[name]
+        context = command.context_class(command, info_name=name, parent=context)
+    shown = command.get_help(command.context_class(command, info_name=" ".join(("spellbook", *path))))
+    assert shown.startswith("사용법: spellbook")
+    lines = [
+        line for line in shown.splitlines() if not re.match(r"사용법|\s+(spellbook|echo|SPELLBOOK_EMBEDDER=)", line)
+    ]
+    assert not [line for line in lines if ENGLISH.search(re.sub(r"`[^`]*`|\[.*?\]", "", line))]
+    assert max(map(cell_len, lines)) <= 80
+    assert "\ue000" not in shown
+
+
+@pytest.mark.slow
+def test_commands_speak_korean(vault: Path) -> None:
+    """Answers, errors with their next step, wrong uses, tables and what another run has left to do."""
+    (vault / "keys.md").write_text("# Keys\n\nKeys are rotated every 3 days. [x](nowhere.md)\n", "utf-8")
+    assert run(vault, "reindex").stdout.startswith("노트 1개: 1개 추가; 글 1개 임베딩. 청크 1개, ")
+    assert "바뀐 것 없음" in run(vault, "reindex").stdout
+    assert "바뀐 것 없음" in run(vault, "reindex").stdout, "as the seal has it"
+    status = run(vault, "status").stdout.splitlines()
+    assert {cell_len(re.match(r"\S+( \S+)? +", line)[0]) for line in status} == {12}  # type: ignore[index]
+    assert "정상   보관함과 색인" in run(vault, "doctor").stdout
+    assert run(vault, "find", "zzqqxx").stderr == "찾은 것이 없습니다.\n"
+    gone = run(vault, "show", "nope")
+    assert (gone.returncode, gone.stderr.splitlines()[0]) == (1, "spellbook: 'nope'에 해당하는 기억이 없습니다.")
+    wrong = run(vault, "fnd")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "오류: 'fnd': 그런 명령이 없습니다. 혹시 'find'?" in wrong.stderr
+    assert not ENGLISH.search(wrong.stderr)
+
+
+@pytest.mark.slow
+def test_programs_read_the_same_in_each_language(vault: Path) -> None:
+    """JSON and exit codes do not change with the language, nor does what a note says, even if that is one of our messages."""
+    (vault / "a.md").write_text("# Nothing found.\n\nThere is no memory x.\n", "utf-8")
+    run(vault, "reindex")
+    for command in (
+        ("show", "a", "--json"),
+        ("topics", "--json"),
+        ("show", "nope", "--json"),
+        ("why", "memory", "--json"),
+    ):
+        english, korean = run(vault, *command, SPELLBOOK_LANG="en"), run(vault, *command)
+        assert (english.stdout, english.returncode) == (korean.stdout, korean.returncode)
+    shown = run(vault, "show", "a").stdout
+    assert "> # Nothing found." in shown
+    assert "> There is no memory x." in shown
+
+
+def test_english_reads_no_table() -> None:
+    """The table costs nothing where it is not needed."""
+    code = "import sys; from spellbook.translate import translated; translated('Nothing found.'); print('tomllib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

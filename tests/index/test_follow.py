@@ -1,0 +1,279 @@
+"""follow: Chroma holds the vectors of every vault, and any Chroma client can read a copy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from click.testing import CliRunner
+from filelock import FileLock
+
+from spellbook.cli import main
+from spellbook.errors import InvalidInput
+from spellbook.index import embed, sync
+from spellbook.index.vectors import follow
+from spellbook.search.searcher import Question, Searcher
+from tests.helpers import Counting, finished, opened, python
+
+READ = """
+import chromadb, json, sys
+vectors = chromadb.PersistentClient(sys.argv[1]).get_collection("vectors")
+rows = vectors.get(include=["metadatas", "embeddings"])
+near = vectors.query(query_embeddings=[rows["embeddings"][0]], n_results=1)
+print(json.dumps([near["ids"][0] == rows["ids"][:1], len(rows["embeddings"][0]), sorted(rows["metadatas"], key=lambda row: row["id"])]))
+"""
+
+
+@pytest.fixture
+def index(vault, write_note):
+    """Two notes, embedded, and no Chroma yet."""
+    write_note("ops/keys.md", "# Keys\n\n## Rotation\n\nKeys are rotated.\n", topic="security", category="decision")
+    write_note("tea.md", "Green tea.\n")
+    with opened(vault, Counting()) as index:
+        sync.run(index)
+        yield index
+
+
+def caught_up(index):
+    assert follow.catch_up(index.catalog, index.chroma)
+    return labels(index)
+
+
+def labels(index):
+    """The metadata of every row of Chroma, by id."""
+    with index.chroma.reading(index.chroma.current()) as collection:
+        return {row["id"]: row for row in collection.get(include=["metadatas"])["metadatas"]}
+
+
+def test_a_small_vault_is_in_chroma_with_what_names_its_chunks(index):
+    """After catching up each text has a row with id, path, heading, category and topic; a second time writes nothing."""
+    expected = {
+        "id": "ops/keys#rotation",
+        "path": "ops/keys.md",
+        "heading": "Rotation",
+        "category": "decision",
+        "topic": "security",
+    }
+    found = caught_up(index)
+    assert found["ops/keys#rotation"] == expected
+    assert found["tea#"] == {"id": "tea#", "path": "tea.md", "heading": "", "category": "", "topic": ""}
+    assert len(found) == index.chroma.rows == index.catalog.counts().chunks
+    epoch = index.chroma.current().epoch
+    caught_up(index)
+    assert index.chroma.current().epoch == epoch
+
+
+def test_metadata_follow_moves_labels_and_deletions(index, vault, write_note):
+    """Where no vector changed, the row has the new path and topic; what was deleted is gone, and comes back with the note."""
+    caught_up(index)
+    embedded = index.embedder.taken()
+    (vault / "infra").mkdir()
+    text = (vault / "ops/keys.md").read_text("utf-8")
+    (vault / "ops/keys.md").unlink()
+    (vault / "infra/keys.md").write_text(text.replace("security", "access"), "utf-8")
+    tea = (vault / "tea.md").read_bytes()
+    (vault / "tea.md").unlink()
+    sync.run(index)
+    found = caught_up(index)
+    assert {(row["path"], row["topic"]) for row in found.values()} == {("infra/keys.md", "access")}
+    assert "infra/keys#rotation" in found
+    (vault / "tea.md").write_bytes(tea)
+    sync.run(index)
+    assert "tea#" in caught_up(index)
+    assert embedded
+    assert index.embedder.taken() == 0
+
+
+def test_metadata_follow_a_heading(index, vault):
+    """A heading that is renamed is embedded anew, and only the new row is left."""
+    caught_up(index)
+    file = vault / "ops/keys.md"
+    file.write_text(file.read_text("utf-8").replace("## Rotation", "## Renewal"), "utf-8")
+    sync.run(index)
+    found = caught_up(index)
+    assert found["ops/keys#renewal"]["heading"] == "Renewal"
+    assert "ops/keys#rotation" not in found
+
+
+def test_it_is_due_once_far_or_long_behind(index, write_note, monkeypatch):
+    """Never if nothing changed; with as many vectors as it may be behind at once, with fewer after as many seconds."""
+    assert follow.is_due(index)  # there is none yet
+    caught_up(index)
+    assert not follow.is_due(index, most=1, seconds=0.001)
+    for number in range(3):
+        write_note(f"{number}.md", f"The zebra {number}")
+    sync.run(index)
+    assert follow.behind(index) == 3
+    assert follow.is_due(index, most=3)
+    assert not follow.is_due(index, most=4)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + follow.MOST_AGE + 1)
+    assert follow.is_due(index, most=4)
+
+
+def test_a_collection_of_the_form_before_is_built_anew_without_the_embedder(index):
+    """Its rows had no metadata; the vectors are the catalog's."""
+    caught_up(index)
+    index.chroma.close()
+    file = index.config.state / "chroma.json"
+    file.write_text(
+        json.dumps(
+            {name: json.loads(file.read_text())[name] for name in ("folder", "fingerprint", "seq", "epoch", "rows")}
+            | {"form": 1}
+        )
+    )
+    index.embedder.taken()
+    assert index.chroma.rows == 0
+    assert caught_up(index)["ops/keys#rotation"]["topic"] == "security"
+    assert (index.embedder.taken(), [path.name for path in index.config.state.glob("chroma-[0-9]*")]) == (
+        0,
+        ["chroma-2"],
+    )
+
+
+def test_a_watcher_fills_chroma_in_a_child_process(index):
+    """This process loads no Chroma; the child holds the lock alone, and says nothing on stdout."""
+    code = """
+import sys, time
+import spellbook
+from spellbook.server import watcher
+watcher.SETTLE_AFTER = 0.01
+with spellbook.open(sys.argv[1], embedder="hash") as book, watcher.Watcher(book):
+    until = time.monotonic() + 60
+    while book.index.chroma.rows < 3 and time.monotonic() < until:
+        time.sleep(0.02)
+    print(book.index.chroma.rows, "chromadb" in sys.modules)
+"""
+    assert finished(python(code, index.config.vault)) == ["3 False"]
+
+
+def test_a_child_that_is_stopped_or_fails_leaves_what_the_next_one_goes_on_with(index):
+    """Stopped before it began: no complaint, and nothing is lost. Where the state folder is gone it says why it failed."""
+    stopping = threading.Event()
+    stopping.set()
+    assert follow.in_child(index, stopping) == ""
+    assert follow.in_child(index, threading.Event()) == ""
+    assert index.chroma.rows == 3
+    (index.config.state / "chroma.json").unlink()
+    (index.config.state / "chroma.tmp").mkdir()
+    assert "Chroma was not brought up to date: " in follow.in_child(index, threading.Event())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the parent is a process that is killed")
+def test_a_child_ends_with_its_parent(index):
+    """However that ends: here nothing is told to the child but the end of its stdin."""
+    config = index.config
+    with FileLock(config.state / "chroma.lock"):  # so that it waits, as it would be at work
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-c", follow.CODE, *sys.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        import pickle
+
+        pickle.dump((config.state, index.embedder.fingerprint, "", ""), child.stdin)
+        child.stdin.close()
+        assert child.wait(30) == 1
+    child.stdout.close()
+
+
+def test_a_question_does_not_wait_for_who_holds_chroma(index):
+    """Nor is its answer called degraded: in a vault of this size the exact search answers."""
+    with FileLock(index.config.state / "chroma.lock"):
+        answer = Searcher(index).ask(Question("Keys are rotated.", "semantic"))
+        embed.maintain(index, 1)  # as after one edit
+    assert answer.hits[0].path == "ops/keys.md"
+    assert not answer.index.degraded
+    assert index.chroma.client is None
+
+
+def test_one_edit_loads_no_chroma(index, vault, write_note):
+    """A `reindex` after one edit, as a git hook runs it, leaves Chroma to whoever lives long."""
+    caught_up(index)
+    write_note("new.md", "The zebra is new.")
+    code = """
+import sys, spellbook
+with spellbook.open(sys.argv[1], embedder="hash") as book:
+    print(book.reindex().embedded, "chromadb" in sys.modules)
+"""
+    assert finished(python(code, vault)) == ["1 False"]
+    assert follow.behind(index) == 1
+
+
+def test_the_copy_is_read_by_any_client(index, tmp_path):
+    """In a process of its own with nothing but chromadb: ids, vectors and metadata, those of the moment of the copy."""
+    copy = tmp_path / "new" / "vectors"
+    assert follow.copy(index, copy) == 3
+    is_found, width, rows = json.loads(finished(python(READ, copy))[0])
+    assert (is_found, width) == (True, index.embedder.dim)
+    assert [row["id"] for row in rows] == ["ops/keys#", "ops/keys#rotation", "tea#"]
+    assert not list(tmp_path.glob("new/.*"))
+
+
+def test_a_copy_overwrites_nothing(index, tmp_path):
+    """An empty folder is taken; a file, and a folder that holds something, are refused and stay."""
+    (tmp_path / "empty").mkdir()
+    assert follow.copy(index, tmp_path / "empty") == 3
+    (tmp_path / "file").write_text("mine")
+    for taken in ("empty", "file"):
+        with pytest.raises(InvalidInput, match="not an empty folder"):
+            follow.copy(index, tmp_path / taken)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_the_command_says_where_and_how_far(index, tmp_path, monkeypatch):
+    """Without --copy it changes nothing; `status` says the same."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+
+    def run(*arguments):
+        done = CliRunner().invoke(main, ["--vault", str(index.config.vault), *arguments])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    assert json.loads(run("chroma", "--json")) == {"place": "", "vectors": 0, "behind": 3}
+    assert "3 vectors to come" in run("chroma")
+    assert str(tmp_path / "copy") in run("chroma", "--copy", str(tmp_path / "copy"))
+    assert json.loads(run("status", "--json"))["chroma"] == {
+        "place": str(index.config.state / "chroma-1"),
+        "vectors": 3,
+        "behind": 0,
+    }
+    assert "3 vectors in " in run("status")
+
+
+def test_a_server_is_told_no_metadata(tmp_path, monkeypatch, index):
+    """Nor can it be copied from here."""
+    from spellbook.index.vectors.chroma import Chroma
+
+    sent = []
+
+    class Remote(Chroma):
+        def _connect(self, folder):
+            import chromadb
+
+            client = chromadb.EphemeralClient()
+            get = client.get_or_create_collection
+
+            def opened(*arguments, **settings):
+                collection = get(*arguments, **settings)
+                upsert = collection.upsert
+                monkeypatch.setattr(
+                    collection, "upsert", lambda **rows: (sent.append(rows), upsert(**rows)), raising=False
+                )
+                return collection
+
+            client.get_or_create_collection = opened
+            return client
+
+    chroma = Remote(tmp_path, index.embedder.fingerprint, "https://chroma.example")
+    assert follow.catch_up(index.catalog, chroma)
+    chroma.close()
+    assert len(sent) == 1
+    assert sent[0]["metadatas"] is None
+    assert "documents" not in sent[0]
