@@ -57,7 +57,7 @@ conformance: $(READY) ## Judge the MCP server by the inspector and the protocol'
 bundle: $(READY) ## Make dist/spellbook-VERSION.mcpb, for Claude Desktop
 	$(BIN)/python scripts/bundle.py
 
-readme: $(READY) ## Rewrite the generated tables of the READMEs
+readme: $(READY) ## Rewrite the generated tables of docs/reference.md
 	$(BIN)/python -m tests.readme_tables
 
 clean: ## Delete .venv and everything that is made
