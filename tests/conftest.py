@@ -1,4 +1,4 @@
-"""What every test shares: a vault of its own, state of its own, and the small deterministic embedder."""
+"""Shared fixtures: each test has its own vault and state, and the small deterministic embedder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_THE_RUN = {"SPELLBOOK_CACHE", "SPELLBOOK_CRASHES", "SPELLBOOK_STRESS_SECONDS
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the model is prepared, once for all processes of a run: SPELLBOOK_CACHE, or else a folder of the run."""
+    """Folder of the prepared model, shared by all processes of a run: SPELLBOOK_CACHE, or a temporary folder."""
     base = tmp_path_factory.getbasetemp()  # of this process; that of the run is above it
     run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     cache = Path(os.environ.get("SPELLBOOK_CACHE") or run / "cache")
@@ -34,7 +34,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_state(tmp_path: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees the settings of whoever runs it, nor leaves an index behind."""
+    """Hide the settings of whoever runs the tests, and keep indexes in temporary folders."""
     for name in os.environ:
         if name in {"OPENAI_API_KEY", "OLLAMA_HOST", "HF_ENDPOINT"} or (
             name.startswith("SPELLBOOK_") and name not in _OF_THE_RUN

@@ -27,7 +27,7 @@ def atomic(file: Path, data: bytes) -> None:
 
 
 def vim(file: Path, data: bytes) -> None:
-    """Rename to a backup, create anew, delete the backup."""
+    """Rename to a backup, create the file again, delete the backup."""
     backup = file.with_name(file.name + "~")
     if file.exists():
         os.rename(file, backup)

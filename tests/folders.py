@@ -112,7 +112,7 @@ def tokens(*words: str) -> Any:
 
 
 def unit(vector: Any) -> Any:
-    """A vector of length one."""
+    """Return the vector scaled to length one."""
     return vector / np.linalg.norm(vector)
 
 

@@ -27,7 +27,7 @@ FOLDERS = ("", "a", "b", "b/c", "d")
 
 
 class Hands:
-    """One process at work on a vault; every sentence that it writes is there once only."""
+    """One process that works on a vault; each sentence that it writes is unique."""
 
     def __init__(self, vault: Path, seed: int) -> None:
         self.vault = vault
@@ -38,7 +38,7 @@ class Hands:
         self.refused: Counter[str] = Counter()
 
     def sentence(self) -> str:
-        """A sentence that nobody has written yet."""
+        """Return a sentence that was never written before."""
         self.count += 1
         return (
             f"sentence {self.seed}x{self.count}y "
@@ -107,7 +107,7 @@ class Hands:
         book.merge(self.note(), self.note(), keep="both", apply=True)
 
     def take_in(self, book: Spellbook) -> None:
-        """Import a folder, over notes that are there."""
+        """Import a folder over existing notes."""
         with tempfile.TemporaryDirectory() as source:
             texts = [self.sentence() for _ in range(3)]
             for path, text in zip([self.note(), "b/imported.md", f"i{self.count}.md"], texts, strict=True):
@@ -117,14 +117,14 @@ class Hands:
             self.said += texts if len(done.paths) == 3 else []
 
     def snapshot(self, book: Spellbook) -> None:
-        """Keep the vault, or go back to what was kept."""
+        """Take a snapshot, or restore one."""
         if random.random() < 0.6:
             book.snapshots.create()
         else:
             book.restore_snapshot("latest")
 
     def edit(self, _: Spellbook) -> None:
-        """Add to a note as editors do, which know nothing of anybody."""
+        """Append to a note as an editor does, without locks."""
         file, text = self.vault / self.note(), self.sentence()
         with contextlib.suppress(FileNotFoundError):  # moved meanwhile, with its folder
             before = file.read_bytes()
@@ -132,7 +132,7 @@ class Hands:
             self.said.append(text)
 
     def work(self, verbs: list[Callable[[Spellbook], None]], seconds: float) -> None:
-        """Do one thing after the other; what is refused is counted, anything else that is raised ends it."""
+        """Do random things one after the other; count refusals, and end at any other error."""
         end = time.monotonic() + seconds
         with spellbook.open(self.vault) as book:
             while time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Small real things that several tests use: embedders that count or fail, and an index told as plain data."""
+"""Small helpers of several tests: embedders that count or fail, and an index as plain data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from spellbook.system.sqlite import Database
 
 @dataclass
 class Counting(HashEmbedder):
-    """The hash embedder, which remembers what it embedded; two of different `fingerprint` are two models."""
+    """The hash embedder, which records what it embedded; another `fingerprint` makes another model."""
 
     texts: list[str] = field(default_factory=list)
 
@@ -39,7 +39,7 @@ class Counting(HashEmbedder):
         return HashEmbedder.embed_passages(self, [text])[0]
 
     def taken(self) -> int:
-        """How many texts were embedded since the last call."""
+        """Return how many texts were embedded since the last call."""
         count = len(self.texts)
         self.texts.clear()
         return count
@@ -47,7 +47,7 @@ class Counting(HashEmbedder):
 
 @dataclass
 class Failing(HashEmbedder):
-    """An embedder that is down."""
+    """An embedder that always fails."""
 
     def embed_passages(self, texts: Sequence[str]) -> Any:
         raise EmbeddingError("The embedder is down.", "Start it.")
@@ -80,14 +80,14 @@ def note_writer(vault: Path) -> Callable[..., Path]:
 
 
 def rows(catalog: Catalog, sql: str, *values: object) -> list[Any]:
-    """Look into the tables of a catalog."""
+    """Run a query on the tables of a catalog."""
     with contextlib.closing(sqlite3.connect(catalog.file, isolation_level=None)) as connection:
         return connection.execute(sql, values).fetchall()
 
 
 @contextlib.contextmanager
 def on_each_step(call: Callable[[], object], every: int) -> Iterator[None]:
-    """Call `call` at so many steps of SQLite's in this thread."""
+    """Call `call` after every so many steps of SQLite in this thread."""
     made, connection = [], Database.connection
 
     def watched(self: Database) -> Any:
@@ -103,7 +103,7 @@ def on_each_step(call: Callable[[], object], every: int) -> Iterator[None]:
 
 
 def told(index: Index) -> dict[str, Any]:
-    """All that an index says of a vault, without the numbers that depend on how it came to say so."""
+    """Return what an index says of a vault, without numbers that depend on its history."""
     catalog = index.catalog
     names = dict(rows(catalog, "SELECT note, path FROM notes"))
     # Which of several notes with one id carries it is a matter of who came first.
@@ -153,7 +153,7 @@ def told(index: Index) -> dict[str, Any]:
 
 
 def from_scratch(vault: Path, state: Path, **settings: Any) -> dict[str, Any]:
-    """What an index built now says of `vault`."""
+    """Return what an index that is built now says of `vault`."""
     with opened(vault, state=state, **settings) as index:
         sync.run(index)
         return told(index)
@@ -184,7 +184,7 @@ def held(vault: Path) -> dict[str, bytes]:
 
 
 def leads(vault: Path) -> dict[tuple[str, int], str]:
-    """Where every link of every note leads, by its note and its place among the note's links."""
+    """Return where every link of every note leads, by note and position of the link."""
     files = held(vault)
     all_files = Files(files)
     return {

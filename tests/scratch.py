@@ -1,4 +1,4 @@
-"""What an index says, in a form that two indexes of one vault share if they are equal."""
+"""What an index says of a vault, in a form in which equal indexes are equal values."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _without_shared_ids(said: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """
     Leave out the ids of notes that declare the same one.
 
-    Two notes come to share an id when an editor saves a note that was moved at that moment. The id stays with the note
-    that had it first, which a new index cannot know.
+    Two notes share an id if an editor saves a note that was moved at that moment. The id stays with the note that had
+    it first, which a new index cannot know.
     """
     declared = Counter(row[2] for row in said["notes"] if row[2])
     notes = [(path, id if declared[name] < 2 else None, name, *rest) for path, id, name, *rest in said["notes"]]

@@ -27,7 +27,10 @@ def grow(folder: Path, files: dict[str, bytes], folders: tuple[str, ...] = ()) -
 
 
 def state_of(folder: Path) -> dict[str, Any]:
-    """All that a folder holds but the trash: bytes, permissions, times (of 100 ns, as zips have them), and empty folders."""
+    """
+    Return all that a folder contains except the trash: bytes, permissions, times (to 100 ns, as in zips) and empty
+    folders.
+    """
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -58,7 +61,7 @@ def run(*args: object, code: int = 0, **options: Any) -> subprocess.CompletedPro
 
 
 def kept(vault: Path) -> dict[str, bytes]:
-    """What a vault holds beside temporary files, which the watcher sweeps away after an hour."""
+    """Return what a vault contains except temporary files, which the watcher removes after an hour."""
     return {path: data for path, data in contents(vault).items() if ".spellbook-" not in path}
 
 
@@ -108,7 +111,10 @@ with spellbook.open(vault, embedder="hash") as book:
 
 
 def is_killed(vault: Path, place: Path, verb: str, at: int) -> bool:
-    """Do `verb` with a `book` and a `place`, and kill -9 it at the `at`-th thing that it does to a disk; say whether it got so far."""
+    """
+    Run `verb` with a `book` and a `place`, kill it with SIGKILL at its `at`-th disk operation, and return whether it
+    got that far.
+    """
     child = python(_KILLED, vault, place, verb, at)
     _, errors = child.communicate(timeout=60)
     assert child.returncode in {0, -9}, errors

@@ -90,7 +90,9 @@ def test_a_conversation_of_chatgpt() -> None:
 
 
 def test_the_branch_that_was_seen_last() -> None:
-    """Of a tree that was asked twice, what leads to the current node is kept; without one, what leads to the newest leaf."""
+    """
+    A conversation with several branches keeps the branch of its current node, or of its newest leaf if none is current.
+    """
     given = gpt(ASKED, gpt_message("assistant", "An answer thrown away.", at=5.0))
     given["mapping"]["other"] = {
         "id": "other",
@@ -126,13 +128,15 @@ def test_the_branch_that_was_seen_last() -> None:
     ],
 )  # fmt: skip
 def test_what_is_kept_of_a_message(message: dict[str, Any], expected: str | None) -> None:
-    """What a person saw is kept; what a model told its tools is not."""
+    """What the person saw is kept; what the model sent to its tools is not."""
     text = text_of(gpt(ASKED, message))
     assert text.endswith(f"## ChatGPT\n\n{expected}\n" if expected else "## User\n\nHow do we rotate keys?\n")
 
 
 def test_a_conversation_of_claude() -> None:
-    """The same for Claude: texts, attachments with what was read of them, the branch that was seen last."""
+    """
+    A Claude conversation keeps its texts, attachments with their extracted text, and the branch that was seen last.
+    """
     given = claude(("human", "What is a quay?"), ("assistant", "A wall for ships."))
     given["chat_messages"][0]["attachments"] = [{"file_name": "map.txt", "extracted_content": "the map"}]
     given["chat_messages"][0]["files"] = [{"file_name": "photo.png"}]
@@ -158,7 +162,7 @@ def test_a_conversation_of_claude() -> None:
 
 
 def test_names_and_titles() -> None:
-    """A conversation without a title is called by how it begins; one in which nobody says anything is none."""
+    """A conversation without a title is named after its first words; an empty conversation makes no note."""
     note = convert(gpt(ASKED, title=None))
     assert note
     assert note.path.endswith(" How do we rotate keys.md")
@@ -178,13 +182,13 @@ def test_names_and_titles() -> None:
     ],
 )
 def test_headings_in_a_turn_stay_below_it(written: str, expected: str) -> None:
-    """A turn is one section, however it is written."""
+    """A turn is one section, whatever headings it contains."""
     assert lowered(written) == expected
 
 
 @given(st.text(st.sampled_from("#=-` \na1>*"), max_size=60))
 def test_no_text_ends_its_turn(text: str) -> None:
-    """Whatever a turn says, no heading of it stands as high as the turn's own."""
+    """No heading inside a turn is as high as the turn's own heading."""
     assert all(block.level > 2 for block in blocks(lowered(text)) if block.kind == "heading")
 
 
@@ -206,7 +210,10 @@ def zipped(place: Path, **files: Any) -> Path:
 
 @pytest.mark.parametrize("form", ["json", "zip", "several", "folder"])
 def test_an_export_is_imported(book, vault, tmp_path, form):
-    """The JSON, the zip as it comes, also in several files, and its unpacked folder give the same notes, found at once by what was said."""
+    """
+    The JSON, the original zip, a zip of several files and its unpacked folder all give the same notes, findable at
+    once.
+    """
     one, two = gpt(ASKED, ANSWERED), claude(("human", "What is a quay?"), ("assistant", "A wall for ships."))
     if form == "folder":
         (tmp_path / "export").mkdir()
@@ -227,7 +234,10 @@ def test_an_export_is_imported(book, vault, tmp_path, form):
 
 
 def test_a_conversation_is_known_by_its_id(book, vault, tmp_path):
-    """Moved, renamed or gone on since: the note is found again, and becomes the longer one only if that is asked for."""
+    """
+    A moved, renamed or continued conversation is recognized, and its note is replaced by the longer one only on
+    request.
+    """
     source = saved(tmp_path / "c.json", gpt(ASKED))
     [path] = book.import_(source).added
     (vault / "mine").mkdir()
@@ -242,7 +252,7 @@ def test_a_conversation_is_known_by_its_id(book, vault, tmp_path):
 
 
 def test_conversations_of_one_title(book, vault, tmp_path):
-    """Three of a day and a title are three notes, whatever the rule, and importing again makes no fourth."""
+    """Three conversations with the same day and title become three notes, and importing again adds none."""
     source = saved(
         tmp_path / "c.json", gpt(ASKED), gpt(ANSWERED, conversation_id="other"), gpt(ASKED, conversation_id="third")
     )
@@ -252,7 +262,7 @@ def test_conversations_of_one_title(book, vault, tmp_path):
 
 
 def test_conversations_in_a_vault_stay_files(book, vault, tmp_path):
-    """A zip of notes that holds such a JSON among them is a vault."""
+    """A zip of notes that also contains such a JSON file is imported as a vault."""
     with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
         archive.writestr("a.md", "x")
         archive.writestr("data/conversations.json", "[]")
@@ -260,7 +270,7 @@ def test_conversations_in_a_vault_stay_files(book, vault, tmp_path):
 
 
 def test_one_that_cannot_be_read_is_named(book, tmp_path):
-    """A conversation in a form that nobody knows is told of by its number, and the others are imported."""
+    """A conversation in an unknown form is named by its number, and the others are imported."""
     done = book.import_(saved(tmp_path / "c.json", gpt({"author": "me"}), gpt(ASKED)))
     assert len(done.added) == 1
     assert [fault.path for fault in done.faults] == ["c.json: conversation 1"]
@@ -275,7 +285,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), JSON, JSON)
 def test_no_conversation_ends_an_import(tmp_path_factory, mapping, node, message):
-    """Whatever an export holds, it is imported, left out and named, or refused; nothing crashes."""
+    """Every part of an export is imported, skipped with its name, or refused; nothing crashes."""
     file = saved(
         tmp_path_factory.mktemp("c") / "c.json",
         {"mapping": mapping, "current_node": node, "id": 1},

@@ -1,4 +1,4 @@
-"""Export and import: what goes out comes back byte for byte, all of it or none, and nothing that is there is lost."""
+"""Export and import: every byte comes back, all of it or none, and no existing file is lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ODD = {
 
 @pytest.fixture
 def other(tmp_path: Path) -> Path:
-    """Another, empty vault."""
+    """A second, empty vault."""
     folder = tmp_path / "other"
     folder.mkdir()
     return folder
@@ -62,7 +62,10 @@ def other(tmp_path: Path) -> Path:
     mtime_ns=st.integers(0, 1 << 60).map(lambda ns: ns // 100 * 100),
 )
 def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: int, mtime_ns: int) -> None:
-    """Export and import into an empty vault give every file, byte for byte, with its time and permissions, but for that to run, and the empty folders."""
+    """
+    Export and import into an empty vault restore every file with its bytes, time and permissions except executable
+    bits, and empty folders.
+    """
     with tempfile.TemporaryDirectory() as place:
         here = Path(place)
         vault, other = grow(here / "v", files, ("empty", "x-empty/in")), here / "w"
@@ -95,7 +98,7 @@ def test_the_same_vault_gives_the_same_zip(book, vault, tmp_path):
 
 
 def test_json_is_for_any_program(book, vault, tmp_path):
-    """The JSON is one object; text is text, other bytes are base64, notes come with what their frontmatter says."""
+    """The JSON is one object: text as text, other bytes as base64, notes with their frontmatter."""
     grow(vault, {"n.md": "---\ntopic: 항구\nwhen: 2026-01-02\n---\n# Crane\n".encode(), "b.bin": b"\xff\x00"})
     book.export(tmp_path / "out.json")
     given = json.loads((tmp_path / "out.json").read_bytes())
@@ -117,7 +120,7 @@ def test_json_is_for_any_program(book, vault, tmp_path):
 
 @FORMS
 def test_a_large_attachment_goes_in_pieces(vault, other, tmp_path, form):
-    """A file of many megabytes comes back whole, from JSON as well, where no line of it is longer than a few."""
+    """A file of many megabytes comes back whole, also from JSON, whose lines stay a few megabytes long."""
     data = os.urandom(7_000_001)
     grow(vault, {"clip.mov": data, "z.md": b"after it"})
     with books.open(vault, embedder="hash") as book:
@@ -130,7 +133,10 @@ def test_a_large_attachment_goes_in_pieces(vault, other, tmp_path, form):
 
 
 def test_what_is_left_out(book, vault, tmp_path, write_note):
-    """Other dot-folders, the trash, ignored files and what systems leave are no part of a backup; links are followed inside the vault alone."""
+    """
+    A backup leaves out other dot-folders, the trash, ignored files and system files; it follows only links inside the
+    vault.
+    """
     grow(
         vault,
         {
@@ -152,7 +158,7 @@ def test_what_is_left_out(book, vault, tmp_path, write_note):
 
 
 def test_parts_of_a_vault(book, vault, tmp_path, write_note):
-    """A filter leaves its notes alone, and attachments can be left out."""
+    """A filter exports only matching notes, and attachments can be left out."""
     write_note("a.md", "x", category="decision")
     write_note("b.md", "y")
     grow(vault, {"p.png": b"p", ".spellbook/config.toml": b""})
@@ -163,7 +169,7 @@ def test_parts_of_a_vault(book, vault, tmp_path, write_note):
 
 
 def test_no_export_into_the_vault(book, vault):
-    """A file in the vault would be in the next export, and so on."""
+    """An export into the vault is refused, because the next export would contain it."""
     with pytest.raises(InvalidInput, match="next export"):
         book.export(vault / "x.zip")
     assert not list(vault.iterdir())
@@ -185,7 +191,10 @@ def test_no_export_into_the_vault(book, vault):
     ],
 )
 def test_conflicts_go_by_their_rule(book, vault, tmp_path, rule, expected, trash):
-    """Another file of a name stays, is replaced and kept in the trash, or gets company; doing it again changes nothing more."""
+    """
+    A different file with the same name stays, is replaced (the old one goes to the trash) or gets a second name;
+    repeating changes nothing.
+    """
     source = grow(tmp_path / "source", {"a.md": b"theirs", "same.md": b"same", "new.md": b"new"})
     grow(vault, {"a.md": b"mine", "same.md": b"same"})
     would = book.import_(source, on_conflict=rule, dry_run=True)
@@ -200,7 +209,7 @@ def test_conflicts_go_by_their_rule(book, vault, tmp_path, rule, expected, trash
 
 
 def test_renamed_files_find_room(book, vault, tmp_path):
-    """A number that another file of the import has is not given twice."""
+    """A renamed file never gets a name that another imported file has."""
     source = grow(tmp_path / "source", {"a.md": b"1", "a-2.md": b"2"})
     grow(vault, {"a.md": b"mine"})
     book.import_(source, on_conflict="rename")
@@ -211,7 +220,7 @@ def test_renamed_files_find_room(book, vault, tmp_path):
 
 
 def test_imported_notes_are_found_at_once(book, tmp_path):
-    """What was imported is findable when the import returns, where it was imported into."""
+    """Imported notes are findable, in their new folder, when the import returns."""
     done = book.import_(
         grow(tmp_path / "s", {"n.md": b"the crane lifts", "p.png": b"p", ".spellbookignore": b"*.txt"}),
         into="old/notes",
@@ -222,7 +231,7 @@ def test_imported_notes_are_found_at_once(book, tmp_path):
 
 
 def test_an_obsidian_vault(book, vault, tmp_path):
-    """A zip of a vault's folder is the vault, its settings of Obsidian and its trash stay out, and names stay as they are."""
+    """A zip of an Obsidian vault is imported without Obsidian's settings and trash, with all names unchanged."""
     with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
         for path in (
             "Vault/.obsidian/app.json",
@@ -298,7 +307,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("data", "reason"), WRONG.values(), ids=WRONG.keys())
 def test_what_is_damaged_or_dangerous_is_refused_whole(book, vault, tmp_path, data, reason):
-    """Nothing of a source is taken, and nothing is written anywhere, if a part of it is wrong."""
+    """If one part of a source is damaged or dangerous, nothing of it is imported and nothing is written."""
     (tmp_path / "in").write_bytes(data)
     before = sorted(path for path in tmp_path.rglob("*") if "state" not in path.parts)
     with pytest.raises((InvalidInput, PathOutsideVault), match=reason):
@@ -321,7 +330,10 @@ HIDDEN = (
 
 @pytest.mark.parametrize("form", ["json", "zip", "folder"])
 def test_nothing_that_a_walk_would_not_read_is_imported(book, vault, tmp_path, form):
-    """Whatever the source: no dot-folder under any name, no file that can be run; the rest comes in, and what JSON hides is named."""
+    """
+    No dot-folder, under any name, and no executable file is imported from any source; the rest is, and files hidden in
+    JSON are named.
+    """
     (vault / ".git/hooks").mkdir(parents=True)
     if form == "json":
         files = [{**record(path), "mode": 0o100755} for path in (*HIDDEN, "good.md", "run.sh")]
@@ -351,7 +363,7 @@ def test_nothing_that_a_walk_would_not_read_is_imported(book, vault, tmp_path, f
 
 
 def test_nothing_is_imported_through_a_link(book, vault, tmp_path):
-    """A link to a folder of the vault, or from a note into a dot-folder, is not written through."""
+    """An import writes nothing through a link to a folder of the vault or into a dot-folder."""
     grow(vault, {".git/config": b"[core]", "real/a.md": b"mine"})
     (vault / "link").symlink_to("real")
     (vault / "note.md").symlink_to(".git/config")
@@ -366,7 +378,10 @@ def test_nothing_is_imported_through_a_link(book, vault, tmp_path):
 
 
 def test_settings_come_with_a_whole_vault(book, vault, tmp_path):
-    """Settings, which can hide notes, are taken into a vault without notes, or if it was asked to overwrite; else they are named."""
+    """
+    Settings, which can hide notes, are imported only into a vault without notes or with `overwrite`; otherwise they are
+    named.
+    """
     (tmp_path / "in").write_bytes(exported(record("b.md"), record(".spellbookignore", "*\n")))
     grow(vault, {"a.md": b"mine"})
     done = book.import_(tmp_path / "in")
@@ -378,7 +393,10 @@ def test_settings_come_with_a_whole_vault(book, vault, tmp_path):
 
 @pytest.mark.parametrize("rule", ["skip", "overwrite", "rename"])
 def test_what_is_in_the_way_in_the_vault_is_named(book, vault, tmp_path, rule):
-    """A file where a folder is needed is refused by its name; a folder, a pipe or a dead link where a file is to be goes by the rule."""
+    """
+    A file in the place of a folder is refused by name; a folder, pipe or broken link in the place of a file follows the
+    conflict rule.
+    """
     grow(vault, {"n": b"mine", "f.md/in.md": b"mine"})
     os.mkfifo(vault / "pipe.md")
     (vault / "dead.md").symlink_to("nowhere.md")
@@ -399,7 +417,9 @@ def test_what_is_in_the_way_in_the_vault_is_named(book, vault, tmp_path, rule):
 
 
 def test_names_that_only_some_disks_tell_apart(book, vault, tmp_path):
-    """Names that differ by case or by how a letter is composed are two files where the disk has two, and are told where it has one."""
+    """
+    Names that differ only by case or Unicode form are two files if the disk allows it, and are reported if it does not.
+    """
     one, two = "Caf\u00e9.md", "CAFE\u0301.md"
     (tmp_path / "in").write_bytes(exported(record(one, "1"), record(two, "2")))
     if not folds(vault):
@@ -417,7 +437,7 @@ def test_names_that_only_some_disks_tell_apart(book, vault, tmp_path):
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("name", ["note.md", "export.json", "chats/conversations.json", "folder/note.md"])
 def test_pipes_and_devices_are_not_imported(book, vault, tmp_path, name):
-    """A source that is a pipe or leads to a device, or holds one, is refused or left out by its name, and nothing waits for it."""
+    """A source that is, leads to or contains a pipe or device is refused or skipped by name, and nothing blocks."""
     place = tmp_path / name
     for make in (os.mkfifo, lambda place: place.symlink_to("/dev/zero")):
         place.parent.mkdir(exist_ok=True)
@@ -432,7 +452,7 @@ def test_pipes_and_devices_are_not_imported(book, vault, tmp_path, name):
 
 
 def test_an_import_does_not_fill_the_disk(book, vault, tmp_path, monkeypatch):
-    """A large import ends before the disk is full, and leaves nothing behind."""
+    """A large import stops before the disk is full and leaves nothing behind."""
     monkeypatch.setattr(importer, "LARGE", 1_000_000)
     monkeypatch.setattr(importer, "RESERVE", 1 << 60)
     (tmp_path / "s").mkdir()
@@ -446,14 +466,14 @@ def test_an_import_does_not_fill_the_disk(book, vault, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mtime_ns", [2**80, -(2**80)])
 def test_times_that_cannot_be_do_no_harm(book, vault, tmp_path, mtime_ns):
-    """A file with a time beyond any clock comes in and is found."""
+    """A file with an impossible time is imported and found."""
     (tmp_path / "in").write_bytes(exported({**record("a.md", "the crane"), "mtime_ns": mtime_ns, "mode": -1}))
     assert book.import_(tmp_path / "in").added == ["a.md"]
     assert [hit.path for hit in book.find("crane").hits] == ["a.md"]
 
 
 def test_undo_writes_no_more_than_an_import_may(book, vault):
-    """What was erased does not come back through a link that has taken its folder's place, nor as a file that can be run."""
+    """Undo restores no erased file through a link that replaced its folder, and none as an executable."""
     grow(vault, {"n/a.md": b"text", "b.md": b"text"})
     (vault / "b.md").chmod(0o755)
     book.erase("n/a.md")
@@ -470,7 +490,7 @@ def test_undo_writes_no_more_than_an_import_may(book, vault):
 
 
 def test_links_in_a_zip_are_no_notes(book, vault, tmp_path):
-    """A symlink in a zip is told of and left out, and an existing one that leads out is not written through."""
+    """A symlink in a zip is reported and skipped; an existing link out of the vault is not written through."""
     link = zipfile.ZipInfo("link.md")
     link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
     (tmp_path / "in.zip").write_bytes(zipped(GOOD, (link, b"/etc/passwd")))
@@ -487,14 +507,14 @@ def test_links_in_a_zip_are_no_notes(book, vault, tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="such files cannot be made there")
 def test_names_that_other_systems_cannot_have_are_changed(book, vault, tmp_path):
-    """Names of devices and drives come in under names that every system has."""
+    """Names of devices and drives are imported under names that every system allows."""
     source = grow(tmp_path / "s", {"con.md": b"1", "C:x.md": b"2", "~/y.md": b"3"})
     assert book.import_(source).renamed == {"con.md": "con-.md", "C:x.md": "C-x.md", "~/y.md": "note/y.md"}
     assert not book.import_(source).paths
 
 
 def test_all_or_nothing(book, vault, tmp_path):
-    """If one file cannot be placed, those before it are taken back, replaced ones are as they were, and no folder is left."""
+    """If one file cannot be placed, those before it are removed, replaced files are restored, and no folder is left."""
     grow(vault, {"a.md": b"mine"})
     (vault / "a.md").chmod(0o755)
     before = state_of(vault)
@@ -513,7 +533,7 @@ def test_all_or_nothing(book, vault, tmp_path):
 
 @pytest.mark.parametrize("place", ["..", ".", "sub"])
 def test_a_vault_is_not_imported_into_itself(book, vault, place):
-    """The vault, what it is in and what is in it are no sources."""
+    """The vault, its parent folders and its own parts are refused as sources."""
     (vault / "sub").mkdir()
     with pytest.raises(InvalidInput):
         book.import_(vault / place)
@@ -527,7 +547,7 @@ VALUES = st.recursive(
 
 
 class Dribble(io.BytesIO):
-    """A file that gives little at once, as a reader may not ask it to."""
+    """A file that returns fewer bytes than asked for."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         return super().read(min(3, size) if size and size > 0 else size)
@@ -538,7 +558,7 @@ class Dribble(io.BytesIO):
     indent=st.sampled_from([None, 2]),
 )
 def test_large_json_is_read_as_small(value, indent):
-    """Read in pieces, an object's members and a list's items are what they are to a reader who has all of it."""
+    """Reading JSON in pieces gives the same members and items as reading it at once."""
     found = list(members(Dribble(json.dumps(value, indent=indent).encode()), "x"))
     if isinstance(value, list):
         assert found == [("", item) for item in value]
@@ -555,7 +575,9 @@ def test_large_json_is_read_as_small(value, indent):
 
 @pytest.mark.slow
 def test_the_command_line(vault, other, tmp_path):
-    """Export to stdout and into files, import with all that was asked for, counts and JSON; what is missing is told, with exit code 1."""
+    """
+    Export to stdout and files, import with all options, counts and JSON; a missing file is an error with exit code 1.
+    """
     grow(vault, {"a.md": b"# A\n", "p.png": b"\x89"})
     assert json.loads(run("--vault", vault, "export", "-").stdout)["count"] == 2
     assert zipfile.ZipFile(
@@ -588,7 +610,7 @@ def test_the_command_line(vault, other, tmp_path):
 
 @pytest.mark.slow
 def test_export_killed(vault, tmp_path):
-    """An export that is killed leaves the one before it as it was, and the next one is whole."""
+    """A killed export leaves the previous file as it was, and the next export is complete."""
     grow(vault, {f"n{i}.md": b"x" for i in range(5)})
     target = tmp_path / "out.zip"
     target.write_bytes(b"yesterday's")
@@ -604,7 +626,7 @@ def test_export_killed(vault, tmp_path):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("rule", ["skip", "overwrite", "rename"])
 def test_import_killed(tmp_path, rule):
-    """An import that is killed anywhere has done nothing yet, or is finished by the next; nothing is lost, nothing is there twice."""
+    """A killed import has either done nothing or is finished by the next one; nothing is lost or doubled."""
     mine = {"a.md": b"mine", "keep.md": b"keep"}
     theirs = {"a.md": b"theirs", "n/b.md": b"new", "p.png": b"p"}
     expected = {
@@ -629,7 +651,7 @@ def test_import_killed(tmp_path, rule):
 
 @pytest.mark.slow
 def test_an_import_that_was_cut_short_is_told_of(vault, tmp_path):
-    """`doctor` names it, and an import without a source finishes it and does nothing else."""
+    """`doctor` names an interrupted import, and an import without a source finishes it and does nothing else."""
     source = grow(tmp_path / "source", {"a.md": b"a", "b.md": b"b"})
     with books.open(vault, embedder="hash") as book:
         at = 1
@@ -647,7 +669,7 @@ def test_an_import_that_was_cut_short_is_told_of(vault, tmp_path):
 
 
 def test_an_import_under_way_is_not_disturbed(book, vault, tmp_path):
-    """Two imports at once do not mix: the second one says so."""
+    """A second import at the same time is refused with a message."""
     from filelock import FileLock
 
     source = grow(tmp_path / "s", {"a.md": b"x"})
@@ -657,7 +679,9 @@ def test_an_import_under_way_is_not_disturbed(book, vault, tmp_path):
 
 
 def test_an_import_can_be_undone(book, vault, tmp_path):
-    """An import is one entry of the log; undoing it puts back every byte of the notes, and an attachment that was replaced is in the trash."""
+    """
+    An import is one entry of the log; undo restores every byte of the notes, and a replaced attachment is in the trash.
+    """
     grow(vault, {"a.md": b"mine", "p.png": b"old"})
     os.chmod(vault / "a.md", 0o640)
     book.import_(grow(tmp_path / "s", {"a.md": b"theirs", "p.png": b"new", "n/b.md": b"b"}), on_conflict="overwrite")
@@ -668,7 +692,7 @@ def test_an_import_can_be_undone(book, vault, tmp_path):
 
 
 def test_what_is_replaced_keeps_its_permissions(book, vault, tmp_path):
-    """Where a source says nothing of permissions, a file that is replaced has those it had."""
+    """A replaced file keeps its permissions if the source has none."""
     os.chmod(grow(vault, {"a.md": b"mine"}) / "a.md", 0o640)
     (tmp_path / "in").write_bytes(exported(record("a.md", "theirs")))
     book.import_(tmp_path / "in", on_conflict="overwrite")

@@ -1,4 +1,4 @@
-"""Snapshots: the vault as it was, byte for byte; what did not change costs nothing, and nothing that is there is lost by going back."""
+"""Snapshots restore the vault byte for byte, store only what changed, and lose nothing when they are restored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OLD = 1_700_000_000_000_000_000
 
 
 def settled(vault: Path) -> None:
-    """Make all files old enough to be believed unchanged by their stamps."""
+    """Make all files old enough that an unchanged size and time are trusted."""
     for path in vault.rglob("*"):
         if path.is_file():
             os.utime(path, ns=(OLD, OLD))
@@ -49,7 +49,10 @@ def clear(vault: Path) -> None:
 @settings(max_examples=15)
 @given(history=st.lists(TREES, min_size=1, max_size=3))
 def test_every_snapshot_comes_back(history: list[dict[str, bytes]]) -> None:
-    """Each of several states of a vault comes back byte for byte, into an empty folder and over the vault, deletions and empty folders too."""
+    """
+    Each of several states of a vault is restored byte for byte, into an empty folder and over the vault, with deletions
+    and empty folders.
+    """
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         here = Path(place)
         patch.setenv("SPELLBOOK_DATA", str(here / "data"))
@@ -70,7 +73,7 @@ def test_every_snapshot_comes_back(history: list[dict[str, bytes]]) -> None:
 
 
 def test_what_did_not_change_costs_nothing(book, vault):
-    """A second snapshot stores what has changed, and one content is kept once however many files have it."""
+    """A second snapshot stores only what changed, and equal contents are stored once."""
     grow(vault, {"a.md": b"text " * 100, "b.md": b"text " * 100, "p.png": os.urandom(1000)})
     settled(vault)
     first = book.snapshots.create()
@@ -83,7 +86,7 @@ def test_what_did_not_change_costs_nothing(book, vault):
 
 
 def test_a_change_that_the_clock_hides_is_kept(book, vault):
-    """A file as young as the look before is read again, though its stamp is the same."""
+    """A file modified as recently as the last scan is read again, although size and time are the same."""
     file = grow(vault, {"a.md": b"one"}) / "a.md"
     stamp = file.stat()
     book.snapshots.create()
@@ -93,7 +96,7 @@ def test_a_change_that_the_clock_hides_is_kept(book, vault):
 
 
 def test_files_that_cannot_be_kept_are_named(book, vault):
-    """A link that leads nowhere is told of, and a restore leaves it as it is."""
+    """A broken link is reported, and a restore leaves it as it is."""
     grow(vault, {"a.md": b"x"})
     (vault / "b.md").symlink_to("nowhere")
     taken = book.snapshots.create()
@@ -113,7 +116,7 @@ NOW = dt.datetime(2026, 11, 22, 12).astimezone()
 
 
 def test_retention():
-    """Of two years of days, 7 days, 4 weeks and 12 months are left; of today, all."""
+    """Of two years of daily snapshots, 7 daily, 4 weekly and 12 monthly ones are kept, and all of today's."""
     today = names(*(NOW - dt.timedelta(hours=hours) for hours in range(4)))
     daily = names(*(NOW - dt.timedelta(days=days) for days in range(1, 730)))
     left = sorted(to_keep([*today, *daily], NOW), reverse=True)
@@ -129,7 +132,7 @@ def test_retention():
 
 @given(st.lists(st.integers(0, 800 * 24), unique=True, max_size=60))
 def test_retention_is_bounded_and_stable(hours):
-    """The newest always stays, beside today's at most 23 do, and keeping twice is keeping once."""
+    """The newest always stays, at most 23 are kept beside today's, and pruning twice equals pruning once."""
     listed = names(*(NOW - dt.timedelta(hours=ago) for ago in hours))
     left = to_keep(listed, NOW)
     assert set(listed[:0]) <= left <= set(listed)
@@ -140,7 +143,7 @@ def test_retention_is_bounded_and_stable(hours):
 
 
 def test_what_is_let_go_takes_its_contents_along(book, vault):
-    """Snapshots past their time go, with contents that no other has and with what a killed process left."""
+    """Pruning removes old snapshots, contents that no other snapshot uses, and the leftovers of a killed process."""
     folder, taken = book.snapshots.folder, []
     for number in range(3):
         grow(vault, {"a.md": f"version {number}".encode(), "b.md": b"the same"})
@@ -161,7 +164,10 @@ def test_what_is_let_go_takes_its_contents_along(book, vault):
 
 
 def test_damage_is_found_and_mended(book, vault, tmp_path):
-    """A damaged content is named; nothing of its snapshot is restored; the next snapshot keeps it anew from the vault."""
+    """
+    A damaged content is named, its snapshot is not restored, and the next snapshot stores the content again from the
+    vault.
+    """
     grow(vault, {"a.md": b"one " * 50, "b.md": b"two " * 50})
     settled(vault)
     taken = book.snapshots.create()
@@ -181,7 +187,7 @@ def test_damage_is_found_and_mended(book, vault, tmp_path):
 
 
 def test_a_damaged_list_is_no_end(book, vault):
-    """A list that cannot be read is named, and keeps neither snapshots from being taken nor contents from being kept."""
+    """A snapshot whose list cannot be read is named; new snapshots still work and no content is deleted."""
     grow(vault, {"a.md": b"one"})
     taken = book.snapshots.create()
     (book.snapshots.folder / f"{taken.name}.json.gz").write_bytes(b"\x1f\x8bnonsense")
@@ -195,7 +201,7 @@ def test_a_damaged_list_is_no_end(book, vault):
 
 
 def damage(book: books.Spellbook, data: bytes) -> None:
-    """Flip a bit of what is kept of a content."""
+    """Flip one bit of a stored content."""
     sha256 = hashlib.sha256(data).hexdigest()
     [blob] = book.snapshots.folder.glob(f"blobs/??/{sha256}*")
     held = bytearray(blob.read_bytes())
@@ -204,7 +210,9 @@ def damage(book: books.Spellbook, data: bytes) -> None:
 
 
 def test_what_is_whole_comes_back_without_what_is_damaged(book, vault, tmp_path):
-    """Nothing is restored unless it is asked for; then all but the damaged, which is named, and whose path stays as it is."""
+    """
+    A damaged snapshot is restored only on request; then damaged files are named and left as they are in the vault.
+    """
     grow(vault, {"a.md": b"one " * 50, "b.md": b"two " * 50, "c.md": b"three"})
     taken = book.snapshots.create()
     grow(vault, {"a.md": b"mine", "b.md": b"mine", "d.md": b"new"})
@@ -235,7 +243,7 @@ def test_what_is_whole_comes_back_without_what_is_damaged(book, vault, tmp_path)
     "where", ["under another name", "in the trash", "in the journal", "in the snapshots of another vault"]
 )
 def test_what_is_damaged_is_looked_for(book, vault, tmp_path, where):
-    """A content that is damaged or gone, and has its like elsewhere, comes back from there, and is whole again in the snapshot."""
+    """A damaged or missing content that exists elsewhere is restored from there and repaired in the snapshot."""
     one, two = b"one " * 50, os.urandom(300)
     grow(vault, {"a.md": one, "b.md": b"b"} | ({} if where == "in the journal" else {"p.png": two}))
     before = contents(vault)
@@ -268,7 +276,7 @@ def test_what_is_damaged_is_looked_for(book, vault, tmp_path, where):
 
 
 def in_the_way(vault: Path, outside: Path) -> None:
-    """Put a thing of every kind where the snapshot has a file or a folder."""
+    """Put one thing of each kind where the snapshot has a file or a folder."""
     clear(vault)
     grow(outside, {"secret.md": b"secret"})
     grow(
@@ -291,7 +299,7 @@ def in_the_way(vault: Path, outside: Path) -> None:
 
 
 def shape(vault: Path) -> dict[str, Any]:
-    """All that a vault holds but the trash, links and pipes as such."""
+    """The contents of a vault except the trash; links and pipes are listed as such."""
     found: dict[str, Any] = {}
     for path in sorted(vault.rglob("*")):
         name = path.relative_to(vault).as_posix()
@@ -310,7 +318,9 @@ THEN = {
 
 @pytest.mark.timeout(60)
 def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
-    """Links, wherever they lead, pipes, and folders with what is no part of the vault make room, as they are; nothing outside changes."""
+    """
+    Links, pipes and folders of other files are moved to the trash unchanged; nothing outside of the vault changes.
+    """
     grow(vault, THEN, ("empty",))
     then, taken = shape(vault), book.snapshots.create()
     in_the_way(vault, tmp_path / "outside")
@@ -347,7 +357,9 @@ def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("at", [1, 5, len(THEN)])
 def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
-    """Wherever it fails, the vault is as it was, links and pipes and empty folders too, and nothing is left half done."""
+    """
+    Wherever a restore fails, the vault is as it was, with links, pipes and empty folders, and nothing is half done.
+    """
     grow(vault, THEN | {"large.bin": bytes(10_100_000)}, ("empty",))
     taken = book.snapshots.create()
     in_the_way(vault, tmp_path / "outside")
@@ -380,7 +392,7 @@ def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
 
 
 def test_a_trash_that_takes_nothing_is_said_before_anything_is_done(book, vault, tmp_path):
-    """Where the trash is a link out of the vault, or a file, nothing is restored and nothing is moved."""
+    """If the trash is a file or a link out of the vault, nothing is restored and nothing is moved."""
     grow(vault, {"a.md": b"a"})
     taken = book.snapshots.create()
     grow(vault, {"a.md": b"edited", "b.md": b"new"})
@@ -394,7 +406,7 @@ def test_a_trash_that_takes_nothing_is_said_before_anything_is_done(book, vault,
 
 
 def test_a_restore_writes_no_more_than_an_import_may(book, vault, tmp_path):
-    """Of a list that somebody has changed no dot-folder is written, and of no list a file that can be run; what is left out is named."""
+    """A manipulated list restores no dot-folder, and no list restores an executable file; what is skipped is named."""
     grow(vault, {"a.md": b"a", "b.md": b"b"})
     (vault / "a.md").chmod(0o755)
     taken = book.snapshots.create()
@@ -411,7 +423,10 @@ def test_a_restore_writes_no_more_than_an_import_may(book, vault, tmp_path):
 
 
 def test_going_back_loses_nothing(book, vault, write_note):
-    """What was edited is in the snapshot taken first, what was new is in the trash, what is ignored stays, and search follows."""
+    """
+    Edited files are in the snapshot taken first, new files are in the trash, ignored files stay, and search is up to
+    date.
+    """
     grow(vault, {"a.md": b"the crane", "gone.md": b"the quay", "n/deep.md": b"deep", ".spellbookignore": b"private/\n"})
     then = book.snapshots.create()
     before = contents(vault)
@@ -440,7 +455,7 @@ def test_going_back_loses_nothing(book, vault, write_note):
 
 
 def test_a_folder_that_holds_other_things_is_not_written_into(book, vault, tmp_path):
-    """Into a folder with files of its own nothing is restored; into one where a restore was cut short it goes on."""
+    """A restore refuses a folder with other files, and continues in one where a restore was interrupted."""
     grow(vault, {"a.md": b"a", "n/b.md": b"b"})
     taken = book.snapshots.create()
     other = grow(tmp_path / "other", {"mine.txt": b"mine"})
@@ -455,7 +470,7 @@ def test_a_folder_that_holds_other_things_is_not_written_into(book, vault, tmp_p
 
 
 def test_a_vault_that_is_gone_comes_back(vault):
-    """When the whole folder is lost, an empty one in its place has the snapshots of the old one."""
+    """If the whole folder is lost, an empty one in its place still has the old snapshots."""
     grow(vault, {"a.md": b"a", ".spellbook/config.toml": b"chunk_tokens = 100\n"})
     with books.open(vault, embedder="hash") as book:
         book.snapshots.create()
@@ -468,7 +483,7 @@ def test_a_vault_that_is_gone_comes_back(vault):
 
 
 def test_no_room_is_said_before_anything_is_kept(book, vault, monkeypatch):
-    """Where a snapshot would fill the disk none is taken."""
+    """A snapshot that would fill the disk is refused first."""
     grow(vault, {"a.md": b"a"})
     monkeypatch.setattr("spellbook.archive.snapshots._RESERVE", 1 << 60)
     with pytest.raises(StorageError, match="are free"):
@@ -480,7 +495,7 @@ def test_no_room_is_said_before_anything_is_kept(book, vault, monkeypatch):
 
 
 def test_snapshot_killed(tmp_path, monkeypatch):
-    """A snapshot that is killed is not there, and harms none that is; the next one is whole."""
+    """A killed snapshot does not appear and harms no other; the next one is complete."""
     monkeypatch.setenv("SPELLBOOK_DATA", str(tmp_path / "data"))
     vault = grow(tmp_path / "v", {"a.md": b"one", "b.md": b"b"})
     with books.open(vault, embedder="hash") as book:
@@ -503,7 +518,7 @@ def test_snapshot_killed(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_restore_killed(tmp_path, monkeypatch):
-    """A restore over the vault that is killed anywhere has lost nothing, says how it goes on, and goes on."""
+    """A restore over the vault that is killed anywhere loses nothing, says how to continue, and continues."""
     then = {"a.md": b"one", "gone/b.md": b"b"}
     now = {"a.md": b"two", "new/c.md": b"c"}
     at, told = 1, 0
@@ -539,7 +554,7 @@ def test_restore_killed(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_prune_killed(vault):
-    """A prune that is killed leaves every snapshot that is kept whole."""
+    """A killed prune leaves every kept snapshot complete."""
     at = 1
     while True:
         with books.open(vault, embedder="hash") as book:
@@ -568,7 +583,7 @@ def until(condition, seconds: float = 15) -> None:
 
 
 def test_whoever_watches_takes_one_a_day(vault, monkeypatch):
-    """Of several processes that have the vault open one takes a snapshot, once on a day."""
+    """Of several processes with the vault open, one takes one snapshot a day."""
     monkeypatch.setattr(watcher, "SNAPSHOT_AFTER", 0.05)
     monkeypatch.setattr(watcher, "SNAPSHOT_LOOK", 0.05)
     grow(vault, {"a.md": b"a"})
@@ -594,7 +609,7 @@ def test_whoever_watches_takes_one_a_day(vault, monkeypatch):
 
 
 def test_no_snapshots_where_none_are_wanted(vault, monkeypatch):
-    """`snapshots = false` in the vault's settings: none is taken unless it is asked for."""
+    """With `snapshots = false`, snapshots are only taken on request."""
     monkeypatch.setattr(watcher, "SNAPSHOT_AFTER", 0.01)
     grow(vault, {".spellbook/config.toml": b"snapshots = false\n"})
     with books.open(vault, embedder="hash") as book, Watcher(book):
@@ -647,7 +662,10 @@ def test_the_command_line(vault, tmp_path):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_backup_toolset(book, vault, tmp_path, mode):
-    """An agent takes and lists snapshots, exports, and imports what was exported; it names no other file, and changes nothing unless it says so."""
+    """
+    An agent takes and lists snapshots, exports, and imports that export; it can name no other file, and changes nothing
+    without confirmation.
+    """
     grow(vault, {"a.md": b"# A\n", "p.png": b"p"})
 
     async def conversation() -> None:

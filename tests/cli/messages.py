@@ -94,12 +94,12 @@ NOT_SAID = {
 
 
 def templates() -> dict[str, str]:
-    """Return where in the package each template stands that has words."""
+    """Return each template that contains words, with its place in the code."""
     return {text: place for text, place in every().items() if _is_message(text)}
 
 
 def every() -> dict[str, str]:
-    """Return where each template stands, those that only put values together included."""
+    """Return each template with its place in the code, also those that only join values."""
     errors = _errors()
     found = dict(_help(main, "spellbook"))
     found.update((text, "click") for text in CLICK)
@@ -173,7 +173,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[ast.Name, ast.Assign | ast.AnnAss
 
 
 def _names(function: ast.AST) -> dict[str, list[ast.expr]]:
-    """Return what the names of a function are given."""
+    """Return the expressions that the names of a function are assigned."""
     found: dict[str, list[ast.expr]] = {}
     for node in ast.walk(function):
         for target, at in _assigned(node):
@@ -187,7 +187,7 @@ def _names(function: ast.AST) -> dict[str, list[ast.expr]]:
 
 
 def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = frozenset()) -> Iterator[str]:
-    """The templates in an expression, and in what its names are given."""
+    """The templates in an expression, and in what its names are assigned."""
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):
             yield from _lines(node.value)
@@ -233,7 +233,7 @@ def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = froze
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Return the lines of a template, each with its slots numbered anew."""
+    """Return the lines of a template, each with its slots renumbered."""
     for line in text.split("\n"):
         numbers = iter(range(99))
         yield re.sub(
@@ -252,7 +252,7 @@ def _template(node: ast.JoinedStr) -> str:
 
 
 def _literals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    """Every text in a function but its docstring, keys and what formats numbers."""
+    """Every text in a function except its docstring, keys and number formats."""
     skipped: set[ast.AST] = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Subscript):
@@ -288,7 +288,7 @@ def _literals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]
 
 
 def _help(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
-    """The paragraphs and options of a command's help, and of those below it."""
+    """The paragraphs and options of the help of a command and its subcommands."""
     for paragraph in paragraphs(command.help or ""):
         yield paragraph, f"help of {name}"
     for param in command.params:

@@ -1,4 +1,4 @@
-"""The command line as a person, a script and a git hook meet it."""
+"""The command line as people, scripts and git hooks use it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0) ->
 
 
 def process(*args: object, code: int = 0, **given: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command as a process of its own, on pipes."""
+    """Run a command as its own process, with pipes."""
     environment = {**os.environ, **given.pop("env", {})}
     command = [sys.executable, *given.pop("python", ()), "-m", "spellbook", *map(str, args)]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, timeout=60, **given)
@@ -94,7 +94,7 @@ def process(*args: object, code: int = 0, **given: Any) -> subprocess.CompletedP
 
 @pytest.mark.parametrize("name", sorted(main.commands))
 def test_help_is_for_people(name: str) -> None:
-    """Every command says in a sentence what it does, every option what it is for, and examples are of this command."""
+    """Every command and every option has a help sentence, and the examples use that command."""
     command = main.commands[name]
     assert command.help
     sentence = command.help.strip().split("\n\n")[0]
@@ -110,7 +110,7 @@ def test_help_is_for_people(name: str) -> None:
 
 
 def test_help_names_every_command() -> None:
-    """`spellbook --help` says how to begin and lists what there is."""
+    """`spellbook --help` says how to begin and lists all commands."""
     shown = spellbook("--help").stdout
     assert "spellbook init ~/notes" in shown
     assert all(f"\n  {name} " in shown for name in main.commands)
@@ -154,7 +154,7 @@ def test_help_names_every_command() -> None:
     ],
 )
 def test_exit_codes(vault: Path, write_note: Write, args: list[str], code: int) -> None:
-    """0 is done, 1 a fault of vault or index, 2 wrong usage; a failure says why on stderr and nothing on stdout."""
+    """0 is done, 1 a fault of vault or index, 2 wrong usage; an error goes to stderr and leaves stdout empty."""
     write_note("a.md", "# A\n\ntext\n")
     result = spellbook("--vault", vault, *args, code=code)
     if code:
@@ -164,7 +164,7 @@ def test_exit_codes(vault: Path, write_note: Write, args: list[str], code: int) 
 
 @pytest.mark.parametrize("id", ["old.md", "old", "old#part"])
 def test_a_note_that_cannot_be_read_is_not_said_to_be_gone(vault: Path, id: str) -> None:
-    """Whoever asks for it is told why it is no memory, and on which line."""
+    """Asking for an unreadable note gives the reason and the line, not "missing"."""
     (vault / "old.md").write_bytes("# 옛 글\n\n완성형\n".encode("cp949"))
     told = spellbook("--vault", vault, "show", id, code=1).stderr
     assert "old.md, line 1: not UTF-8" in told
@@ -178,7 +178,9 @@ def test_a_note_that_cannot_be_read_is_not_said_to_be_gone(vault: Path, id: str)
 
 @pytest.mark.parametrize("place", ["before", "after", "environment", "folder", "home"])
 def test_which_vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    """The vault is named before or after the verb, by SPELLBOOK_VAULT, by the folder one is in, or is ~/spellbook."""
+    """
+    The vault comes from `--vault` (before or after the verb), SPELLBOOK_VAULT, the current folder, or ~/spellbook.
+    """
     vault = tmp_path / "home" / "spellbook" if place == "home" else tmp_path / "mine"
     (vault / ".spellbook").mkdir(parents=True)
     (vault / "deep" / "er").mkdir(parents=True)
@@ -194,7 +196,7 @@ def test_which_vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 
 @pytest.mark.parametrize("named", ["nowhere", "file"])
 def test_a_vault_that_is_none(tmp_path: Path, named: str) -> None:
-    """A wrong vault is a fault that says how to name a right one, and nothing is made there."""
+    """A missing vault is an error that says how to name one, and nothing is created."""
     (tmp_path / "file").write_text("text")
     result = spellbook("search", "x", "--vault", tmp_path / named, code=1)
     assert str(tmp_path / named) in result.stderr
@@ -203,7 +205,7 @@ def test_a_vault_that_is_none(tmp_path: Path, named: str) -> None:
 
 
 def test_the_settings_that_init_explains(tmp_path: Path) -> None:
-    """The file that `init` writes explains every setting, and its examples, without their marks, are settings."""
+    """The file that `init` writes explains every setting, and its examples are valid once uncommented."""
     spellbook("init", tmp_path)
     file = tmp_path / ".spellbook" / "config.toml"
     examples = re.sub(r"^# (?=[a-z_]+ +=|\[|\")", "", file.read_text("utf-8"), flags=re.M)
@@ -213,14 +215,14 @@ def test_the_settings_that_init_explains(tmp_path: Path) -> None:
 
 
 def test_init_where_it_cannot_be(tmp_path: Path) -> None:
-    """`init` on a file says so."""
+    """`init` on a file is refused with a message."""
     (tmp_path / "file").write_text("text")
     assert "Choose a folder" in spellbook("init", tmp_path / "file", code=1).stderr
 
 
 @pytest.mark.parametrize("text", ["embedder = [", 'colour = "red"', "chunk_tokens = 0", 'threads = "two"'])
 def test_broken_settings_are_named(vault: Path, text: str) -> None:
-    """A config.toml that makes no sense is named with what is wrong; nothing runs on settings nobody chose."""
+    """An invalid config.toml is an error that names the mistake; no command runs with default settings instead."""
     (vault / ".spellbook").mkdir()
     (vault / ".spellbook" / "config.toml").write_text(text)
     result = spellbook("--vault", vault, "reindex", code=2)
@@ -228,7 +230,7 @@ def test_broken_settings_are_named(vault: Path, text: str) -> None:
 
 
 def test_a_wrong_embedder_is_named(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SPELLBOOK_EMBEDDER with a name that is none says which there are."""
+    """An unknown name in SPELLBOOK_EMBEDDER is refused with the list of known names."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "word2vec")
     result = spellbook("--vault", vault, "reindex", code=2)
     assert "word2vec" in result.stderr
@@ -239,7 +241,7 @@ def test_a_wrong_embedder_is_named(vault: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_reindex_tells_what_it_did(vault: Path, write_note: Write) -> None:
-    """The report is a sentence, or with --json one object of exactly the promised keys."""
+    """The report is a sentence, or with --json one object with exactly the documented keys."""
     for number in range(3):
         write_note(f"{number}.md", f"# Note {number}\n\ntext {number}\n")
     told = spellbook("--vault", vault, "reindex").stdout
@@ -255,7 +257,7 @@ def test_reindex_tells_what_it_did(vault: Path, write_note: Write) -> None:
 
 
 def test_reindex_quiet_says_only_faults(vault: Path, write_note: Write) -> None:
-    """In a git hook nothing is printed unless a note is to be mended, which is named by path and line, with exit code 1."""
+    """With --quiet only notes with faults are printed, by path and line, and the exit code is 1."""
     write_note("good.md", "# A\n\ntext\n")
     done = process("--vault", vault, "reindex", "--quiet")
     assert (done.stdout, done.stderr) == ("", "")
@@ -270,7 +272,7 @@ def test_reindex_quiet_says_only_faults(vault: Path, write_note: Write) -> None:
 
 
 def test_words_only_leaves_the_vectors(vault: Path, write_note: Write) -> None:
-    """`--words-only` ends when words are found; `status` says what waits, and the next reindex embeds it."""
+    """`--words-only` ends when words are searchable; `status` shows what is pending, and the next reindex embeds it."""
     for number in range(3):
         write_note(f"{number}.md", f"# Note {number}\n\ntext {number}\n")
     assert "3 texts still to embed" in spellbook("--vault", vault, "reindex", "--words-only").stdout
@@ -282,7 +284,7 @@ def test_words_only_leaves_the_vectors(vault: Path, write_note: Write) -> None:
 
 
 def test_full_believes_that_notes_are_gone(vault: Path, write_note: Write) -> None:
-    """When most of a vault is gone, reindex stops and says so; --full says that it was meant."""
+    """If most of a vault is missing, reindex stops and asks; --full removes the notes from the index."""
     for number in range(30):
         write_note(f"{number}.md", f"# Note {number}\n\ntext {number}\n")
     spellbook("--vault", vault, "reindex")
@@ -293,7 +295,7 @@ def test_full_believes_that_notes_are_gone(vault: Path, write_note: Write) -> No
 
 
 def pty_output(*args: object) -> str:
-    """What a command shows on a terminal."""
+    """What a command prints on a terminal."""
     import pty
 
     primary, secondary = pty.openpty()
@@ -319,7 +321,7 @@ def pty_output(*args: object) -> str:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pty")
 def test_a_bar_on_a_terminal_and_none_on_a_pipe(vault: Path, write_note: Write) -> None:
-    """Progress is shown to a person, never to a program."""
+    """A progress bar appears on a terminal and never on a pipe."""
     for number in range(40):
         write_note(f"{number}.md", f"# Note {number}\n\ntext {number}\n")
     shown = pty_output("--vault", vault, "reindex")
@@ -357,7 +359,7 @@ def imported_by(*args: object) -> set[str]:
 
 
 def test_a_reindex_with_nothing_to_do_imports_nothing_heavy(vault: Path, write_note: Write) -> None:
-    """A git hook that finds nothing changed costs no model, no Chroma, no parser."""
+    """A no-op reindex imports no model, no Chroma and no parser."""
     write_note("a.md", "# A\n\ntext\n", age=60, topic="x")
     (vault / ".spellbook").mkdir()
     (vault / ".spellbook" / "config.toml").write_text("threads = 1\n")
@@ -404,7 +406,7 @@ def notes(vault: Path, write_note: Write) -> Path:
     "command", [["search"], ["memorize", "--min-score", 0], ["find"]], ids=lambda command: command[0]
 )
 def test_json_is_one_object_of_the_promised_keys(notes: Path, command: list[object]) -> None:
-    """`--json` prints exactly what the design names, and nothing else stands on stdout."""
+    """`--json` prints one object with exactly the documented keys, and nothing else goes to stdout."""
     done = process("--vault", notes, *command, "PostgreSQL", "--json", "-n", 2)
     answer = json.loads(done.stdout)
     assert answer.keys() == ANSWER
@@ -440,12 +442,12 @@ def paths(notes: Path, *args: object) -> set[str]:
     ],
 )
 def test_what_is_found(notes: Path, args: list[str], found: set[str]) -> None:
-    """Words, phrases, all of them, filters, least scores."""
+    """Words, phrases, `--all`, filters and least scores select the right notes."""
     assert paths(notes, *args) == found
 
 
 def test_hits_are_told_to_people(notes: Path) -> None:
-    """A hit names its place, its text and why; that nothing was found goes to stderr."""
+    """A hit shows its place, text and reasons; "nothing found" goes to stderr."""
     shown = spellbook("--vault", notes, "find", "PostgreSQL").stdout
     assert "ops/tokens.md:" in shown
     assert "Tokens > Where" in shown
@@ -459,7 +461,7 @@ def test_hits_are_told_to_people(notes: Path) -> None:
 def test_what_is_near_and_not_sure_is_told_on_stderr(
     book: Spellbook, write_note: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing on stdout, for who reads hits from there; what comes nearest is named."""
+    """Without a confident match stdout is empty, and the closest notes are named on stderr."""
     write_note("ops/lamp.md", "# Lamp\n\nThe lamp is in the harbour.\n")
     near = book.search("lamp", min_score=0.0).hits
     output.answer(dataclasses.replace(book.search("zzz"), perhaps=near))
@@ -470,7 +472,7 @@ def test_what_is_near_and_not_sure_is_told_on_stderr(
 
 
 def test_show_and_topics(notes: Path) -> None:
-    """A note is shown by path, id or chunk; topics list what there is and what one of them holds."""
+    """`show` takes a path, id or chunk id; `topics` lists topics and what one of them contains."""
     assert "Session tokens lie" in spellbook("--vault", notes, "show", "ops/tokens.md").stdout
     one = json.loads(spellbook("--vault", notes, "show", "ops/tokens#where", "--json").stdout)
     assert one.keys() == {"id", "path", "meta", "chunks", "links", "backlinks", "related"}
@@ -510,7 +512,7 @@ def test_show_and_topics(notes: Path) -> None:
     ids=["Markdown", "text", "JSON", "Windows"],
 )
 def test_scribe_takes_three_forms(vault: Path, text: str, options: list[str]) -> None:
-    """Markdown with frontmatter, plain text with options, JSON: each becomes a note that is found."""
+    """Markdown with frontmatter, plain text with options, and JSON each become a note that is found."""
     args = ["--vault", vault, "scribe", "-", *options, "--category", "decision", "--source", "a meeting", "--json"]
     done = json.loads(spellbook(*args, stdin=text.encode()).stdout)
     assert done["status"] == "success"
@@ -524,7 +526,7 @@ def test_scribe_takes_three_forms(vault: Path, text: str, options: list[str]) ->
 
 
 def test_scribe_from_a_file(vault: Path, tmp_path: Path) -> None:
-    """A file outside the vault is kept as a memory; the path and id are printed, advice goes to stderr."""
+    """A file outside the vault becomes a memory; path and id are printed, warnings go to stderr."""
     (tmp_path / "thought.txt").write_text("The lantern is green.")
     result = spellbook("--vault", vault, "scribe", tmp_path / "thought.txt", "--topic", "light", "-k", "lantern")
     path, _, id = result.stdout.strip().partition("  ")
@@ -546,7 +548,7 @@ def test_scribe_from_a_file(vault: Path, tmp_path: Path) -> None:
     ],
 )
 def test_scribe_refuses_what_is_no_memory(vault: Path, text: str | bytes, options: list[str], says: str) -> None:
-    """What cannot be kept is said, and nothing is written."""
+    """An invalid memory is refused with the reason, and nothing is written."""
     result = CliRunner().invoke(main, ["--vault", str(vault), "scribe", "-", *options], input=text)
     assert result.exit_code in {1, 2}
     assert isinstance(result.exception, SystemExit)

@@ -1,4 +1,4 @@
-"""init: a folder becomes a vault, and what is in it stays as it is."""
+"""`init` makes a folder a vault without changing its files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def spellbook(*args: object, code: int = 0) -> Result:
 
 
 def test_init_of_a_new_folder(tmp_path: Path) -> None:
-    """It gets the guides, a welcome note and settings; done again, nothing more, nor what was deleted since."""
+    """
+    A new folder gets the guides, a welcome note and settings; a second `init` adds nothing, not even deleted files.
+    """
     vault = tmp_path / "deep" / "notes"
     first = spellbook("init", vault).stdout
     assert (vault / "system" / "ko" / "chunking-guide.md").is_file()
@@ -39,7 +41,9 @@ def test_init_of_a_new_folder(tmp_path: Path) -> None:
 
 
 def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
-    """It gets settings alone unless guides are asked for, no file is changed, and `rest` has guides all the same."""
+    """
+    A folder with notes gets only settings unless `--guides` is given; no file changes, and `rest` still has guides.
+    """
     vault = tmp_path / "notes"
     (vault / "deep").mkdir(parents=True)
     (vault / "deep" / "welcome.md").write_text("mine")
@@ -61,7 +65,7 @@ def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
 
 
 def test_init_beside_what_is_no_note(tmp_path: Path) -> None:
-    """Pictures, dot-folders and the trash are no notes."""
+    """A folder with only pictures, dot-folders and trash counts as one without notes."""
     for name in ("picture.png", ".obsidian/a.md", ".trash/b.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
@@ -83,7 +87,10 @@ def test_init_beside_what_is_no_note(tmp_path: Path) -> None:
 def test_init_in_a_git_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes | None, after: bytes
 ) -> None:
-    """A line for the trash is offered where git would take it in, and written only if it is asked for, every byte before as it was."""
+    """
+    `init` offers a .gitignore line for the trash only where git would include it; it writes it only on request and
+    keeps all other bytes.
+    """
     vault, file = tmp_path / "repository" / "notes", tmp_path / "repository" / "notes" / ".gitignore"
     vault.mkdir(parents=True)
     subprocess.run(["git", "init", "--quiet", vault.parent], check=True)
@@ -99,7 +106,7 @@ def test_init_in_a_git_repository(
 
 
 def test_init_asks_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer is yes unless somebody says no; a `.gitignore` that is a link is left alone."""
+    """The default answer is yes; a `.gitignore` that is a link is left alone."""
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     command = [sys.executable, "-m", "spellbook", "init", str(tmp_path)]
     pty = pytest.importorskip("pty")
@@ -118,7 +125,7 @@ def test_init_asks_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_init_outside_of_git(tmp_path: Path) -> None:
-    """No line is offered where there is no repository, and none is written."""
+    """Outside of a repository no line is offered or written."""
     assert "git" not in spellbook("init", tmp_path).stderr
     assert "needs no line" in spellbook("init", tmp_path, "--gitignore").stderr
     assert not (tmp_path / ".gitignore").exists()

@@ -1,4 +1,4 @@
-"""Installing into clients' settings: what is there stays to the byte, and uninstalling leaves no trace."""
+"""Installing into clients' settings keeps every other byte, and uninstalling leaves no trace."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ TEXTS = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person's home, in which no client is yet."""
+    """A home folder without any client."""
     folder = tmp_path / "home"
     folder.mkdir()
     for name in ("HOME", "USERPROFILE"):
@@ -73,7 +73,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def desktop(home: Path) -> Path:
-    """Claude Desktop's settings, with other servers in them."""
+    """Settings of Claude Desktop with other servers in them."""
     file = clients.places("claude-desktop", sys.platform, os.environ, home)[0].file
     file.parent.mkdir(parents=True)
     file.write_text(DESKTOP, "utf-8", newline="")
@@ -95,7 +95,10 @@ def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
 
 
 def test_there_and_back(desktop: Path, vault: Path) -> None:
-    """Installed beside other servers, found by the client, uninstalled: the file is as before, byte for byte, mode included."""
+    """
+    After installing beside other servers and uninstalling, the file has its old bytes and mode; in between the client
+    finds the server.
+    """
     before = desktop.read_bytes()
     told = install("claude-desktop", "--vault", vault).stdout
     assert str(desktop) in told
@@ -116,7 +119,7 @@ def test_there_and_back(desktop: Path, vault: Path) -> None:
 def test_what_the_client_starts_is_spellbook(
     desktop: Path, vault: Path, write_note: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """The command in the settings answers `initialize`, from whatever folder the client starts it in."""
+    """The command in the settings answers `initialize` from any working folder."""
     write_note("a.md", "lantern")
     install("claude-desktop", "--vault", vault)
     ours = servers(desktop)["spellbook"]
@@ -143,7 +146,7 @@ def test_what_the_client_starts_is_spellbook(
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 @pytest.mark.parametrize("client", clients.CLIENTS)
 def test_every_shape_of_settings(tmp_path: Path, vault: Path, client: str, text: str) -> None:
-    """However the settings are written, others keep their every byte, and after uninstalling it is the same file."""
+    """However the settings are formatted, other entries keep every byte, and uninstalling restores the file."""
     about = clients.CLIENTS[client]
     file = tmp_path / "settings.json"
     file.write_bytes(text.replace('"mcpServers"', json.dumps(about.key)).encode())
@@ -162,7 +165,7 @@ def test_every_shape_of_settings(tmp_path: Path, vault: Path, client: str, text:
 
 
 def test_what_others_added_since_stays(desktop: Path, vault: Path) -> None:
-    """What the client or its owner wrote after the installation stays when ours is taken out."""
+    """Entries that the client or the user added after installing stay when ours is removed."""
     install("claude-desktop", "--vault", vault)
     desktop.write_text(jsonc.put(desktop.read_text("utf-8"), ("mcpServers", "later"), {"command": "x"}), "utf-8")
     desktop.write_text(jsonc.put(desktop.read_text("utf-8"), ("preferences", "theme"), "light"), "utf-8")
@@ -174,7 +177,7 @@ def test_what_others_added_since_stays(desktop: Path, vault: Path) -> None:
 
 
 def test_a_key_that_was_not_there_goes_again(desktop: Path, vault: Path) -> None:
-    """The object of servers that was made for us goes with us, even if the client wrote something else since."""
+    """An `mcpServers` object that we created is removed again, even if the client wrote other settings since."""
     desktop.write_text('{"theme": "dark"}')
     install("claude-desktop", "--vault", vault)
     desktop.write_text(json.dumps({**json.loads(desktop.read_text()), "theme": "light"}, indent=2))
@@ -183,7 +186,7 @@ def test_a_key_that_was_not_there_goes_again(desktop: Path, vault: Path) -> None
 
 
 def test_installed_twice(desktop: Path, vault: Path, tmp_path: Path) -> None:
-    """The same again writes nothing; another vault brings our entry up to date and leaves what its owner added to it."""
+    """Installing the same again writes nothing; another vault updates our entry and keeps what the user added to it."""
     install("claude-desktop", "--vault", vault)
     first = desktop.read_bytes()
     assert "already" in install("claude-desktop", "--vault", vault).stdout
@@ -200,7 +203,7 @@ def test_installed_twice(desktop: Path, vault: Path, tmp_path: Path) -> None:
 
 
 def test_two_vaults(desktop: Path, vault: Path, tmp_path: Path) -> None:
-    """A second vault goes under another name, and each is taken out by its own."""
+    """A second vault gets its own entry, and each is removed separately."""
     before = desktop.read_bytes()
     (tmp_path / "work").mkdir()
     install("claude-desktop", "--vault", vault)
@@ -213,7 +216,7 @@ def test_two_vaults(desktop: Path, vault: Path, tmp_path: Path) -> None:
 
 
 def test_anothers_entry_of_our_name(desktop: Path, vault: Path) -> None:
-    """A server of our name that is no Spellbook is neither replaced nor removed, unless that is asked for."""
+    """A foreign server with our name is neither replaced nor removed unless forced."""
     desktop.write_text('{"mcpServers": {"spellbook": {"command": "npx", "args": ["wizard"]}}}')
     before = desktop.read_bytes()
     assert "--name" in install("claude-desktop", "--vault", vault, code=2).stderr
@@ -234,7 +237,7 @@ def test_dry_run(desktop: Path, vault: Path) -> None:
 
 
 def test_a_client_that_is_not_here(home: Path, vault: Path) -> None:
-    """For a client that was never started nothing is made, unless its file is named."""
+    """For a client that was never started nothing is created, unless its file is named."""
     for client in clients.CLIENTS:
         assert "is not installed" in install(client, "--vault", vault, code=2).stderr
     assert list(home.iterdir()) == []
@@ -247,7 +250,7 @@ def test_a_client_that_is_not_here(home: Path, vault: Path) -> None:
 
 @pytest.mark.parametrize(("client", "path", "key"), [("claude-code", ".mcp.json", "mcpServers"), ("vscode", ".vscode/mcp.json", "servers"), ("cursor", ".cursor/mcp.json", "mcpServers")])  # fmt: skip
 def test_for_a_project(home: Path, vault: Path, tmp_path: Path, client: str, path: str, key: str) -> None:
-    """--project writes where the client looks in a folder of work, with the scope that is wanted there."""
+    """--project writes the file that the client reads in a project folder, with the scope of that project."""
     install(client, "--project", tmp_path, "--vault", vault, "--scope", "auto")
     ours = servers(tmp_path / path, key)["spellbook"]
     assert ours["type"] == "stdio"
@@ -266,12 +269,12 @@ def test_for_a_project(home: Path, vault: Path, tmp_path: Path, client: str, pat
     ],
 )
 def test_wrong_usage(home: Path, vault: Path, args: list[str]) -> None:
-    """What makes no sense is said, with exit code 2."""
+    """Invalid options end with a message and exit code 2."""
     assert len(install(*args, "--vault", vault, code=2).stderr) > 20
 
 
 def test_without_a_vault(desktop: Path, tmp_path: Path) -> None:
-    """A vault that does not exist is not installed; to uninstall needs none."""
+    """Installing needs an existing vault; uninstalling needs none."""
     assert "spellbook init" in install("claude-desktop", "--vault", tmp_path / "nowhere", code=1).stderr
     assert desktop.read_text("utf-8") == DESKTOP
     assert "has no 'spellbook'" in install("claude-desktop", "--uninstall", "--vault", tmp_path / "nowhere").stdout
@@ -280,7 +283,9 @@ def test_without_a_vault(desktop: Path, tmp_path: Path) -> None:
 def test_settings_of_this_shell_go_along(
     desktop: Path, vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What decides which index is used is told to the client, with absolute paths; keys never are, and that is said."""
+    """
+    Variables that decide which index is used are copied, with absolute paths; keys never are, and a message says so.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPELLBOOK_STATE", "state")
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "openai:m@http://127.0.0.1:1")
@@ -296,7 +301,7 @@ def test_settings_of_this_shell_go_along(
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 @pytest.mark.parametrize("leads", [True, False])
 def test_a_link_stays_one(home: Path, vault: Path, tmp_path: Path, leads: bool) -> None:
-    """Settings that are a link into a folder of dotfiles are changed there, and the link stays, even one whose end is to be made."""
+    """Settings behind a link are changed at the target, and the link stays, even if its target does not exist yet."""
     (home / ".cursor").mkdir()
     (tmp_path / "dotfiles").mkdir()
     real = tmp_path / "dotfiles" / "mcp.json"
@@ -329,7 +334,7 @@ def test_a_link_stays_one(home: Path, vault: Path, tmp_path: Path, leads: bool) 
     ],
 )
 def test_broken_settings(desktop: Path, vault: Path, text: str, line: int, reason: str) -> None:
-    """Settings that the client cannot read are named by file and line, and not touched."""
+    """Settings that the client could not read are named by file and line and left untouched."""
     desktop.write_text(text)
     said = install("claude-desktop", "--vault", vault, code=2).stderr
     assert f"{desktop}, line {line}: " in said
@@ -339,14 +344,14 @@ def test_broken_settings(desktop: Path, vault: Path, text: str, line: int, reaso
 
 
 def test_settings_that_are_not_utf8(desktop: Path, vault: Path) -> None:
-    """A file that PowerShell wrote as UTF-16 is not guessed at."""
+    """A UTF-16 file, as PowerShell writes it, is refused."""
     desktop.write_bytes(DESKTOP.encode("utf-16"))
     assert "UTF-8" in install("claude-desktop", "--vault", vault, code=2).stderr
     assert desktop.read_bytes() == DESKTOP.encode("utf-16")
 
 
 def test_changed_meanwhile(desktop: Path) -> None:
-    """A file that its program writes between the look and the change is left to it."""
+    """If another program writes the file during the change, that version is kept."""
     change = Change(desktop, b"what it was", b"what it would be")
     with pytest.raises(Conflict):
         change.make()
@@ -373,13 +378,13 @@ def test_changed_meanwhile(desktop: Path) -> None:
     ],
 )
 def test_places(tmp_path: Path, client: str, system: str, environ: dict[str, str], expected: str) -> None:
-    """Each client's settings are looked for where that system keeps them."""
+    """Each client's settings are looked for in the place of that system."""
     told = {name: value.format(home=tmp_path) for name, value in environ.items()}
     assert clients.places(client, system, told, tmp_path)[0].file == tmp_path / expected
 
 
 def test_claude_as_a_package_of_windows(tmp_path: Path) -> None:
-    """Where Claude Desktop is a package, its own folder goes before the usual one, which it does not see, with settings or without."""
+    """If Claude Desktop is a Windows package, its own settings folder is used instead of the usual one."""
     package = tmp_path / "Local" / "Packages" / "Claude_pzs8sxrjxfjjc"
     (tmp_path / "Roaming" / "Claude").mkdir(parents=True)
     (tmp_path / "Roaming" / "Claude" / "claude_desktop_config.json").write_text("{}")
@@ -397,7 +402,7 @@ def test_claude_as_a_package_of_windows(tmp_path: Path) -> None:
 
 
 def test_a_variant_of_vscode(home: Path) -> None:
-    """Where only a variant of VS Code is installed, its settings are meant."""
+    """If only a variant of VS Code is installed, its settings are used."""
     (home / ".config" / "VSCodium" / "User").mkdir(parents=True)
     found = clients.places("vscode", "linux", {}, home)
     assert clients.choose("vscode", found) == home / ".config" / "VSCodium" / "User" / "mcp.json"
@@ -439,7 +444,7 @@ def texts(draw: st.DrawFn, data: Any) -> str:
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_text_is_edited_and_nothing_else(data: st.DataObject) -> None:
-    """In any JSON with comments, what is put in is there, everything else says what it said and keeps its comments, and goes again."""
+    """In any JSON with comments an entry is added and removed, and everything else keeps its value and comments."""
     before = data.draw(st.dictionaries(NAMES, DATA, max_size=4))
     if not isinstance(before.get("mcpServers", {}), dict):
         del before["mcpServers"]
@@ -459,7 +464,7 @@ def test_any_text_is_edited_and_nothing_else(data: st.DataObject) -> None:
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_beside_other_servers_taking_out_undoes_putting_in(data: st.DataObject) -> None:
-    """Where other servers are, the text alone tells how it was: every blank and every comment is where it stood."""
+    """Beside other servers, removing our entry restores every space and comment without other records."""
     others = data.draw(st.dictionaries(NAMES, DATA, min_size=1, max_size=3))
     text = data.draw(texts({**data.draw(st.dictionaries(NAMES, DATA, max_size=3)), "mcpServers": others}))
     assert jsonc.remove(jsonc.put(text, AT, OURS), AT) == text
@@ -467,7 +472,7 @@ def test_beside_other_servers_taking_out_undoes_putting_in(data: st.DataObject) 
 
 @given(st.text(alphabet='{}[]",:/*\\ \n1-aetrufls.', max_size=40))
 def test_no_text_ends_the_reader(text: str) -> None:
-    """What Python reads as JSON is read as the same, and anything else is Malformed, on a line of it."""
+    """JSON is read as Python reads it; anything else raises Malformed with its line."""
     try:
         expected: Any = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The command line in Korean: chosen by SPELLBOOK_LANG or the system, complete, and the same in all that programs read."""
+"""The command line in Korean: chosen by SPELLBOOK_LANG or the system, complete, and without effect on programs."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def run(vault: Path, *command: object, **environment: str) -> subprocess.Complet
 
 
 def test_every_message_has_its_korean() -> None:
-    """Whatever the code says through the command line is in the table."""
+    """Every message of the command line is in the table."""
     missing = [f"{place}: {text}" for text, place in templates().items() if text not in translate.table()]
     assert not missing, "\n".join(["add to spellbook/ko.toml:", *missing])
 
 
 def test_the_table_has_nothing_else() -> None:
-    """Every row of the table is still said: as it is, without its full stop, or as a word that is put before values."""
+    """Every row of the table is used: as a message, without its full stop, or as a word before values."""
     said = every()
     parts = {re.sub(r" ?\{\d+\}", "", text) for text in said}
 
@@ -61,7 +61,7 @@ def test_the_table_has_nothing_else() -> None:
 
 
 def test_the_values_of_a_message_are_all_told() -> None:
-    """The Korean of a template has its slots, each with a known form, and no other braces that look like one."""
+    """The Korean of a template uses only its slots, in a known form."""
     for english, korean in translate.table().items():
         wanted = set(re.findall(r"\{(\d+)\}", english))
         assert {number for number, _ in SLOT.findall(korean)} <= wanted, english
@@ -90,7 +90,7 @@ def test_the_values_of_a_message_are_all_told() -> None:
     ],
 )
 def test_a_message_is_translated_with_its_values(english: str, korean: str) -> None:
-    """Values stay as they are, messages in a message are translated too, and what is not known stays."""
+    """Values stay as they are, messages in a message are translated too, and unknown text stays."""
     assert translate.translated(english) == korean
 
 
@@ -109,12 +109,12 @@ def test_a_message_is_translated_with_its_values(english: str, korean: str) -> N
     ],
 )
 def test_particles_fit_the_last_letter(value: str, korean: str) -> None:
-    """A particle takes the form that the last letter asks for, quotes aside."""
+    """A particle has the form that fits the last letter of the value; quotes are ignored."""
     assert translate.filled(value, "을") == korean
 
 
 def test_the_language_is_that_of_the_person() -> None:
-    """SPELLBOOK_LANG decides, then LC_ALL, LC_MESSAGES and LANG, as everywhere."""
+    """SPELLBOOK_LANG decides, then LC_ALL, LC_MESSAGES and LANG."""
 
     def of(**environment: str) -> str:
         bare = {name: value for name, value in os.environ.items() if name not in translate.VARIABLES}
@@ -140,7 +140,7 @@ def commands(group: click.Group, *above: str) -> list[tuple[str, ...]]:
 @pytest.mark.usefixtures("in_korean")
 @pytest.mark.parametrize("path", commands(main), ids=" ".join)
 def test_help_is_korean_and_fits_a_terminal(path: tuple[str, ...]) -> None:
-    """No English sentence is left but examples, and no line is wider than 80 columns."""
+    """Help has no English sentence except in examples, and no line is wider than 80 columns."""
     context = click.Context(main, info_name="spellbook")
     command: click.Command = main
     for name in path:
@@ -159,7 +159,7 @@ def test_help_is_korean_and_fits_a_terminal(path: tuple[str, ...]) -> None:
 
 @pytest.mark.slow
 def test_commands_speak_korean(vault: Path) -> None:
-    """Answers, errors with their next step, wrong uses, tables and what another run has left to do."""
+    """Answers, errors with their hints, usage errors and tables are Korean."""
     (vault / "keys.md").write_text("# Keys\n\nKeys are rotated every 3 days. [x](nowhere.md)\n", "utf-8")
     assert run(vault, "reindex").stdout.startswith("노트 1개: 1개 추가; 글 1개 임베딩. 청크 1개, ")
     assert "바뀐 것 없음" in run(vault, "reindex").stdout
@@ -178,7 +178,9 @@ def test_commands_speak_korean(vault: Path) -> None:
 
 @pytest.mark.slow
 def test_programs_read_the_same_in_each_language(vault: Path) -> None:
-    """JSON and exit codes do not change with the language, nor does what a note says, even if that is one of our messages."""
+    """
+    JSON, exit codes and the text of notes are the same in each language, even if a note contains one of our messages.
+    """
     (vault / "a.md").write_text("# Nothing found.\n\nThere is no memory x.\n", "utf-8")
     run(vault, "reindex")
     for command in (
@@ -195,7 +197,7 @@ def test_programs_read_the_same_in_each_language(vault: Path) -> None:
 
 
 def test_english_reads_no_table() -> None:
-    """The table costs nothing where it is not needed."""
+    """English output does not load the table."""
     code = "import sys; from spellbook.translate import translated; translated('Nothing found.'); print('tomllib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

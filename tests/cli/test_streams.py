@@ -1,4 +1,6 @@
-"""What ends a command from outside: closed streams, full disks, a reader that goes, too little memory; and text that is no Unicode."""
+"""
+Commands end well with closed streams, full disks, a reader that stops, too little memory, and text that is not Unicode.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def run(vault: Path, shell: str, **given: Any) -> subprocess.CompletedProcess[st
 
 @pytest.fixture
 def notes(vault: Path, book: Spellbook, write_note: Callable[..., Path]) -> Path:
-    """A vault with an index in which there is nothing to do."""
+    """A vault whose index is up to date."""
     write_note("a.md", "# A\n\nThe lantern hangs by the quay.\n" * 200, age=100)
     book.reindex()
     book.reindex()
@@ -46,7 +48,7 @@ def notes(vault: Path, book: Spellbook, write_note: Callable[..., Path]) -> Path
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_output_that_cannot_be_written(notes: Path, command: str) -> None:
-    """A closed stdout and a full disk are told in one line, with exit code 1; a reader that has gone is no fault."""
+    """A closed stdout and a full disk give one line and exit code 1; a reader that stops early is no error."""
     done = run(
         notes,
         f"""
@@ -67,7 +69,7 @@ def test_output_that_cannot_be_written(notes: Path, command: str) -> None:
 @posix
 @pytest.mark.slow
 def test_closed_streams_that_nobody_needs(notes: Path) -> None:
-    """A command that prints nothing, as hooks run it, needs no stream at all; one that reads a closed stdin says so."""
+    """A command that prints nothing needs no open stream; one that reads a closed stdin reports it."""
     assert run(notes, "S reindex --quiet <&- >&- 2>&-; echo $?").stdout == "0\n"
     assert run(notes, "S find lantern <&- | grep -c quay").stdout != "0\n"
     for command in (
@@ -86,7 +88,7 @@ def test_closed_streams_that_nobody_needs(notes: Path) -> None:
 @posix
 @pytest.mark.slow
 def test_a_client_that_has_gone_is_no_fault(notes: Path) -> None:
-    """A server whose client closed its end while an answer was under way ends as it does at the end of stdin."""
+    """A server whose client disconnects during an answer ends as at the end of stdin."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer) as gone:
@@ -105,7 +107,7 @@ def test_a_client_that_has_gone_is_no_fault(notes: Path) -> None:
 @posix
 @pytest.mark.slow
 def test_too_little_memory_is_told(notes: Path) -> None:
-    """Without the memory that it takes, a command says so in one line."""
+    """Too little memory gives one line."""
     done = run(notes, "ulimit -v 30000; S status")
     if "Fatal Python error" in done.stderr or done.returncode == 127:
         pytest.skip("not even Python starts")
@@ -116,7 +118,7 @@ def test_too_little_memory_is_told(notes: Path) -> None:
 @posix
 @pytest.mark.slow
 def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Callable[..., Path]) -> None:
-    """A command that is interrupted, its helpers with it, leaves no traceback."""
+    """An interrupted command and its child processes print no traceback."""
     for number in range(3_000):
         write_note(f"{number % 50}/{number}.md", f"# N{number}\n\nword{number} and a few more.\n" * 5)
     command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--full"]
@@ -131,7 +133,7 @@ def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Call
 
 @posix
 def test_conformance_is_skipped_with_a_reason(tmp_path: Path) -> None:
-    """Without npm the script that judges the server says so, and nothing fails."""
+    """Without npm the conformance script says so, and nothing fails."""
     script = Path(__file__).parents[2] / "scripts" / "conformance.py"
     environment = {**os.environ, "PATH": str(tmp_path)}
     done = subprocess.run(
@@ -168,7 +170,7 @@ HALF = "x\ud800y"
     ],
 )
 def test_python_names_the_argument(book: Spellbook, verb: str, arguments: tuple[Any, ...], named: str) -> None:
-    """Half a character, wherever in an argument, is refused before anything is done, by the argument's name."""
+    """Half a surrogate pair in any argument is refused by the argument's name before anything happens."""
     keywords = arguments[-1] if len(arguments) > 1 and isinstance(arguments[-1], dict) else {}
     with pytest.raises(InvalidInput) as refusal:
         getattr(book, verb)(*arguments[: len(arguments) - bool(keywords)], **keywords)
@@ -176,7 +178,7 @@ def test_python_names_the_argument(book: Spellbook, verb: str, arguments: tuple[
 
 
 def test_every_verb_has_the_door(book: Spellbook) -> None:
-    """No public method of a book was forgotten."""
+    """Every public method of a book checks its text arguments."""
     verbs = [name for name, verb in vars(Spellbook).items() if name[0] != "_" and callable(verb)]
     assert len(verbs) > 30
     assert [name for name in verbs if not hasattr(vars(Spellbook)[name], "__wrapped__")] == []
@@ -198,7 +200,7 @@ def test_every_verb_has_the_door(book: Spellbook) -> None:
     ],
 )
 def test_a_command_names_the_argument(notes: Path, command: str, named: str) -> None:
-    """An argument with a byte that is not UTF-8 is wrong usage, and nothing is done."""
+    """An argument that is not UTF-8 is a usage error, and nothing is done."""
     space = "" if command[-1] in "= " else " "
     done = run(notes, f"S {command}{space}$'x\\xffy'")
     assert (done.returncode, done.stdout) == (2, "")
@@ -208,7 +210,7 @@ def test_a_command_names_the_argument(notes: Path, command: str, named: str) -> 
 @posix
 @pytest.mark.skipif(sys.platform == "darwin", reason="no such names")
 def test_paths_may_be_any_bytes(notes: Path) -> None:
-    """Only text must be Unicode: a file outside of the vault is found whatever its name."""
+    """Only text must be Unicode: a file outside of the vault may have any name."""
     file = notes.parent / os.fsdecode(b"export-\xff.json")
     done = run(notes, f"cd '{notes.parent}'; S export $'export-\\xff.json'; S import $'export-\\xff.json'")
     assert (done.returncode, file.exists()) == (0, True), done.stderr
@@ -216,7 +218,7 @@ def test_paths_may_be_any_bytes(notes: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_every_tool_names_the_argument(book: Spellbook, mode: str) -> None:
-    """Half a character in any text argument of any tool is refused by its name."""
+    """Half a surrogate pair in any text argument of any tool is refused by its name."""
 
     async def ask() -> dict[tuple[str, str], str]:
         said = {}
@@ -236,7 +238,7 @@ def test_every_tool_names_the_argument(book: Spellbook, mode: str) -> None:
 
 @pytest.mark.slow
 def test_a_call_that_the_sdk_cannot_read_is_answered(notes: Path) -> None:
-    """JSON that spells half a character gets an answer to its id, as the tool's error where it is in an argument; and serving goes on."""
+    """JSON with half a surrogate pair gets an error for its id, and the server goes on."""
     head = {"jsonrpc": "2.0", "method": "tools/call"}
     calls = [
         {**head, "id": 2, "params": {"name": "find", "arguments": {"keywords": ["a", HALF]}}},
