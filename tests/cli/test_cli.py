@@ -713,7 +713,7 @@ def test_check_holds_a_vault_to_a_threshold(faulty: Path, args: list[str], code:
 
 
 def test_a_malformed_golden_file_is_wrong_usage(faulty: Path) -> None:
-    """queries.yaml that makes no sense is named with the line, before anything is asked."""
+    """An invalid queries.yaml is refused with its line before any query runs."""
     (faulty / ".spellbook" / "queries.yaml").write_text("- query: cat\n  expect: c1\n- query: dog\n")
     result = spellbook("--vault", faulty, "check", code=2)
     assert "queries.yaml, line 3: " in result.stderr
@@ -723,7 +723,7 @@ def test_a_malformed_golden_file_is_wrong_usage(faulty: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Signals) -> None:
-    """`watch` tells what it does on stderr and ends well on Ctrl-C and SIGTERM."""
+    """`watch` reports on stderr and ends with exit code 0 on Ctrl-C and SIGTERM."""
     write_note("a.md", "# A\n\ntext\n")
     child = subprocess.Popen(
         [sys.executable, "-m", "spellbook", "watch", "--vault", str(vault)],
@@ -741,7 +741,7 @@ def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Sign
 
 
 def test_every_command_is_tested() -> None:
-    """A new command comes with a test, here or beside what it does."""
+    """Every command is run by a test, here or beside its module."""
     sources = "".join(file.read_text("utf-8") for file in Path(__file__).parents[1].rglob("test_*.py"))
     assert [name for name in main.commands if f'"{name}"' not in sources] == []
 
@@ -755,7 +755,7 @@ def test_every_command_is_tested() -> None:
     ids=["cp1252", "C"],
 )
 def test_output_is_utf8_on_any_console(notes: Path, environment: dict[str, str]) -> None:
-    """Korean, emoji and names that are no text at all end no command."""
+    """Korean, emoji and undecodable names are printed on any console without an error."""
     name = os.fsdecode(b"bad-\xff.md")
     (notes / name).write_text("x")
     (notes / "emoji.md").write_text("# 🪄 Wand\n\n세션 🪄\n", "utf-8")
@@ -782,7 +782,7 @@ EVIL = "evil\x1b]0;owned\x07\n\x1b[2Jname\u202e.md"
     ],
 )
 def test_no_name_or_text_commands_the_terminal(vault: Path, args: list[str]) -> None:
-    """Escape sequences and line breaks in names, titles and texts are shown, not sent."""
+    """Escape sequences and line breaks in names, titles and texts are shown, not sent to the terminal."""
     (vault / EVIL).write_text(
         "---\ntopic: t\nbroken: [\n---\n# Title\x1b[31m\n\nlantern \x1b]52;c;eA==\x07 \x9b31m text\n"
     )
@@ -799,7 +799,7 @@ def test_no_name_or_text_commands_the_terminal(vault: Path, args: list[str]) -> 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pipes of this kind")
 def test_a_closed_pipe_is_no_error(vault: Path, write_note: Write) -> None:
-    """`spellbook show … | head -1` is quiet."""
+    """`spellbook show … | head -1` prints no error."""
     write_note("long.md", "# Long\n\n" + "".join(f"## Part {i}\n\n{'text ' * 100}\n\n" for i in range(1_000)))
     spellbook("--vault", vault, "reindex", "--words-only")
     child = subprocess.Popen(
@@ -817,7 +817,7 @@ def test_a_closed_pipe_is_no_error(vault: Path, write_note: Write) -> None:
 
 
 def test_commands_are_quick_to_start() -> None:
-    """Help is there at once: a peer took 2.6 s."""
+    """Help is printed quickly; a peer took 2.6 s."""
     before = os.times()
     process("--help")
     after = os.times()

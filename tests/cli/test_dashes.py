@@ -1,4 +1,4 @@
-"""Words that begin with dashes can be looked for, and options stay options."""
+"""Words that begin with dashes can be searched for, and options stay options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture(autouse=True)
 def notes(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A note that names options, in the vault that is found by the environment."""
+    """A note that names options, in the vault named by the environment."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
     write_note("options.md", "# Options\n\nUse --vault DIR, --dry-run and --json, or -x; there is no --limt.")
@@ -44,7 +44,7 @@ def run(*args: object, code: int = 0) -> Result:
     ],
 )
 def test_a_word_with_dashes_is_looked_for(verb: str, args: list[str], query: str) -> None:
-    """What is no option, or has no value after it, is a word; after `--` everything is."""
+    """A word that is no option, or an option without its value, is searched for; after `--` every word is."""
     found = run(verb, *(args if "--json" in args else ["--json", *args]))
     answer = json.loads(found.stdout)
     assert answer["query"] == query
@@ -60,7 +60,9 @@ def test_several_words_keep_their_order(vault: Path) -> None:
 
 
 def test_an_option_stays_one(vault: Path, tmp_path: Path) -> None:
-    """With its value `--vault` names the vault; what misses the words then says how to look for such a word."""
+    """
+    `--vault` with a value names the vault; if the words are missing then, the error says how to search for such a word.
+    """
     assert "options.md" in run("find", "dry", "--vault", vault).stdout
     run("find", "dry", "--vault", tmp_path / "none", code=1)
     said = run("find", "--vault", "words", code=2).stderr
@@ -72,7 +74,7 @@ def test_an_option_stays_one(vault: Path, tmp_path: Path) -> None:
     ("verb", "option"), [("find", "--limt"), ("search", "--filtr"), ("memorize", "--max-token"), ("why", "--minscore")]
 )
 def test_a_misspelt_option_is_no_word(verb: str, option: str) -> None:
-    """What is nearly an option is refused, with that option and the way to look for the word."""
+    """A misspelt option is refused with the right option and the way to search for the word."""
     said = run(verb, "dry", option, "3", code=2).stderr
     assert "No such option" in said
     assert "Did you mean" in said

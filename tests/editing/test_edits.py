@@ -1,4 +1,4 @@
-"""edits: one key or one section changes, and not one other byte."""
+"""Edits: one key or one section changes, and no other byte."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ keys = st.sampled_from([*(key.strip('"') for key in ENTRIES), "brand new", "새 
 
 
 def owner(parts, end):
-    """Each line of the header with the key that it belongs to, None for comments and blanks between."""
+    """Return each header line with its key; None for comments and blank lines in between."""
     for key, value, between in parts:
         yield from ((key.strip('"'), line + end) for line in f"{key}: {value}".split("\n"))
         # Below a literal what is indented is its text.
@@ -119,7 +119,7 @@ def owner(parts, end):
 
 @given(entries, bodies, st.sampled_from(["\n", "\r\n", "\r"]), st.sampled_from(["", "\ufeff"]), keys, new_values)
 def test_with_meta_changes_one_key(parts, body, end, bom, key, value):
-    """Whatever a key is set to, every other value, every line of the header that is not the key's, and the body stay."""
+    """Setting a key keeps all other values, header lines and the body."""
     note = parse("a.md", file_of(parts, body, end, bom).encode())
     try:
         text = with_meta(note, {key: value})
@@ -136,7 +136,7 @@ def test_with_meta_changes_one_key(parts, body, end, bom, key, value):
 
 @given(entries, bodies, st.sampled_from(["\n", "\r\n"]), keys, st.sampled_from(["plain", 0.5, ["ops", "new"], None]))
 def test_with_meta_hardly_ever_refuses(parts, body, end, key, value):
-    """Only what an anchor, a tag or nested values hold together is refused; people's frontmatter can be changed."""
+    """Only values tied together by an anchor, a tag or nesting are refused; ordinary frontmatter can be changed."""
     note = parse("a.md", file_of(parts, body, end, "").encode())
     if not any("&" in each or "!!" in each for _, each, _ in parts):
         after = parse("a.md", with_meta(note, {key: value}).encode())
@@ -145,14 +145,14 @@ def test_with_meta_hardly_ever_refuses(parts, body, end, key, value):
 
 @given(files)
 def test_the_same_value_changes_nothing(text):
-    """Setting every key to the value it has leaves the file as it is, spelling included."""
+    """Setting every key to its own value leaves the file unchanged, spelling included."""
     note = parse("a.md", text.encode())
     assert with_meta(note, dict(note.meta)) == text
 
 
 @given(files, keys, new_values)
 def test_setting_twice_is_setting_once(text, key, value):
-    """A change that is made already is no change."""
+    """Setting a key to the same value again changes nothing."""
     note = parse("a.md", text.encode())
     try:
         once = with_meta(note, {key: value})
@@ -225,13 +225,13 @@ def test_setting_twice_is_setting_once(text, key, value):
     ],
 )
 def test_with_meta(before, changes, after):
-    """The file after the change is this one, to the byte."""
+    """The changed file equals the expected one, byte for byte."""
     assert with_meta(parse("a.md", before.encode()), changes) == after
 
 
 @pytest.mark.parametrize("header", ["a: b: c", "a: 1\na: 2", "- a", "a: [", "prose"])
 def test_faulty_frontmatter_is_not_edited(header):
-    """No key of a frontmatter with a fault is changed; the message names the line."""
+    """Faulty frontmatter is never changed; the message names the line."""
     with pytest.raises(InvalidInput, match=r"a\.md, line "):
         with_meta(parse("a.md", f"---\n{header}\n---\n".encode()), {"b": 1})
 
@@ -248,13 +248,13 @@ def test_faulty_frontmatter_is_not_edited(header):
     ],
 )
 def test_what_hangs_together_is_refused(header, changes):
-    """A change that would touch another key, or would not be read back, is a Conflict."""
+    """A change that would affect another key, or that could not be read back, is a Conflict."""
     with pytest.raises(Conflict, match="nothing was changed"):
         with_meta(parse("a.md", f"---\n{header}\n---\n".encode()), changes)
 
 
 def test_a_deep_value_is_refused():
-    """A value nested without end is a Conflict, not a crash."""
+    """A value with endless nesting is a Conflict, not a crash."""
     value: list[object] = []
     for _ in range(100_000):
         value = [value]
@@ -303,7 +303,7 @@ contents = st.one_of(
 
 
 def outline(note, low, high):
-    """The headings of a note that begin outside of two characters of its text, counted from its end once behind them."""
+    """Return the headings outside of two positions of a note; those behind are counted from the end."""
     starts = [note.body_at + len("".join(lines(note.body)[: block.start])) for block in note.blocks]
     found = [(at, block) for at, block in zip(starts, note.blocks, strict=True) if block.kind == "heading"]
     return [(at if at < low else at - len(note.text), b.level, b.text) for at, b in found if at < low or at >= high]
@@ -311,7 +311,7 @@ def outline(note, low, high):
 
 @given(notes, st.integers(0, 20), contents)
 def test_rewrite_stays_inside_the_section(text, which, content):
-    """A section's text is replaced and nothing before or behind it, nor how that reads; or it is refused."""
+    """Rewriting a section keeps the text around it and its meaning, or is refused."""
     note = parse("a.md", text.encode())
     pieces = cut(note)
     piece = pieces[which % len(pieces)]
@@ -331,7 +331,7 @@ def test_rewrite_stays_inside_the_section(text, which, content):
 
 @given(notes, st.integers(0, 20))
 def test_without_cuts_the_section_alone(text, which):
-    """A section is cut out, what is around it stays and reads as before; or it is refused."""
+    """Cutting a section keeps the text around it and its meaning, or is refused."""
     note = parse("a.md", text.encode())
     pieces = cut(note)
     piece = pieces[which % len(pieces)]
@@ -374,14 +374,14 @@ NOTE = "# T\n\nlead\n\n## A\n\nold\nold\n\n\n## B\n\nb\n"
     ],
 )
 def test_rewrite(before, suffix, content, after):
-    """The file after the section is rewritten is this one, to the byte."""
+    """The file with the rewritten section equals the expected one, byte for byte."""
     note = parse("a.md", before.encode())
     assert rewrite(note, next(piece for piece in cut(note) if piece.suffix == suffix), content) == after
 
 
 @pytest.mark.parametrize("content", ["```\nopen", "<!-- open", "~~~", "x\ud800"])
 def test_rewrite_refuses_to_swallow(content):
-    """Text that would swallow the section behind it is refused."""
+    """Text that would absorb the next section is refused."""
     note = parse("a.md", NOTE.encode())
     with pytest.raises(InvalidInput, match="nothing was changed"):
         rewrite(note, cut(note)[1], content)
@@ -404,6 +404,6 @@ def test_rewrite_refuses_new_frontmatter(content):
     ],
 )
 def test_without(before, suffix, after):
-    """The file without the section is this one, to the byte."""
+    """The file without the section equals the expected one, byte for byte."""
     note = parse("a.md", before.encode())
     assert without(note, next(piece for piece in cut(note) if piece.suffix == suffix)) == after

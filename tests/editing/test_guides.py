@@ -1,4 +1,4 @@
-"""guides: what `rest` hands out is the vault's own word, and the packaged one where it has none."""
+"""Guides: `rest` returns the vault's own guides, and the packaged ones where the vault has none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PARTS = {"principles", "ideal_chunk_size", "examples"}
 
 @pytest.mark.parametrize("language", guides.LANGUAGES)
 def test_the_packaged_guides_say_everything(language):
-    """Each language has three guides, and every list that is read from them has items of one line."""
+    """Each language has three guides, and each list in them has one-line items."""
     notes = guides.packaged(language)
     assert set(notes) == {"chunking", "metadata", "examples"}
     chunking, rules = guides.chunking(notes), guides.metadata_rules(notes)
@@ -34,7 +34,7 @@ def test_the_packaged_guides_say_everything(language):
 
 
 def test_rest_hands_out_the_vaults_own_guide(book, write_note):
-    """A guide that a person wrote stands in for the packaged one; what it leaves out, the packaged one says."""
+    """A guide in the vault replaces the packaged one; sections that it lacks come from the packaged one."""
     _, packaged, rules = book.rest()
     write_note(
         "my/guide.md",
@@ -56,7 +56,7 @@ def test_rest_hands_out_the_vaults_own_guide(book, write_note):
 
 @pytest.mark.parametrize("value", ["many", "-3", "0", "true", "[1]"])
 def test_a_number_that_makes_no_sense_is_passed_over(book, write_note, value):
-    """A guide's bad number is not handed out."""
+    """An invalid number in a guide is ignored."""
     packaged = book.rest()[1]["ideal_chunk_size"]
     write_note("guide.md", "text", category="system", guide="chunking", language="en", max_tokens=value)
     book.reindex()
@@ -64,7 +64,7 @@ def test_a_number_that_makes_no_sense_is_passed_over(book, write_note, value):
 
 
 def test_a_guide_that_cannot_be_read_or_is_gone_is_passed_over(book, vault, write_note):
-    """Between two looks at the vault a guide may vanish or break; `rest` still answers."""
+    """If a guide disappears or breaks meanwhile, `rest` still answers."""
     packaged = book.rest()[1:]
     file = write_note("guide.md", "## Principles\n\n- x\n", category="system", guide="chunking", language="en")
     book.reindex()

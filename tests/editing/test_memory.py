@@ -1,4 +1,4 @@
-"""memory.check: what can be kept is kept as given, what cannot is said."""
+"""Checking a memory: a valid one is kept as given, and an invalid one gets an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def checked(text=TEXT, **meta):
 
 
 def test_a_good_memory_has_nothing_to_say():
-    """A chunk of the right size with topic, keywords and questions has no error and no warning."""
+    """A chunk of the right size with topic, keywords and questions has no errors or warnings."""
     found = checked()
     assert (found.errors, found.warnings) == ([], [])
     assert found.memory is not None
@@ -30,7 +30,7 @@ def test_a_good_memory_has_nothing_to_say():
 
 
 def test_note():
-    """The note of a memory begins with its keys in the documented order and reads back as it was given."""
+    """The note of a memory has its keys in the documented order and reads back as given."""
     found = checked(importance="high", mood="calm", entities=["Docker", {"name": "Ann", "type": "person"}])
     assert found.memory is not None
     note = parse("a.md", found.memory.note("01KAJ3", NOW).encode())
@@ -58,7 +58,7 @@ def test_note():
     ],
 )
 def test_no_memory(given_chunk, says):
-    """What is no memory is said, and there is none."""
+    """An input that is no memory gets errors and no memory."""
     found = check(given_chunk)
     assert found.memory is None
     assert any(says in error for error in found.errors), found.errors
@@ -93,7 +93,7 @@ def test_no_memory(given_chunk, says):
     ],
 )
 def test_bad_metadata(key, value, says):
-    """Metadata that a frontmatter cannot hold is an error that names the key."""
+    """Metadata that frontmatter cannot hold is an error that names the key."""
     found = checked(**{key: value})
     assert found.memory is None
     assert any(says in error for error in found.errors), found.errors
@@ -110,7 +110,7 @@ def test_bad_metadata(key, value, says):
     ],
 )
 def test_warnings(meta, says):
-    """What makes a memory hard to find is warned of and does not stop it."""
+    """Metadata that makes a memory hard to find causes a warning and no error."""
     found = checked(**meta)
     assert found.memory is not None
     assert any(says in warning for warning in found.warnings), found.warnings
@@ -125,7 +125,7 @@ def test_warnings(meta, says):
     ],
 )
 def test_warnings_of_the_text(text, says):
-    """A text too short, too long or of several sections is warned of."""
+    """Text that is too short, too long or has several sections causes a warning."""
     assert any(says in warning for warning in checked(text).warnings)
 
 
@@ -138,7 +138,7 @@ def test_warnings_of_the_text(text, says):
     ],
 )
 def test_defaults(meta, category, source):
-    """What the caller stands in for is used only where the metadata says nothing."""
+    """The caller's defaults are used only for missing metadata."""
     found = check({"text": TEXT, "metadata": {**META, **meta}}, category="article", source="https://x")
     assert found.memory is not None
     assert (found.memory.meta["category"], found.memory.meta["source"]) == (category, source)
@@ -165,7 +165,9 @@ def test_name(text, title, name):
 
 
 def test_old_names_and_single_texts():
-    """`question_this_answers` and `topic_id` are the old names; one text is a list of one; repeats are dropped."""
+    """
+    The old names `question_this_answers` and `topic_id` work; a single text is a list of one; repetitions are dropped.
+    """
     found = Findings()
     meta = metadata({"topic_id": "t", "question_this_answers": "Why?", "keywords": [" a  b ", "a b"]}, found)
     assert meta == {"topic": "t", "questions": ["Why?"], "keywords": ["a b"]}
@@ -173,12 +175,12 @@ def test_old_names_and_single_texts():
 
 
 def test_none_stays_none():
-    """For a revision None means removed."""
+    """In a revision None removes the key."""
     assert metadata({"importance": None}, Findings()) == {"importance": None}
 
 
 def test_line_ends_become_one():
-    """A text from Windows is kept with the note's own line ends."""
+    """Windows line endings become those of the note."""
     found = checked("## A\r\n\r\nb\r\n")
     assert found.memory is not None
     assert "\r" not in found.memory.note("x", NOW)
@@ -198,7 +200,7 @@ values = st.recursive(
     st.text(min_size=1),
 )
 def test_whatever_is_accepted_is_read_back(extra, text):
-    """A memory that passes makes a note without a fault that holds every key it was given."""
+    """Every accepted memory becomes a note without faults that has all given keys."""
     found = check({"text": text, "metadata": {**META, **extra}})
     if found.memory:
         note = parse("a.md", found.memory.note("x", NOW).encode())

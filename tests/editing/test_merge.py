@@ -1,4 +1,4 @@
-"""union and merge: two notes become one, no sentence is lost, and what contradicts is decided by who asks."""
+"""Merging two notes: no sentence is lost, and contradictions are decided by the caller."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def joined(first, other, take=""):
     ],
 )
 def test_what_only_the_other_says_goes_where_it_belongs(first, other, expected):
-    """The first text stays as it stands, the rest is put where the other has it."""
+    """The first text stays unchanged; what only the other says is inserted at the matching place."""
     assert joined(first, other) == expected
 
 
@@ -127,7 +127,7 @@ def flat(text):
 @settings(max_examples=400)
 @given(BODY, BODY, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "both"]))
 def test_no_sentence_is_lost(first, other, end_of_line, take):
-    """Every line of both, in whatever block it stood, is in the union, and not a letter is taken out of the first."""
+    """Every line of both notes is in the union, and the first loses no letter."""
     try:
         text = joined(first.replace("\n", end_of_line), other, take)
     except Conflict:
@@ -146,7 +146,7 @@ def test_no_sentence_is_lost(first, other, end_of_line, take):
 @settings(max_examples=100)
 @given(BODY)
 def test_a_union_with_itself_is_itself(body):
-    """What says the same adds nothing."""
+    """Merging equal texts adds nothing."""
     assert joined(body, body) == body
 
 
@@ -163,7 +163,7 @@ def test_a_union_with_itself_is_itself(body):
     ],
 )
 def test_who_asks_decides_between_numbers(take, expected):
-    """Both are shown side by side, and stand as is said: the one, the other, or both."""
+    """Differing numbers are shown side by side, and the caller keeps one, the other, or both."""
     done = join(note("Up. It takes 3 ms. Down.\n"), note("Up. It takes 5 ms. Down."), take)
     assert done.text == expected
     assert [(each.first, each.other, each.parts) for each in done.changed] == [
@@ -182,7 +182,7 @@ def test_who_asks_decides_between_numbers(take, expected):
     ],
 )
 def test_negations_contradict_too(first, other, both):
-    """In Korean and English, across items and paragraphs; other sentences do not."""
+    """A negation is a contradiction, in Korean and English, across items and paragraphs; other differences are not."""
     done = join(note(first), note(other), "other")
     assert (done.text == both) if both else not done.changed
 
@@ -191,7 +191,10 @@ def test_negations_contradict_too(first, other, both):
 
 
 def test_labels_are_united():
-    """Lists without repetition, importance the higher, the older date, and what only the other has; what differs is named."""
+    """
+    Lists are joined without repetition, the higher importance and the older date win, missing keys are added, and
+    differences are named.
+    """
     first = note(f"---\nid: A\ntopic: sea\nkeywords: [Keys, tide]\nquestions: 'When?'\nentities: [Anna, {{name: Docker, type: technology}}]\nimportance: 0.4\ncreated: {NEW}\n---\n# Keys\n")  # fmt: skip
     other = note(f"---\nid: B\ntopic: port\nkeywords: keys, 도커\nquestions: [When?, Who?]\nentities: [docker, Bob]\nimportance: high\ntags: [ops]\npinned: true\ncreated: {OLD}\nupdated: {NEW}\nmerged: [C]\n---\n# Locks\n", "deep/b.md")  # fmt: skip
     wanted, differs = metadata(first, other)
@@ -216,7 +219,7 @@ def test_labels_are_united():
 
 @pytest.fixture
 def pair(book, write_note):
-    """Two notes of which `new.md` says more; `old.md` is older."""
+    """Two notes: `old.md` is older, `new.md` says more."""
     write_note(
         "old.md",
         "# Keys\n\nKeys are rotated every Monday. Anna has them.\n",
@@ -238,7 +241,10 @@ def pair(book, write_note):
 
 @pytest.mark.parametrize(("a", "b"), [("A1", "B1"), ("ops/new.md", "old.md")])
 def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b):
-    """The union is under the older id, found at once; the other lies in the trash and says where it went; undo restores every byte."""
+    """
+    The union has the older id and is found at once; the other note is in the trash and says where it went; undo
+    restores every byte.
+    """
     before = tree(vault)
     shown = book.merge(a, b)
     assert (tree(vault), shown.trash, shown.added) == (before, "", ("Bob has a copy.",))
@@ -267,7 +273,7 @@ def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b
 
 
 def test_contradictions_are_never_merged_silently(book, vault, write_note):
-    """Nothing is written until somebody says who is right, by the order in which the notes were named."""
+    """Nothing is written until the caller says which note is right, in the order in which they were named."""
     write_note("old.md", "It takes 3 ms.\n", created=OLD)
     write_note("new.md", "It takes 5 ms.\n", created=NEW)
     book.reindex()
@@ -297,7 +303,7 @@ def test_contradictions_are_never_merged_silently(book, vault, write_note):
     ],
 )
 def test_what_cannot_be_merged_stays(book, vault, write_note, old, error):
-    """Neither note is touched, and the error says why."""
+    """Both notes stay unchanged, and the error says why."""
     write_note("old.md", old)
     write_note("new.md", "other text\n\n## More\n\nand more\n", created="2999-01-01")
     book.reindex()
@@ -310,7 +316,7 @@ def test_what_cannot_be_merged_stays(book, vault, write_note, old, error):
 
 
 def test_the_command(vault, book, pair):
-    """Without --yes it shows, with it it writes."""
+    """Without --yes the command only shows the merge; with it, it writes."""
     before = tree(vault)
     shown = spellbook(vault, "merge", "A1", "B1")
     assert "+Keys are rotated every Monday. Bob has a copy. Anna has them." in shown.stdout
@@ -333,7 +339,7 @@ def test_the_command(vault, book, pair):
 
 
 def test_the_tool(vault, book, pair):
-    """An agent is shown the union first, then writes it, and can take it back."""
+    """An agent sees the union first, then writes it, and can undo it."""
 
     async def conversation(agent):
         assert "Would merge ops/new.md into old.md." in await agent.call("merge", a="A1", b="B1", keep=None)
@@ -381,7 +387,7 @@ def chunk(text, **labels):
 
 
 def test_a_repetition_in_other_numbers_names_them(book, vault):
-    """What is refused shows by what it was found, the difference, and the numbers that changed."""
+    """A refused repetition shows how it was found, the difference, and the changed numbers."""
     book.scribe(
         chunk(
             "The crane on the northern quay of the old harbour lifts as much as 3 tons in a minute, whatever wind and weather say of it to those who wait below with their carts."
@@ -417,7 +423,9 @@ def test_a_repetition_in_other_numbers_names_them(book, vault):
     ],
 )
 def test_what_may_be_a_repetition_is_written_and_told(book, labels, is_told):
-    """Near by meaning, of one topic and with the same labels: written, with the one that it may repeat, for a merge."""
+    """
+    A memory that may repeat another (close in meaning, same topic and labels) is written, and the other one is named.
+    """
     [first] = book.scribe(chunk(" ".join(WORDS) + ".")).written
     done = book.scribe(chunk(" ".join(WORDS[:-2]) + " phi chi.", **labels))
     assert len(done.written) == 1
@@ -427,7 +435,7 @@ def test_what_may_be_a_repetition_is_written_and_told(book, labels, is_told):
 
 
 def test_the_doors_tell_what_is_repeated(vault, book, tmp_path):
-    """The command shows the difference on stderr; the tool answers with it, and says that a merge makes one of two."""
+    """The command prints the difference on stderr; the tool returns it and suggests a merge."""
     file = tmp_path / "memory.md"
     labels = "---\ntopic: letters\nkeywords: [greek, order]\n---\n"
     for text in (" ".join(WORDS), " ".join([*WORDS[:-2], "phi", "chi"])):
@@ -454,7 +462,7 @@ def test_the_doors_tell_what_is_repeated(vault, book, tmp_path):
 
 
 def test_links_to_what_was_merged_lead_on(book, write_note, pair):
-    """A link to the note that is gone is mended to lead to the one that stays, and one that is written later leads there too."""
+    """Links to the merged-away note are updated to the one that stays; later links to it lead there too."""
     linking = write_note("linking.md", "See [[new|it]] and [[old]].\n")
     book.reindex()
     assert book.merge("A1", "B1").linking == ("linking.md",)
@@ -466,7 +474,7 @@ def test_links_to_what_was_merged_lead_on(book, write_note, pair):
 
 
 def test_what_is_merged_keeps_its_own_links(book, vault, write_note):
-    """Links relative to the folder of the note that is gone lead where they led; those to itself are text."""
+    """Relative links of the merged-away note keep their targets; its links to itself become text."""
     write_note("ops/tide.md", "The tide.\n")
     write_note("old.md", "Anna has them.\n", created=OLD)
     write_note("ops/new.md", "See [the tide](tide.md) and [[ops/new]].\n", created=NEW)
@@ -482,7 +490,7 @@ def test_what_is_merged_keeps_its_own_links(book, vault, write_note):
 
 
 def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
-    """What the two said of each other stays as text, or as a link to the heading alone; every other link leads where it led."""
+    """Links between the two notes become text or a link to the heading; all other links keep their targets."""
     write_note(
         "old.md",
         "Old says [[new]], ![[n/new|the new]], [[new#One|one]], [[new#Two]] and [a `x` [b]](n/new.md 'T').\n\n[![p](n/new.md)](<n/new.md>)\n",
@@ -513,7 +521,7 @@ def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
 
 
 def test_a_merged_note_comes_back_by_its_place_in_the_trash(book, vault, pair):
-    """Restoring it undoes the merge."""
+    """Restoring the note from the trash undoes the merge."""
     before = tree(vault)
     done = book.merge("A1", "B1", apply=True)
     book.restore(done.trash)

@@ -1,4 +1,4 @@
-"""moves: a note or a folder gets another path, links go on leading where they led, and nothing else changes."""
+"""Moving a note or folder: links keep their targets, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Relative: [a](../ops/keys.md#rotation "Keys"), ![b](<../ops/keys.md>), [c](../op
 
 
 def test_links_keep_their_form(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """Every kind of link follows a renamed note in the form it has, and not one other byte changes."""
+    """Every kind of link to a renamed note is updated in its own form, and no other byte changes."""
     write_note("log/monday.md", SOURCE)
     write_note("ops/keys.md", "# Keys\n\n[[monday]] [m](../log/monday.md) [p](a%20plan.png) [self](keys.md#x)\n")
     (vault / "ops/a plan.png").write_bytes(b"png")
@@ -76,7 +76,7 @@ def test_links_keep_their_form(book: Spellbook, vault: Path, write_note: Write) 
 
 
 def test_a_folder_moves_with_all_that_is_in_it(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """Notes, attachments and links among them move as one; links from outside are mended, short names left as they are."""
+    """Notes, attachments and the links among them move together; links from outside are updated, short names stay."""
     write_note("projects/lantern/index.md", "[[plan]] ![](img/map.png) [n](notes/n.md) [out](../../home.md)")
     write_note("projects/lantern/notes/n.md", "[i](../index.md) ![[map.png]]")
     (vault / "projects/lantern/img").mkdir()
@@ -99,7 +99,7 @@ def test_a_folder_moves_with_all_that_is_in_it(book: Spellbook, vault: Path, wri
 
 
 def test_a_link_that_would_lead_elsewhere_is_mended(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """A note that takes a name which others have leaves links to those where they led, in its own and in other notes."""
+    """If a note takes a name that others have, existing links keep their targets, in this and other notes."""
     write_note("x/plan.md", "x")
     write_note("log.md", "[[plan]] [[idea]]")
     write_note("deep/down/idea.md", "[[plan]]")
@@ -109,7 +109,7 @@ def test_a_link_that_would_lead_elsewhere_is_mended(book: Spellbook, vault: Path
 
 
 def test_nothing_is_written_over(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """Where something is, nothing is moved to; what makes no sense is refused; and each says so before anything changed."""
+    """A move onto an existing file, or one that makes no sense, is refused before anything changes."""
     write_note("a.md", "[[b]]")
     write_note("b.md", "b")
     write_note("f/c.md", "c")
@@ -136,7 +136,7 @@ def test_nothing_is_written_over(book: Spellbook, vault: Path, write_note: Write
 
 
 def test_the_index_follows_without_embedding(vault: Path, write_note: Write) -> None:
-    """After a move everything is found at its new path, by its id, and nothing was embedded or waits for it."""
+    """After a move everything is found at its new path and by its id, and nothing is embedded or pending."""
     write_note("ops/keys.md", "# Keys\n\nRotate them.\n", id="KEYS")
     write_note("ops/log.md", "# Log\n\n[[ops/keys]] [k](keys.md)\n")
     embedder = Counting()
@@ -154,7 +154,7 @@ def test_the_index_follows_without_embedding(vault: Path, write_note: Write) -> 
 
 
 def test_use_goes_with_a_note(book: Spellbook, write_note: Write) -> None:
-    """How often a note was opened is still known when its path, and with it its id, is another."""
+    """The number of times a note was opened survives a change of its path and id."""
     write_note("a.md", "a")
     book.show("a")
     book.move("a", "b")
@@ -164,7 +164,7 @@ def test_use_goes_with_a_note(book: Spellbook, write_note: Write) -> None:
 def test_what_is_saved_meanwhile_is_kept(
     book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note that somebody saves while links are mended keeps both: what was saved, and links that lead there."""
+    """A note saved by an editor while links are updated keeps that text and gets the updated links."""
     write_note("a.md", "a")
     write_note("b.md", "[[a]]\n")
     write_note("c.md", "[[a]]\n")
@@ -184,7 +184,7 @@ def test_what_is_saved_meanwhile_is_kept(
 def test_a_full_disk_is_gone_on_from(
     book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the disk is full half-way, the call says that the next one goes on, and it does."""
+    """If the disk fills up half-way, the error says that the next call continues, and it does."""
     write_note("a.md", "a")
     write_note("b.md", "[[a]]\n")
     written = disk.written
@@ -204,7 +204,7 @@ def test_a_full_disk_is_gone_on_from(
 
 
 def test_a_note_that_cannot_be_edited_is_left_and_told(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """No tool writes into a note whose frontmatter is not YAML; the answer names it."""
+    """A note with broken frontmatter is not changed, and the answer names it."""
     write_note("a.md", "a")
     broken = write_note("b.md", "---\nx: [\n---\n[[a]]\n").read_bytes()
     done = book.move("a", "z")
@@ -214,7 +214,7 @@ def test_a_note_that_cannot_be_edited_is_left_and_told(book: Spellbook, vault: P
 
 
 def test_a_preview_changes_nothing(vault: Path, write_note: Write) -> None:
-    """`spellbook mv --dry-run` shows paths and differences, `mv` does just that, and `undo` takes it back."""
+    """`spellbook mv --dry-run` shows paths and differences, `mv` applies exactly those, and `undo` reverts them."""
     write_note("a.md", "a")
     write_note("b.md", "see [[a]]\n")
     (vault / "a.png").write_bytes(b"png")
@@ -239,7 +239,7 @@ def test_a_preview_changes_nothing(vault: Path, write_note: Write) -> None:
 
 
 def test_undo_of_a_file_that_nothing_links_to(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """A move that changes no note is in the log as well, so that undo takes back that one and no change before it."""
+    """A move that changes no note is logged too, so that undo reverts it and not the change before."""
     write_note("a.md", "one")
     (vault / "p.png").write_bytes(b"png")
     book.revise("a", "two")
@@ -249,7 +249,10 @@ def test_undo_of_a_file_that_nothing_links_to(book: Spellbook, vault: Path, writ
 
 
 def test_undo_leaves_links_that_led_nowhere(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """A link that the new path happened to be right for is as it was after a move and its undo, one written since goes along."""
+    """
+    After a move and its undo, a broken link that the new path happened to match is unchanged; a link written since
+    follows the note.
+    """
     write_note("a.md", "the note")
     write_note("b.md", "[[c]] is still to be written")
     write_note("d.md", "text")
@@ -266,7 +269,7 @@ def test_undo_leaves_links_that_led_nowhere(book: Spellbook, vault: Path, write_
 def test_undo_leaves_links_that_led_nowhere_in_notes_edited_since(
     book: Spellbook, vault: Path, write_note: Write
 ) -> None:
-    """Links that the move did not change stay as they are, whatever else somebody wrote into their notes, even beside them."""
+    """Undo changes only links that the move changed, even in notes edited since."""
     write_note("x.md", "# X\n\n[[a]] and [[x]] and [[y]]")
     write_note("b.md", "[[a]] is still to be written, [[x]] is not.\n\n[[A]], [it](x.md)\n")
     write_note("c.md", "[[a]]\n")
@@ -289,7 +292,7 @@ def test_undo_leaves_links_that_led_nowhere_in_notes_edited_since(
 
 
 def test_undo_finds_links_in_notes_that_were_moved_since(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """What a move changed in a note is put back where that note is by now."""
+    """Undo restores the links of a note that was moved since."""
     write_note("deep/x.md", "x")
     write_note("b.md", "[[x]] [x](deep/x.md) [[/deep/X]] [[k]]\n")
     book.move("deep/x", "k")
@@ -299,7 +302,7 @@ def test_undo_finds_links_in_notes_that_were_moved_since(book: Spellbook, vault:
 
 
 def test_undo_of_what_an_older_version_moved(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """An entry that does not say which links were changed is undone by its texts."""
+    """A log entry without a list of changed links is undone by comparing texts."""
     write_note("x.md", "x")
     write_note("b.md", "[[X]] [[/x]]\n\nmore\n")
     write_note("c.md", "[[a]]\n")
@@ -321,7 +324,7 @@ def said_by(vault: Path) -> dict[str, str]:
 def test_symbolic_links_lead_where_they_led(
     book: Spellbook, vault: Path, tmp_path: Path, write_note: Write, dry: bool
 ) -> None:
-    """Links to what is moved, and links that are moved, lead on; those that led nowhere stay; undo puts back what each said."""
+    """Symbolic links to moved files, and moved links, keep their targets; broken ones stay; undo restores each."""
     write_note("f/a.md", "# A\n\n[z](sub/z.md)\n")
     write_note("f/sub/z.md", "z")
     write_note("home.md", "[[a]]")
@@ -370,7 +373,7 @@ def test_symbolic_links_lead_where_they_led(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links take rights there")
 def test_a_symbolic_link_is_moved_alone(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """It leads where it led, the note that it leads to keeps its text, and undo puts back what it said."""
+    """Moving a link keeps its target and the target's text; undo restores the link's own text."""
     text = write_note("a/real.md", "[x](x.md) [[x]]\n").read_bytes()
     write_note("a/x.md", "x")
     (vault / "a/link.md").symlink_to("./real.md")
@@ -383,7 +386,10 @@ def test_a_symbolic_link_is_moved_alone(book: Spellbook, vault: Path, write_note
 
 
 def test_undo_of_a_move_that_something_else_undid(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """Moved back by hand it counts as undone, so that undo can go further back; gone altogether, that is said."""
+    """
+    A move that was reverted by hand counts as undone, so undo continues with older changes; if the note is gone, the
+    error says so.
+    """
     write_note("a.md", "one")
     book.revise("a", "two")
     book.move("a.md", "b.md")
@@ -397,7 +403,7 @@ def test_undo_of_a_move_that_something_else_undid(book: Spellbook, vault: Path, 
 
 
 def test_undo_brings_attachments_back(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """A folder that is moved back by undo takes with it what is no note, and what was written since stays."""
+    """Undoing a folder move also moves attachments back and keeps what was written since."""
     write_note("f/a.md", "![p](p.png) [h](../h.md)")
     write_note("h.md", "[[f/a]]\n\nlast\n")
     (vault / "f/p.png").write_bytes(b"png")
@@ -414,7 +420,7 @@ def test_undo_brings_attachments_back(book: Spellbook, vault: Path, write_note: 
 
 
 def test_an_agent_moves(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """The tool move shows what would change, and does it when it is told to."""
+    """The tool move shows the change first, and applies it on request."""
     write_note("a.md", "a")
     write_note("b.md", "[[a]]\n")
 
@@ -440,7 +446,7 @@ PATHS = st.builds(lambda folder, name: f"{folder}{name}.md", FOLDERS, NAMES)
 
 @st.composite
 def vaults(draw: st.DrawFn) -> Mapping[str, str]:
-    """Some notes with links of every form to each other, spelled in every way that leads somewhere."""
+    """Notes with links of every form to each other, in every spelling that resolves."""
     paths = draw(st.lists(PATHS, min_size=2, max_size=6, unique_by=str.casefold))
     notes = {}
     for path in paths:
@@ -467,7 +473,7 @@ def vaults(draw: st.DrawFn) -> Mapping[str, str]:
 
 @st.composite
 def edits(draw: st.DrawFn) -> Callable[[str, str], tuple[str, str]]:
-    """What a person may do to a line between a move and its undo, and what is to come of it then."""
+    """Edits of a line between a move and its undo, with the expected result."""
     word = f"{draw(st.sampled_from(['oak', 'ash', '숲', 'two words']))}{draw(st.integers(0, 10**6))}"
     place = draw(st.integers(0, 3))
     manner = draw(st.sampled_from(["in", "in", "above", "gone"]))
@@ -485,7 +491,7 @@ def edits(draw: st.DrawFn) -> Callable[[str, str], tuple[str, str]]:
 def test_undo_gives_back_every_byte_that_was_not_edited(
     notes: Mapping[str, str], absent: Sequence[str], data: st.DataObject
 ) -> None:
-    """Of notes with links, some to nowhere, and names that are alike: after mv, edits and undo all is as before but for the edits."""
+    """After a move, edits and undo, everything but the edits is as before, also with broken links and similar names."""
     source = data.draw(st.sampled_from(sorted({*notes, *(path.rpartition("/")[0] for path in notes if "/" in path)})))
     target = data.draw(st.one_of(PATHS, st.sampled_from(["new.md", "a/new.md", "new/deep.md"])))
     target = target if source.endswith(".md") else target.removesuffix(".md")
@@ -532,7 +538,7 @@ def test_undo_gives_back_every_byte_that_was_not_edited(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(vaults(), st.data())
 def test_there_and_back_changes_nothing(notes: Mapping[str, str], data: st.DataObject) -> None:
-    """A note or folder that is moved and moved back leaves every byte as it was, and in between every link leads where it led."""
+    """Moving a note or folder there and back changes no byte, and in between every link keeps its target."""
     source = data.draw(st.sampled_from(sorted({*notes, *(path.rpartition("/")[0] for path in notes if "/" in path)})))
     target = data.draw(st.one_of(PATHS, st.sampled_from(["new.md", "a/new.md", "new/deep.md"])))
     target = target if source.endswith(".md") else target.removesuffix(".md")
@@ -560,7 +566,7 @@ def test_there_and_back_changes_nothing(notes: Mapping[str, str], data: st.DataO
 
 
 def test_a_folder_among_five_thousand_linked_notes(vault: Path) -> None:
-    """Moving a folder of 250 notes that are linked to from everywhere takes less than five seconds of a processor."""
+    """Moving a folder of 250 notes with links from everywhere takes less than five seconds of CPU time."""
     chance = random.Random(1)
     paths = [f"area{i % 20}/note {i}.md" for i in range(5_000)]
     for i, path in enumerate(paths):

@@ -1,4 +1,4 @@
-"""broken: links that lead nowhere, what they meant, and how they are mended."""
+"""Broken links: finding them, finding their targets, and repairing them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def doctor(vault: Path, *words: str) -> Result:
 
 
 def test_a_rename_outside_is_mended(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """Links to notes that were renamed, moved or edited on the way by others, and links in them, are shown and then mended."""
+    """Links to and in notes that were renamed, moved or edited outside are shown and then repaired."""
     write_note("ops/keys.md", "# Keys\n\nRotate them.\n")
     write_note("ops/plan.md", "# Plan\n\n[k](keys.md) [home](../home.md)\n", id="PLAN")
     write_note("home.md", "[[keys]] [[ops/keys#Rotate|k]] [p](ops/plan.md) `[[keys]]` [[never]]\n")
@@ -56,7 +56,9 @@ def test_a_rename_outside_is_mended(book: Spellbook, vault: Path, write_note: Wr
 
 
 def test_names_aliases_and_titles_tell(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """Where nobody saw the rename, the same name elsewhere, an alias or a title is taken; what is only like it is named."""
+    """
+    Without a seen rename, a file with the same name, alias or title is the target; similar ones are only suggested.
+    """
     write_note("a/keys.md", "# How we rotate keys\n", aliases="[rotation]")
     write_note("img/map.png")
     write_note(
@@ -79,7 +81,10 @@ def test_names_aliases_and_titles_tell(book: Spellbook, vault: Path, write_note:
 
 
 def test_doctor_counts_what_can_be_mended(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """Doctor and `--fix links` give one number; what nobody knows the meaning of is listed with its line, and is no fault."""
+    """
+    Doctor and `--fix links` count the same links; links without a known target are listed with their line and are no
+    fault.
+    """
     write_note("a/keys.md", "# How we rotate keys\n", aliases="[rotation]")
     write_note("two/plan.md")
     write_note("three/plan.md")
@@ -103,7 +108,7 @@ def test_doctor_counts_what_can_be_mended(book: Spellbook, vault: Path, write_no
 
 
 def test_two_of_one_name_are_not_guessed(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """Where two files may be meant, nothing is written."""
+    """If two files may be the target, nothing is written."""
     write_note("a/keys.md", "a")
     write_note("b/keys.md", "b")
     text = write_note("home.md", "[[old/keys]]").read_bytes()
@@ -112,7 +117,7 @@ def test_two_of_one_name_are_not_guessed(book: Spellbook, vault: Path, write_not
 
 
 def test_an_agent_mends(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """The tool mend_links shows what would change, and does it when it is told to."""
+    """The tool mend_links shows the repair first, and applies it on request."""
     write_note("a.md", "alpha")
     write_note("b.md", "[[a]] [[gone]]\n")
     book.reindex()

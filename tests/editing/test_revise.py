@@ -1,4 +1,4 @@
-"""revise: append, replace and set, and no byte that was not asked for; the hashes a caller needs; command and tool."""
+"""Revising: append, replace and set change no other byte; hashes for callers; command and tool."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def text(file):
 
 
 def test_appended_text_is_a_paragraph_of_its_own(book, harbour):
-    """It stands at the end of the section, blank lines and line ends as there, and is found."""
+    """
+    Appended text becomes a paragraph at the end of the section, with its blank lines and line endings, and is found.
+    """
     done = book.revise("harbour#two", append="Added later,\nin two lines.\n")
     assert text(harbour) == NOTE.replace("second", "second\r\n\r\nAdded later,\r\nin two lines.")
     assert "+Added later," in done.difference
@@ -37,7 +39,7 @@ def test_appended_text_is_a_paragraph_of_its_own(book, harbour):
 
 @pytest.mark.parametrize("id", ["harbour", "harbour.md", "harbour#three"])
 def test_appended_to_a_note_it_is_its_end(book, harbour, id):
-    """A note's id or path means the whole note, which still has no newline at its end."""
+    """With a note's id or path the text goes to the end of the note, which still has no final newline."""
     book.revise(id, append="The end.")
     assert text(harbour) == NOTE + "\r\n\r\nThe end."
 
@@ -56,13 +58,13 @@ def test_appended_to_a_note_it_is_its_end(book, harbour, id):
     ],
 )
 def test_append_follows_what_is_there(before, added, after):
-    """A further item belongs to its list; everything else is a paragraph; the file ends as it did."""
+    """An appended list item joins the list, other text becomes a paragraph; the end of the file stays."""
     note = parse("a.md", before.encode())
     assert appended(note, note.body_at, len(note.text), added) == after
 
 
 def test_a_long_section_is_appended_to_at_its_end(book, vault, write_note):
-    """A section that is found in parts is one section to who appends to it; a part alone can be named as well."""
+    """Appending to a section that is indexed in parts appends to its end; a single part can also be named."""
     body = "\n\n".join(f"Paragraph {i} speaks of cranes, ships and the tide at length. " * 6 for i in range(12))
     write_note("long.md", f"# Long\n\n## One\n\n{body}\n\n## Two\n\nlast\n")
     book.reindex()
@@ -75,7 +77,9 @@ def test_a_long_section_is_appended_to_at_its_end(book, vault, write_note):
 
 
 def test_a_phrase_is_replaced_where_it_stands(book, harbour):
-    """Once, in the section that is named or in the whole note, line breaks as the file has them; frontmatter is left alone."""
+    """
+    A phrase is replaced once, in the named section or note, with the file's line endings; frontmatter is not touched.
+    """
     book.revise("harbour#two", replace=("second", "2nd\nsection"))
     assert text(harbour) == NOTE.replace("second", "2nd\r\nsection")
     book.revise("harbour", replace=("2nd\nsection", "second"))
@@ -85,7 +89,9 @@ def test_a_phrase_is_replaced_where_it_stands(book, harbour):
 
 
 def test_a_phrase_must_be_the_only_one(book, vault, write_note):
-    """Of several nothing is replaced, and the error counts them and names their lines; `every` replaces them all."""
+    """
+    If a phrase occurs several times nothing is replaced, and the error gives count and lines; `every` replaces all.
+    """
     file = write_note("a.md", "# A\n\ntea and tea\n\n## B\n\ntea\n")
     book.reindex()
     with pytest.raises(InvalidInput, match="there 3 times, in lines 3, 3, 7"):
@@ -102,7 +108,7 @@ BODIES = st.text(alphabet="ab가 \n\r#-`", max_size=60)
 
 @given(BODIES, st.text(alphabet="ab가", min_size=1, max_size=3), st.text(alphabet="xy나 ", max_size=4))
 def test_replace_changes_the_phrase_and_nothing_else(body, old, new):
-    """The file with the phrase put back is the file as it was, or nothing is changed."""
+    """Replacing the phrase back restores the file, or nothing was changed."""
     note = parse("a.md", f"---\ntopic: {old}\n---\n{body}".encode())
     try:
         after = replaced(note, note.body_at, len(note.text), (old, new))
@@ -115,7 +121,7 @@ def test_replace_changes_the_phrase_and_nothing_else(body, old, new):
 
 @given(BODIES, st.text(alphabet="xy나", min_size=1, max_size=8))
 def test_append_adds_and_takes_nothing(body, added):
-    """What was there is there, in order, with the new text in one piece between."""
+    """All old text stays in order, and the new text is in one piece."""
     note = parse("a.md", f"---\ntopic: t\n---\n{body}".encode())
     after = appended(note, note.body_at, len(note.text), added)
     assert after.startswith(f"---\ntopic: t\n---\n{body.rstrip()}")
@@ -138,7 +144,7 @@ def test_append_adds_and_takes_nothing(body, added):
     ],
 )
 def test_what_makes_no_sense_changes_nothing(book, harbour, asked):
-    """Two ways at once, an empty phrase, or what would swallow the sections behind is INVALID_INPUT."""
+    """Two ways at once, an empty phrase, or text that would absorb later sections is INVALID_INPUT."""
     with pytest.raises(InvalidInput):
         book.revise("harbour#one", **asked)
     assert text(harbour) == NOTE
@@ -149,7 +155,7 @@ def test_what_makes_no_sense_changes_nothing(book, harbour, asked):
 
 
 def test_every_answer_has_the_hash_that_revise_expects(book, harbour):
-    """Of a hit, of `show`, and of a revision for the next one; a hash from before is a conflict."""
+    """Hits, `show` and revisions return the hash for the next revision; an old hash is a conflict."""
     [hit] = book.find("second").hits
     shown = next(found for found in book.show("harbour") if found.id == hit.id)
     assert hit.hash == shown.hash == hit.as_dict()["hash"]
@@ -163,7 +169,7 @@ def test_every_answer_has_the_hash_that_revise_expects(book, harbour):
 
 
 def test_a_dry_run_shows_and_writes_nothing(book, harbour):
-    """The difference is what it would be."""
+    """A dry run returns the same difference and writes nothing."""
     shown = book.revise("harbour#two", "new", {"topic": "port"}, dry_run=True)
     assert (text(harbour), book.log()) == (NOTE, [])
     assert book.revise("harbour#two", "new", {"topic": "port"}).difference == shown.difference
@@ -185,7 +191,7 @@ def test_a_dry_run_shows_and_writes_nothing(book, harbour):
 )
 @pytest.mark.parametrize("key", ["updated", "modified"])
 def test_updated_keeps_its_form(book, write_note, key, old, form):
-    """A date stays a date, a text a text in its quotes, minutes minutes; no other line changes."""
+    """`updated` keeps its form (date, quoted text, minutes); no other line changes."""
     file = write_note("a.md", f"---\nx: 1  # one\n{key}: {old}\n---\ntext\n")
     book.reindex()
     book.revise("a", "new text")
@@ -196,7 +202,7 @@ def test_updated_keeps_its_form(book, write_note, key, old, form):
 
 @pytest.mark.parametrize("value", ["yesterday", "[2020, 1]", "12", ""])
 def test_what_is_no_time_is_left_alone(book, write_note, value):
-    """A key that is called so and holds something else is not touched."""
+    """An `updated` key that holds no time is not touched."""
     file = write_note("a.md", f"---\nupdated: {value}\n---\ntext\n")
     book.reindex()
     book.revise("a", "new text")
@@ -207,7 +213,7 @@ def test_what_is_no_time_is_left_alone(book, write_note, value):
 
 
 def test_the_command(vault, book, harbour, tmp_path):
-    """Text from a file or from stdin, appended or instead; a phrase; keys; each with its difference."""
+    """The command takes text from a file or stdin, a phrase, or keys, and prints each difference."""
     new = tmp_path / "new.md"
     new.write_text("from a file\n")
     shown = spellbook(vault, "revise", "harbour#two", new).stdout
@@ -251,7 +257,7 @@ def test_the_command(vault, book, harbour, tmp_path):
 
 
 def test_the_tool(vault, book, harbour):
-    """An agent corrects what it found by the hash of the hit, and goes on with the hash of the answer."""
+    """An agent revises with the hash of the hit, and again with the hash of the answer."""
 
     async def conversation(agent):
         hits = await agent.call("find", keywords=["second"])
@@ -282,7 +288,7 @@ def test_the_tool(vault, book, harbour):
 
 
 def test_an_unknown_id(book, harbour):
-    """Is MEMORY_NOT_FOUND, and nothing is written."""
+    """An unknown id is MEMORY_NOT_FOUND, and nothing is written."""
     with pytest.raises(MemoryNotFound):
         book.revise("harbour#nine", append="x")
     assert text(harbour) == NOTE

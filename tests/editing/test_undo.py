@@ -1,4 +1,4 @@
-"""journal and undo: what tools changed can be taken back, byte for byte, whatever happened in between."""
+"""Journal and undo: changes by tools can be undone byte for byte, whatever happened in between."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ ACTIONS = {
 @settings(max_examples=15)
 @given(st.lists(st.sampled_from(sorted(ACTIONS)), min_size=1, max_size=6))
 def test_undo_restores_every_byte(actions):
-    """After any changes, undoing them one after another gives back each state of every file, trash and modes included; redoing too."""
+    """
+    Undoing any changes one by one restores each earlier state of every file, with trash and modes; redoing does too.
+    """
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder, "vault")
         vault.mkdir()
@@ -114,7 +116,7 @@ def test_undo_restores_every_byte(actions):
 
 
 def test_undo_goes_back_step_by_step(book, harbour):
-    """Said again, it undoes the change before; an undo is undone by its number; at the end there is nothing left."""
+    """Repeated, undo reverts the change before; an undo is undone by its number; at the end nothing is left."""
     states = [harbour.read_bytes()]
     for text in ("a", "b", "c"):
         book.revise("harbour#two", text)
@@ -133,7 +135,7 @@ def test_undo_goes_back_step_by_step(book, harbour):
 
 
 def test_what_was_undone_is_found_again(book, harbour):
-    """The index follows at once, by words and by meaning."""
+    """After undo the index is up to date at once, by words and by meaning."""
     book.erase("harbour.md")
     assert book.find("second").hits == ()
     done = book.undo()
@@ -143,7 +145,7 @@ def test_what_was_undone_is_found_again(book, harbour):
 
 
 def test_a_note_that_comes_back_keeps_its_times(book, harbour):
-    """A file that was moved to the trash is moved back, not written anew."""
+    """A file in the trash is moved back, not written anew."""
     before = harbour.stat()
     book.erase("harbour.md")
     book.undo()
@@ -152,7 +154,7 @@ def test_a_note_that_comes_back_keeps_its_times(book, harbour):
 
 
 def test_an_edit_in_another_place_stays(book, harbour):
-    """A file that was edited since is put back in the lines that the tool changed and nowhere else."""
+    """In a file edited since, only the lines that the tool changed are reverted."""
     book.revise("harbour#two", "mine")
     harbour.write_bytes(
         harbour.read_bytes().replace(b"first", b"first, by an editor").replace(b"third", b"third\r\nand more")
@@ -164,7 +166,7 @@ def test_an_edit_in_another_place_stays(book, harbour):
 
 
 def test_an_older_change_is_undone_beneath_a_newer_one(book, harbour):
-    """Of three changes the one in the middle is undone alone."""
+    """The middle one of three changes can be undone alone."""
     book.revise("harbour#one", "a")
     book.erase("harbour#two")
     book.revise("harbour#three", "c")
@@ -187,7 +189,7 @@ def test_an_older_change_is_undone_beneath_a_newer_one(book, harbour):
     ],
 )
 def test_an_edit_in_the_same_place_is_a_conflict(book, harbour, vault, change, edit):
-    """Nothing is undone, the error shows what changed since, and the log says nothing of the attempt."""
+    """If the same lines were edited since, nothing is undone, the error shows the edit, and the log gets no entry."""
     change(book)
     edit(harbour)
     before = tree(vault)
@@ -200,7 +202,7 @@ def test_an_edit_in_the_same_place_is_a_conflict(book, harbour, vault, change, e
 
 
 def test_a_new_memory_that_was_edited_is_not_taken_away(book, vault):
-    """Undoing a scribe deletes what was written, and nothing that somebody wrote into it since."""
+    """Undoing a scribe removes only its own text, and keeps what was added since."""
     [written] = book.scribe(CHUNK).written
     file = vault / written.path
     file.write_text(file.read_text() + "\nby hand\n")
@@ -211,7 +213,7 @@ def test_a_new_memory_that_was_edited_is_not_taken_away(book, vault):
 
 
 def test_all_files_are_undone_or_none(book, vault, write_note):
-    """One file of a topic that cannot be put back keeps the others where they are."""
+    """If one file of a topic cannot be restored, the others stay as they are."""
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old")
     book.reindex()
@@ -227,7 +229,7 @@ def test_all_files_are_undone_or_none(book, vault, write_note):
 
 
 def test_a_dry_run_changes_nothing(book, harbour, vault):
-    """It answers with the difference, and neither files nor log say anything of it."""
+    """A dry run returns the difference and changes neither files nor log."""
     book.revise("harbour#two", "mine")
     before = tree(vault)
     done = book.undo(dry_run=True)
@@ -237,7 +239,7 @@ def test_a_dry_run_changes_nothing(book, harbour, vault):
 
 
 def test_what_failed_half_way_is_taken_back(book, vault, write_note):
-    """A change of many files that ends in an error leaves every file as it was and nothing in the log."""
+    """A change of many files that fails leaves every file as it was and no log entry."""
     write_note("a.md", "one")
     before = tree(vault)
 
@@ -256,7 +258,7 @@ def test_what_failed_half_way_is_taken_back(book, vault, write_note):
 
 @pytest.mark.parametrize(("to", "error"), [("b.md", Conflict), ("../b.md", books.SpellbookError)])
 def test_a_file_moves_to_a_free_place_in_the_vault(book, vault, write_note, to, error):
-    """`Vault.move` overwrites nothing and leads nowhere else."""
+    """`Vault.move` never overwrites and never leaves the vault."""
     write_note("a.md", "one")
     write_note("b.md", "two")
     before = tree(vault)
@@ -274,7 +276,7 @@ def test_a_file_moves_to_a_free_place_in_the_vault(book, vault, write_note, to, 
     *[st.lists(st.sampled_from(["a\n", "b\r\n", "c\r", "\n", "가\n", "z"]), max_size=6).map("".join) for _ in range(3)]
 )
 def test_a_three_way_merge_is_right_or_refused(base, ours, theirs):
-    """What only one side changed is that side's; the order of the sides is nothing to it."""
+    """A change of one side alone is kept, and swapping the sides gives the same result."""
     assert merged(base, base, theirs) == theirs
     assert merged(base, ours, base) == ours
     assert merged(base, ours, theirs) == merged(base, theirs, ours)
@@ -282,7 +284,7 @@ def test_a_three_way_merge_is_right_or_refused(base, ours, theirs):
 
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_what_was_moved_since_is_not_said_to_be_undone(book, vault, by_hand):
-    """An entry whose note has another path by now, by `mv` or by its owner, is refused with that path, until the move is undone."""
+    """If the note was moved since, undo is refused with its new path until the move is undone."""
     book.scribe(CHUNK)
     [entry] = book.log()
     path = entry.traces[0].path
@@ -305,7 +307,10 @@ def test_what_was_moved_since_is_not_said_to_be_undone(book, vault, by_hand):
 
 
 def test_what_was_erased_for_good_is_kept_nowhere(book, vault, write_note):
-    """Neither the note nor what the journal had of it before, under whatever path, is on the disk; others can still be undone."""
+    """
+    After erase --hard neither the note nor its earlier texts in the journal are on the disk; other changes can still be
+    undone.
+    """
     file = write_note("a.md", "## One\n\nSECRET-one\n\n## Two\n\nSECRET-two\n")
     write_note("b.md", "## One\n\nharmless\n\n## Two\n\nmore\n")
     book.reindex()
@@ -325,7 +330,7 @@ def test_what_was_erased_for_good_is_kept_nowhere(book, vault, write_note):
 
 
 def test_what_was_replaced_and_came_back_is_kept_nowhere_either(book, vault, write_note, tmp_path):
-    """A text that an import moved to the trash, and an undo brought back, leaves the journal with its note."""
+    """After erase --hard, texts that an import replaced and an undo restored are removed from the journal too."""
     file = write_note("a.md", "old\n")
     book.export(tmp_path / "then.zip")
     file.write_text("SECRET\n")
@@ -337,7 +342,7 @@ def test_what_was_replaced_and_came_back_is_kept_nowhere_either(book, vault, wri
 
 
 def test_a_section_erased_for_good_is_not_in_the_journal(book, harbour):
-    """Its note was changed, and no text of the note from before is kept."""
+    """After erase --hard of a section, the journal holds no earlier text of its note."""
     book.revise("harbour#one", "x")
     before = harbour.read_bytes()
     book.erase("harbour#two", hard=True)
@@ -350,7 +355,10 @@ def test_a_section_erased_for_good_is_not_in_the_journal(book, harbour):
 
 @pytest.mark.parametrize("name", [".trash/harbour two.md", "harbour#two"])
 def test_a_section_goes_back_into_its_note(book, harbour, vault, name):
-    """By its place in the trash or by its id, to where it was, though the note was edited elsewhere; the trash is empty then."""
+    """
+    A section is restored by its place in the trash or its id to its old place, though the note was edited elsewhere;
+    the trash is empty then.
+    """
     book.erase("harbour#two")
     harbour.write_bytes(harbour.read_bytes().replace(b"first", b"edited"))
     assert book.restore(name) == ("harbour.md",)
@@ -358,7 +366,7 @@ def test_a_section_goes_back_into_its_note(book, harbour, vault, name):
 
 
 def test_a_section_whose_place_is_gone_becomes_a_note(book, harbour, vault):
-    """What can go nowhere else is a note of its own, and nothing is lost."""
+    """A section whose note is gone is restored as its own note."""
     book.erase("harbour#two")
     harbour.write_text("all is new")
     assert book.restore("harbour#two") == ("harbour two.md",)
@@ -367,7 +375,7 @@ def test_a_section_whose_place_is_gone_becomes_a_note(book, harbour, vault):
 
 @pytest.mark.parametrize("name", ["t/1.md", "t/1", ".trash/t/1.md"])
 def test_one_note_of_an_erased_topic_comes_back(book, vault, write_note, name):
-    """Others of the topic stay where they are; by the topic's name the rest comes."""
+    """One note of an erased topic can be restored alone; the topic's name restores the rest."""
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old")
     book.reindex()
@@ -390,7 +398,7 @@ def test_nothing_is_restored_that_was_not_erased(book, harbour):
 
 
 def test_old_entries_are_let_go(tmp_path):
-    """Past its days an entry and its texts are gone."""
+    """Entries past the day limit are removed with their texts."""
     journal = Journal(tmp_path, most_days=0.00001)
     journal.note([Change("a.md", b"old", b"new")])
     time.sleep(1)
@@ -401,7 +409,10 @@ def test_old_entries_are_let_go(tmp_path):
 
 
 def test_the_journal_stays_within_its_bytes(tmp_path):
-    """The oldest are let go; the newest can always be undone, and of one that is too much alone at least what it made can be taken away."""
+    """
+    The oldest entries are removed first; the newest can always be undone, if it is too large at least by removing what
+    it created.
+    """
     journal = Journal(tmp_path, most_bytes=400_000)
     noise = random.Random(5)
     for i in range(60):
@@ -419,7 +430,7 @@ def test_the_journal_stays_within_its_bytes(tmp_path):
 
 
 def test_entries_are_one_a_command(book, harbour):
-    """A batch is one entry, what changes nothing is none, and each names its verb, its object and its files."""
+    """A batch is one entry, a change without effect is none, and each entry names verb, object and files."""
     book.scribe_all([CHUNK, {**CHUNK, "text": "Another thought about zebras."}])
     book.revise("harbour#two", "second")
     book.erase_topic("infra")
@@ -433,7 +444,7 @@ def test_entries_are_one_a_command(book, harbour):
 
 @pytest.mark.slow
 def test_processes_share_a_journal(vault, write_note, book):
-    """Three processes at once: each change is an entry, and all of them undone give back the file."""
+    """With three processes at once each change is an entry, and undoing all of them restores the file."""
     write_note("many.md", "".join(f"## Part {i}\n\nold {i}\n\n" for i in range(12)))
     before = (vault / "many.md").read_bytes()
     book.reindex()
@@ -466,7 +477,7 @@ with spellbook.open(sys.argv[1], embedder="hash") as book:
 
 @pytest.mark.slow
 def test_a_killed_change_can_be_undone(vault, write_note, tmp_path):
-    """After kill -9 at any moment every change before is in the log, and undoing all gives back the first state."""
+    """After SIGKILL at any moment every earlier change is in the log, and undoing all restores the first state."""
     noise = random.Random(11)
     for name in ("a", "b", "c"):
         write_note(f"{name}.md", f"old {name}")
@@ -494,7 +505,7 @@ def test_a_killed_change_can_be_undone(vault, write_note, tmp_path):
 
 
 def test_the_commands(vault, harbour, book):
-    """`log`, `undo` and `restore` for people and for programs."""
+    """`log`, `undo` and `restore` print text and JSON."""
     book.erase("harbour#two")
     assert "erase" in spellbook(vault, "log").stdout
     [entry] = json.loads(spellbook(vault, "log", "--json").stdout)["entries"]
@@ -517,7 +528,7 @@ def test_the_commands(vault, harbour, book):
 
 
 def test_the_desk(vault, harbour, book):
-    """Agents have the same as tools of the desk."""
+    """Agents have the same through the toolset desk."""
 
     async def conversation(agent):
         erased = await agent.json("erase", chunk_id="harbour#two")

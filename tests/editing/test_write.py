@@ -1,4 +1,4 @@
-"""write: a memory becomes a file a person could have written; a change touches what it was asked to and nothing else."""
+"""Writing memories and revising notes: readable files, and no unrelated byte changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def harbour(book, vault):
 
 
 def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
-    """The file holds what was given under an id and dates of its own, and the next search finds it both ways, embedded."""
+    """The file has the given text with a new id and dates, and the next search finds it by words and by meaning."""
     [written] = book.scribe(CHUNK).written
     assert (written.path, written.pending) == (
         "project/infra/the-lighthouse-keeper-rotates-the-keys-every-monday.md",
@@ -69,7 +69,7 @@ def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
 
 
 def test_a_memory_repeated_is_told_and_not_written(book, vault):
-    """The same words, in whatever case and marks, are a duplicate that names the note; `force` writes all the same."""
+    """The same words in other case or punctuation are a duplicate that names the note; `force` writes anyway."""
     [first] = book.scribe(CHUNK).written
     before = list(vault.rglob("*.md"))
     again = book.scribe({**CHUNK, "text": TEXT.upper().replace(",", " –")})
@@ -84,7 +84,7 @@ def test_a_memory_repeated_is_told_and_not_written(book, vault):
 
 
 def test_one_duplicate_keeps_the_whole_batch_back(book, vault):
-    """Either all of a batch is written or none of it."""
+    """A batch is written whole or not at all."""
     book.scribe(CHUNK)
     other = {**CHUNK, "text": "An entirely different thought about zebras and their stripes."}
     result = book.scribe_all([other, CHUNK])
@@ -97,7 +97,7 @@ def test_one_duplicate_keeps_the_whole_batch_back(book, vault):
 
 
 def test_validate_writes_nothing(book, vault):
-    """It says what scribe would, errors, warnings and duplicates, and leaves no file."""
+    """`validate` returns the errors, warnings and duplicates of `scribe` and writes nothing."""
     found, repeats = book.validate(CHUNK)
     assert (found.errors, repeats, list(vault.iterdir())) == ([], [], [])
     assert book.validate({"text": ""})[0].errors
@@ -106,7 +106,7 @@ def test_validate_writes_nothing(book, vault):
 
 
 def test_a_memory_is_kept_while_the_embedder_is_down(vault):
-    """It is written and found by words, and its vector is pending."""
+    """Without an embedder a memory is written and found by words, and its vector is pending."""
 
     with opened(vault, Failing()) as index:
         sync.scan(index)
@@ -118,7 +118,7 @@ def test_a_memory_is_kept_while_the_embedder_is_down(vault):
 
 
 def test_writing_into_an_index_that_was_never_built(vault, tmp_path):
-    """The first thing that is ever done with a vault may be a write, and it is found."""
+    """A write may be the first use of a vault, and it is found."""
 
     with opened(vault) as index:
         [written] = write.scribe(index, Searcher(index), [CHUNK], None, None, force=False).written
@@ -127,7 +127,7 @@ def test_writing_into_an_index_that_was_never_built(vault, tmp_path):
 
 
 def test_a_session_counts_what_it_wrote(book):
-    """REST sessions know how many chunks they scribed."""
+    """A REST session knows how many chunks it wrote."""
     session = book.rest()[0].id
     book.scribe(CHUNK, session=session)
     book.scribe(CHUNK, session=session)
@@ -138,7 +138,7 @@ def test_a_session_counts_what_it_wrote(book):
 
 
 def test_a_revised_section_leaves_every_other_byte(book, harbour):
-    """Only the section's own text changes: BOM, CRLF, comments, quotes, blanks, mode and the missing newline stay."""
+    """Only the section's text changes: BOM, CRLF, comments, quotes, blank lines, mode and the missing newline stay."""
     done = book.revise("harbour#two", "new words\nin two lines")
     assert harbour.read_bytes().decode() == NOTE.replace("second section", "new words\r\nin two lines")
     assert harbour.stat().st_mode & 0o777 == 0o640
@@ -151,7 +151,7 @@ def test_a_revised_section_leaves_every_other_byte(book, harbour):
 
 
 def test_revised_metadata_leaves_every_other_byte(book, harbour):
-    """A key that is there is changed in place, one that is new is added, one set to None goes."""
+    """An existing key is changed in place, a new one is added, None removes one."""
     book.revise("harbour", metadata={"topic": "port", "importance": "low"})
     assert harbour.read_bytes().decode() == NOTE.replace("topic: sea\r\n", "topic: port\r\nimportance: low\r\n")
     book.revise("harbour.md", metadata={"topic": None, "importance": None})
@@ -159,7 +159,7 @@ def test_revised_metadata_leaves_every_other_byte(book, harbour):
 
 
 def test_both_are_revised_in_one_write(book, harbour):
-    """Content and metadata of one call are in the file together."""
+    """Content and metadata of one call are written at once."""
     book.revise("harbour#one", "changed", {"topic": "port"})
     assert harbour.read_bytes().decode() == NOTE.replace("first section", "changed").replace(
         "topic: sea", "topic: port"
@@ -167,7 +167,7 @@ def test_both_are_revised_in_one_write(book, harbour):
 
 
 def test_a_memory_knows_when_it_was_revised(book, vault):
-    """`updated` of a note that has one moves on; `created` and the id stay."""
+    """A revision changes `updated`; `created` and the id stay."""
     [written] = book.scribe(CHUNK).written
     file = vault / written.path
     old = re.sub(r"(created|updated): .*", r"\1: 2020-01-01T00:00:00+00:00", file.read_text())
@@ -187,7 +187,7 @@ def test_a_memory_knows_when_it_was_revised(book, vault):
      {"content": "\ud800"}, {"metadata": {"bad: key": 1}}],
 )  # fmt: skip
 def test_a_revision_that_makes_no_sense_changes_nothing(book, harbour, asked):
-    """Nothing asked, empty content, what cannot be kept or would swallow the rest is INVALID_INPUT."""
+    """An empty request, empty content, or text that would absorb other sections is INVALID_INPUT."""
     with pytest.raises(InvalidInput):
         book.revise("harbour#one", **asked)
     assert harbour.read_bytes() == NOTE.encode()
@@ -197,7 +197,7 @@ def test_a_revision_that_makes_no_sense_changes_nothing(book, harbour, asked):
     "seen", [hash_of("## Two\n\nsecond section"), digest(NOTE.encode())[:16], digest(NOTE.encode())]
 )
 def test_the_expected_hash_is_of_the_section_or_the_file(book, harbour, seen):
-    """Either names what the caller saw, and the revision goes through."""
+    """`expect` accepts the hash of the section or of the file."""
     section = hash_of(next(found.text for found in book.show("harbour") if found.id == "harbour#two"))
     book.revise("harbour#two", "new", expected_hash=section if seen == hash_of("## Two\n\nsecond section") else seen)
     assert b"new" in harbour.read_bytes()
@@ -205,14 +205,14 @@ def test_the_expected_hash_is_of_the_section_or_the_file(book, harbour, seen):
 
 @pytest.mark.parametrize("wrong", [hash_of("something else"), "0" * 64, "a", "zzz"])
 def test_another_hash_is_a_conflict(book, harbour, wrong):
-    """A hash of what is not there is CONFLICT; a single letter is not taken for the beginning of one."""
+    """An unknown hash is CONFLICT; one letter does not count as its prefix."""
     with pytest.raises(Conflict):
         book.revise("harbour#two", "new", expected_hash=wrong)
     assert harbour.read_bytes() == NOTE.encode()
 
 
 def test_a_change_in_another_section_is_kept(book, harbour):
-    """A file that an editor saved since the index saw it is revised as it is now, if the section is the same."""
+    """If an editor changed another section, the revision applies to the new file."""
     theirs = NOTE.replace("third", "third, by an editor").replace("topic: sea", "topic: port")
     harbour.write_bytes(theirs.encode())
     revise.revise(book.index, "harbour#two", Revision(content="mine"))
@@ -220,7 +220,7 @@ def test_a_change_in_another_section_is_kept(book, harbour):
 
 
 def test_a_change_in_the_same_section_is_a_conflict(book, harbour):
-    """What an editor saved in this very section is not written over; after a look it can be revised."""
+    """If an editor changed the same section, it is not overwritten; after reading again it can be revised."""
     theirs = NOTE.replace("second section", "second section, by an editor")
     harbour.write_bytes(theirs.encode())
     with pytest.raises(Conflict) as caught:
@@ -231,7 +231,7 @@ def test_a_change_in_the_same_section_is_a_conflict(book, harbour):
 
 
 def test_a_note_of_many_sections_is_not_revised_by_its_name(book, vault, write_note):
-    """Content for a note's id that is no chunk is INVALID_INPUT and names a section; metadata is for the note."""
+    """Content for a note with several sections is INVALID_INPUT and names a section; metadata is accepted."""
     file = write_note("many.md", "## One\n\nfirst\n\n## Two\n\nsecond\n")
     book.reindex()
     with pytest.raises(InvalidInput, match="2 sections") as caught:
@@ -242,7 +242,7 @@ def test_a_note_of_many_sections_is_not_revised_by_its_name(book, vault, write_n
 
 
 def test_threads_that_revise_different_sections_all_land(book, vault, write_note, tmp_path):
-    """Twelve at once: no change is lost, none is refused, and the index has them all when they return."""
+    """Of twelve threads at once no change is lost or refused, and all are indexed when they return."""
     write_note("many.md", "".join(f"## Part {i}\n\nold {i}\n\n" for i in range(12)))
     book.reindex()
 
@@ -258,7 +258,7 @@ def test_threads_that_revise_different_sections_all_land(book, vault, write_note
 
 
 def test_processes_that_revise_different_sections_all_land(book, vault, write_note, tmp_path):
-    """Three processes at once: the same."""
+    """Of three processes at once no change is lost or refused."""
     write_note("many.md", "".join(f"## Part {i}\n\nold {i}\n\n" for i in range(12)))
     book.reindex()
     code = """
@@ -277,7 +277,7 @@ with spellbook.open(sys.argv[1], embedder="hash") as book:
 
 
 def test_an_erased_section_is_cut_out_and_kept(book, harbour, vault):
-    """Every other byte of the note stays, and the section is a file in the trash."""
+    """All other bytes of the note stay, and the section is a file in the trash."""
     done = book.erase("harbour#two")
     assert harbour.read_bytes().decode() == NOTE.replace("## Two\r\n\r\nsecond section\r\n\r\n", "")
     assert (done.chunk_ids, done.trash) == (("harbour#two",), (".trash/harbour two.md",))
@@ -287,7 +287,7 @@ def test_an_erased_section_is_cut_out_and_kept(book, harbour, vault):
 
 @pytest.mark.parametrize("id", ["harbour.md", "single", "abc", "leadless"])
 def test_a_note_is_erased_by_its_path_or_by_an_id_that_is_no_section(book, harbour, vault, write_note, id):
-    """All of it goes to the trash, and comes back byte for byte."""
+    """The whole note goes to the trash and can be restored byte for byte."""
     write_note("single.md", "one chunk alone\n")
     write_note("declared.md", "## One\n\nx\n\n## Two\n\ny\n", id="abc")
     write_note("leadless.md", "## One\n\nx one\n\n## Two\n\ny two\n")
@@ -304,7 +304,7 @@ def test_a_note_is_erased_by_its_path_or_by_an_id_that_is_no_section(book, harbo
 
 
 def test_the_note_that_is_named_is_erased_and_no_other(book, vault, write_note):
-    """An id in the form of a path is none, so that it brings no other note into danger."""
+    """An id in the form of a path is ignored, so that it endangers no other note."""
     write_note("a.md", "first", id="b.md")
     write_note("b.md", "second")
     book.reindex()
@@ -315,7 +315,7 @@ def test_the_note_that_is_named_is_erased_and_no_other(book, vault, write_note):
 
 @pytest.mark.parametrize("hard", [True, False])
 def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, hard):
-    """Neither a section added in an editor nor another note in the old one's place is erased unseen; the second try may."""
+    """A note that was edited or replaced since is not erased at the first try; the second try may."""
     write_note("a.md", "first", id="X1")
     book.reindex()
     book.hand_over(Watched(is_current=True))  # nobody looks at the vault in between
@@ -327,7 +327,7 @@ def test_a_note_that_was_changed_since_is_not_erased(book, vault, write_note, ha
 
 
 def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
-    """A chunk that cannot be kept, for a link out of the vault or an ignored folder, keeps the whole call from writing."""
+    """One invalid chunk, a link out of the vault or an ignored folder stops the whole batch."""
     (tmp_path / "away").mkdir()
     (vault / "linked").symlink_to(tmp_path / "away")
     (vault / ".spellbookignore").write_text("private/\n")
@@ -338,7 +338,7 @@ def test_a_batch_is_written_whole_or_not_at_all(book, vault, tmp_path):
 
 
 def test_a_section_goes_to_the_trash_as_it_was(book, vault):
-    """What is cut out of a note keeps its encoding and the file's mode; where cutting fails, no copy is left behind."""
+    """An erased section keeps its encoding and mode; if erasing fails, no copy stays in the trash."""
     file = vault / "a.md"
     file.write_bytes("\ufeff# A\n\nlead\n\n## 하나\n\ntext\n".encode("utf-16-le"))
     file.chmod(0o600)
@@ -349,7 +349,7 @@ def test_a_section_goes_to_the_trash_as_it_was(book, vault):
 
 
 def test_metadata_is_set_whatever_became_of_the_text(book, harbour):
-    """Setting a key overlaps with no edit of a section, so it conflicts with none; `updated` keeps its form."""
+    """Setting a key never conflicts with an edit of the text; `updated` keeps its form."""
     harbour.write_bytes(harbour.read_bytes().replace(b"topic: sea", b"topic: sea\r\nupdated: 2026-01-02 03:04:05"))
     book.reindex()
     harbour.write_bytes(harbour.read_bytes().replace(b"first section", b"edited meanwhile"))
@@ -363,7 +363,7 @@ def test_metadata_is_set_whatever_became_of_the_text(book, harbour):
 
 
 def test_erased_hard_is_gone(book, harbour, vault):
-    """Neither a section nor a note leaves anything behind."""
+    """`hard` leaves no copy of a section or a note."""
     assert book.erase("harbour#two", hard=True).trash == ()
     assert b"second" not in harbour.read_bytes()
     assert book.erase("harbour.md", hard=True).trash == ()
@@ -372,7 +372,7 @@ def test_erased_hard_is_gone(book, harbour, vault):
 
 
 def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
-    """All notes of the topic, one that vanished meanwhile aside, go to the trash; others stay."""
+    """All notes of the topic go to the trash, except one that disappeared meanwhile; others stay."""
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old", category="project")
     write_note("other.md", "text", topic="new")
@@ -386,14 +386,14 @@ def test_a_topic_is_erased_with_its_notes(book, vault, write_note):
 
 
 def test_an_erased_memory_can_be_scribed_again(book):
-    """What is in the trash is no duplicate."""
+    """A memory in the trash is no duplicate."""
     [written] = book.scribe(CHUNK).written
     book.erase(written.path)
     assert len(book.scribe(CHUNK).written) == 1
 
 
 def test_a_batch_that_repeats_itself_is_not_written(book, vault):
-    """Of two chunks with the same words in one call the second is named as a duplicate of the first, and neither is written."""
+    """If two chunks of a batch have the same words, the second is named as a duplicate and nothing is written."""
     done = book.scribe_all([CHUNK, {"text": TEXT.upper(), "metadata": META}])
     assert (done.written, done.duplicates[0]) == ((), ())
     assert [each.title for each in done.duplicates[1]] == ["chunk 1 of this call"]
@@ -402,7 +402,7 @@ def test_a_batch_that_repeats_itself_is_not_written(book, vault):
 
 
 def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book, vault):
-    """Revising and erasing look at the vault again when a file is not where the index has it."""
+    """Revise and erase scan the vault again if a file is not where the index has it."""
     [written] = book.scribe(CHUNK).written
     book.hand_over(Watched(is_current=True))  # so that no search looks first
     (vault / written.path).rename(vault / "moved.md")
@@ -413,7 +413,7 @@ def test_a_note_that_was_moved_since_is_found_before_it_is_changed(book, vault):
 
 
 def test_of_a_topic_all_notes_are_erased_or_none(book, vault, write_note):
-    """If one note of a topic was changed since, the others stay as well."""
+    """If one note of a topic was changed since, no note is erased."""
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old")
     book.reindex()
