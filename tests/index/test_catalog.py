@@ -1,4 +1,4 @@
-"""catalog: one SQLite file that any number of processes share, and that may be damaged or deleted at any time."""
+"""The catalog: one SQLite file that many processes share, and that may be damaged or deleted at any time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_empty_folder_becomes_a_catalog_and_stays_one(state):
 
 
 def test_a_migration_that_fails_leaves_the_old_schema(state):
-    """All steps are one transaction: a broken one is a StorageError, and the steps before it did not happen either."""
+    """All steps are one transaction: if one fails, it is a StorageError and none has happened."""
     broken = [sqlite.Migration("CREATE TABLE one (x)"), sqlite.Migration("CREATE TABLE one (x)")]
     with pytest.raises(StorageError):
         sqlite.Database(state / "x.db", broken, {}).connection()
@@ -63,7 +63,7 @@ def test_a_migration_that_fails_leaves_the_old_schema(state):
 
 
 def test_a_later_step_is_taken_alone(state):
-    """A catalog of an older version takes the steps it lacks, and what follows from them."""
+    """An older catalog gets only the steps it lacks, with their follow-up."""
     steps = [sqlite.Migration("CREATE TABLE one (x); INSERT INTO one VALUES (1)")]
     first = sqlite.Database(state / "x.db", steps, {})
     assert first.rows("SELECT x FROM one") == [(1,)]
@@ -75,7 +75,7 @@ def test_a_later_step_is_taken_alone(state):
 
 
 def first_schema(file):
-    """Make of a catalog what the first Spellbook would have left of it."""
+    """Turn a catalog into one as the first version left it."""
     old = sqlite3.connect(file.with_suffix(".old"), isolation_level=None)
     old.executescript(MIGRATIONS[0].sql)
     old.execute("ATTACH ? AS new", (str(file),))
@@ -92,7 +92,7 @@ def first_schema(file):
 
 
 def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, write_note):
-    """What an older Spellbook indexed is found by the new rules after one run, and not a vector is made anew."""
+    """A catalog of the first version is up to date after one run, and nothing is embedded again."""
     write_note("a.md", "# Hooks\n\nthe useState hook")
     write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है")
     with opened(vault) as index:
@@ -111,7 +111,7 @@ def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, writ
 
 
 def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_anew(vault, write_note):
-    """What was there is found as before, counted for each answer; a note that is edited is counted with its vectors."""
+    """In an older catalog tokens are counted for each answer; an edited note gets its counts with its vectors."""
     write_note("a.md", "# Hooks\n\nthe useState hook")
     write_note("b.md", "# Doors\n\nthe other door")
     with opened(vault) as index:
@@ -132,7 +132,9 @@ def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_an
 
 
 def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vault, write_note):
-    """After writing, embedding, editing, repeating, moving, removing and a new embedder, the counts are those of the tables."""
+    """
+    After writing, embedding, editing, moving, removing and a new embedder, the stored counts equal counts of all rows.
+    """
 
     def assert_counted(index):
         counts = index.catalog.counts()
@@ -173,7 +175,7 @@ def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vau
 
 
 def test_a_newer_catalog_is_refused_and_not_touched(state):
-    """It is a StorageError that tells of the upgrade, and every byte stays."""
+    """A newer catalog is a StorageError that suggests an upgrade, and no byte changes."""
     Catalog.open(state).close()
     raw = sqlite3.connect(state / "catalog.db")
     raw.execute("PRAGMA user_version = 99")
@@ -186,7 +188,7 @@ def test_a_newer_catalog_is_refused_and_not_touched(state):
 
 
 def test_a_state_folder_that_cannot_be_made_is_told(tmp_path):
-    """A file where the folder should be is a StorageError that names SPELLBOOK_STATE."""
+    """A file in the place of the folder is a StorageError that names SPELLBOOK_STATE."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError) as caught:
         Catalog.open(tmp_path / "file" / "state")
@@ -197,7 +199,7 @@ def test_a_state_folder_that_cannot_be_made_is_told(tmp_path):
 
 
 def spoil(file):
-    """Overwrite the page that every table and index begins with by noise; what tables there are can still be read."""
+    """Overwrite the first page of every table and index with noise; the list of tables stays readable."""
     raw = sqlite3.connect(file)
     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     size = raw.execute("PRAGMA page_size").fetchone()[0]
@@ -213,7 +215,7 @@ def spoil(file):
     "garbage", [b"this is no database" * 500, b"SQLite format 3\0" + b"\xff" * 5000], ids=["text", "a broken head"]
 )
 def test_garbage_is_set_aside_and_the_catalog_rebuilt(vault, write_note, garbage):
-    """What is no database is kept under another name, and the next run builds what one from scratch would."""
+    """A file that is no database is kept under another name, and the next run builds the index from scratch."""
     write_note("a.md", "# A\n\nlighthouse")
     state = config.load(vault).state
     state.mkdir(parents=True)
@@ -226,7 +228,7 @@ def test_garbage_is_set_aside_and_the_catalog_rebuilt(vault, write_note, garbage
 
 
 def test_damage_in_the_middle_is_told_once_and_healed_by_the_next_use(vault, write_note, tmp_path):
-    """The run that meets it raises StorageError; the next one, in the same process or another, begins anew."""
+    """The run that finds the damage raises StorageError; the next one, in any process, rebuilds the catalog."""
     for i in range(50):
         write_note(f"{i}.md", f"# Note {i}\n\n" + "words " * 100)
     with opened(vault) as index:
@@ -253,7 +255,7 @@ def test_a_book_heals_by_itself(book, write_note):
 
 
 def test_a_state_folder_deleted_under_a_running_process_is_rebuilt(book, write_note, tmp_path):
-    """Whoever has the old files open notices, and the next search finds everything again."""
+    """A process that still has the old files open notices, and its next search finds everything."""
     write_note("a.md", "lighthouse keeper")
     book.reindex()
     assert book.search("lighthouse").index.notes == 1
@@ -264,7 +266,7 @@ def test_a_state_folder_deleted_under_a_running_process_is_rebuilt(book, write_n
 
 
 def test_a_healthy_catalog_is_not_set_aside_for_an_old_complaint(state, catalog):
-    """A mark left for a file that somebody replaced meanwhile is dropped."""
+    """A damage mark for a file that was replaced since is ignored."""
     rows(catalog, "INSERT INTO meta VALUES ('kept', 1)")
     (state / "catalog.broken").write_text("12345")
     again = Catalog.open(state)
@@ -293,7 +295,7 @@ catalog.close()
 
 
 def test_threads_each_have_a_connection(catalog):
-    """Eight threads that read and write at once lose nothing, and `close` closes for all of them."""
+    """Eight threads that read and write at once lose nothing, and `close` closes all connections."""
     gate = threading.Barrier(8)
 
     def work(i):
@@ -312,7 +314,7 @@ def test_threads_each_have_a_connection(catalog):
 
 
 def test_of_two_readers_of_one_file_the_one_with_older_bytes_yields(vault, write_note):
-    """What was read before the file changed is not committed over what was read after."""
+    """A file's older content is not committed over its newer content."""
     file = write_note("a.md", "old words")
     with opened(vault) as index:
         sync.scan(index)
@@ -326,7 +328,7 @@ def test_of_two_readers_of_one_file_the_one_with_older_bytes_yields(vault, write
 
 
 def test_a_file_that_came_back_is_not_forgotten(vault, write_note):
-    """`gone` is believed only if the file is gone at the commit."""
+    """A file is removed only if it is still missing at the commit."""
     write_note("a.md", "words")
     with opened(vault) as index:
         sync.scan(index)
@@ -335,7 +337,7 @@ def test_a_file_that_came_back_is_not_forgotten(vault, write_note):
 
 
 def test_what_was_cut_for_another_embedding_is_refused(vault, write_note):
-    """An entry whose keys are not the catalog's kind is left for the next run."""
+    """An entry with keys of another embedding is left for the next run."""
     write_note("a.md", "words")
     with opened(vault) as index:
         sync.scan(index)
@@ -344,7 +346,7 @@ def test_what_was_cut_for_another_embedding_is_refused(vault, write_note):
 
 
 def test_a_failed_transaction_leaves_no_trace(tmp_path):
-    """An exception inside takes back all of it, and the next one works."""
+    """An exception rolls the transaction back, and the next one works."""
     database = Database(tmp_path / "x.db", [Migration("CREATE TABLE t (a)")], {})
 
     def fails():
@@ -364,7 +366,7 @@ def test_a_failed_transaction_leaves_no_trace(tmp_path):
 
 
 def test_sessions(state, catalog, monkeypatch):
-    """A session is valid until it is ended or past its time, and outlives the process that began it."""
+    """A session is valid until it ends or expires, also after its process ended."""
     catalog.sessions.begin("good", 60)
     catalog.sessions.begin("short", -1)
     catalog.sessions.begin("ended", 60)
@@ -401,7 +403,7 @@ NOTES = {
 
 @pytest.fixture
 def filtered(vault, write_note):
-    """The paths that a filter leaves of NOTES."""
+    """The paths of NOTES that meet a filter."""
     for path, meta in NOTES.items():
         write_note(path, "text", **meta)
     with opened(vault) as index:
@@ -461,7 +463,7 @@ def test_filters(filtered, filter, expected):
 
 @pytest.mark.parametrize("key", ["colour", "1=1; DROP TABLE notes; --", 'ca"tegory', "\ud800"])
 def test_an_unknown_key_names_those_there_are(filtered, key):
-    """A key that no note has is INVALID_INPUT and lists the keys in use, whatever it spells."""
+    """A key that no note has is INVALID_INPUT and lists the keys in use."""
     with pytest.raises(InvalidInput) as caught:
         filtered({key: "x"})
     assert key == "\ud800" or {"status", "owner.team", "category"} <= set(
@@ -480,7 +482,7 @@ def test_a_filter_of_too_many_keys_is_refused(filtered):
 
 
 def test_counts_follow_a_catalog_that_was_begun_anew(vault, write_note):
-    """Counts are kept for a generation of one file, and not for the same number in another."""
+    """Cached counts belong to a generation of one catalog file, not to the same number in another."""
     write_note("a.md", "text")
     with opened(vault) as index:
         sync.scan(index)
@@ -492,7 +494,7 @@ def test_counts_follow_a_catalog_that_was_begun_anew(vault, write_note):
 
 
 def test_a_claim_spares_work_and_runs_out(vault, write_note):
-    """A text that one process is at is not given to another, until its time is over."""
+    """A text claimed by one process is given to no other until the claim expires."""
     write_note("a.md", "text")
     with opened(vault) as index:
         sync.scan(index)
@@ -504,7 +506,7 @@ def test_a_claim_spares_work_and_runs_out(vault, write_note):
 
 
 def test_verify_finds_words_that_do_not_fit(vault, write_note):
-    """`verify` names a full-text index that is not that of the chunks."""
+    """`verify` reports a full-text index that does not match the chunks."""
     write_note("a.md", "text")
     with opened(vault) as index:
         sync.scan(index)

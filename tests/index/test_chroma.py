@@ -1,4 +1,4 @@
-"""vectors: whatever becomes of Chroma, answers are right."""
+"""Chroma: answers are right whatever happens to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.helpers import finished, opened, python
 
 
 class Store:
-    """What Chroma follows: vectors by key with a seq, as the catalog keeps them."""
+    """A stand-in for the catalog: vectors by key, with a sequence number."""
 
     def __init__(self, block):
         self.rows = as_rows(block)
@@ -42,7 +42,7 @@ class Store:
 
 
 def test_chroma_catches_up_and_finds(tmp_path):
-    """After `catch_up` the nearest are the exact ones; a second one has nothing to do; later rows are added alone."""
+    """After `catch_up` the nearest are the exact ones; a second call has nothing to do; later rows are added alone."""
     block = units(40)
     store = Store(block[:30])
     chroma = Chroma(tmp_path, "f")
@@ -61,7 +61,7 @@ def test_chroma_catches_up_and_finds(tmp_path):
 
 
 def test_chroma_catches_up_a_little_at_a_time(tmp_path, monkeypatch):
-    """What time was left for counts and is found; `seq` never says that a row was seen which was not, however many came at once."""
+    """Rows added before the time ran out are found; `seq` never counts a row that was not added."""
     monkeypatch.setattr(chromas, "BATCH", 10)
     block = units(45)
     store = Store(block)
@@ -75,7 +75,7 @@ def test_chroma_catches_up_a_little_at_a_time(tmp_path, monkeypatch):
 
 
 def test_what_another_process_wrote_is_seen(tmp_path):
-    """A process that has the index open reopens it when another one wrote since, and may write itself."""
+    """A process reopens the index if another one wrote since, and may write itself."""
     block = units(20)
     store = Store(block[:10])
     chroma = Chroma(tmp_path, "f")
@@ -100,7 +100,7 @@ print(Chroma(folder, "f").catch_up(store, 100))
 
 
 def test_an_index_of_another_embedding_is_not_asked(tmp_path):
-    """Its seq is 0, a query is Unavailable and leaves it as it is; catching up begins a folder of its own."""
+    """With another embedding seq is 0 and a query is Unavailable; catching up starts a new folder."""
     block = units(5)
     store = Store(block)
     ours, theirs = Chroma(tmp_path, "ours"), Chroma(tmp_path, "theirs")
@@ -123,7 +123,7 @@ def garble(folder):
 
 @pytest.mark.parametrize("break_it", [garble, shutil.rmtree], ids=["garbage", "missing"])
 def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
-    """Neither a query nor a catch-up raises anything but Unavailable, and the next catch-up has all rows in a new folder."""
+    """A broken folder raises only Unavailable, and the next catch-up writes all rows into a new folder."""
     block = units(20)
     store = Store(block)
     first = Chroma(tmp_path, "f")
@@ -143,7 +143,7 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
 
 
 def test_a_collection_made_otherwise_is_made_again(tmp_path):
-    """What an older Spellbook made is not asked, and goes as the new one comes."""
+    """A collection of an older version is not queried, and is deleted when the new one is there."""
     block = units(20)
     store, chroma = Store(block), Chroma(tmp_path, "f")
     chroma.catch_up(store, 100)
@@ -160,7 +160,7 @@ def test_a_collection_made_otherwise_is_made_again(tmp_path):
 
 @pytest.mark.parametrize("readers", [chromas.TRIES - 1, chromas.TRIES])
 def test_who_reads_at_that_moment_is_waited_for(tmp_path, monkeypatch, readers):
-    """Windows replaces no file that is open; for ever nobody waits."""
+    """Windows cannot replace an open file; the writer waits for a reader, but not forever."""
     store, chroma, left = Store(units(5)), Chroma(tmp_path, "f"), [PermissionError(13, "in use")] * readers
 
     def replaced(source, target, replace=os.replace):
@@ -176,7 +176,7 @@ def test_who_reads_at_that_moment_is_waited_for(tmp_path, monkeypatch, readers):
 
 
 def test_a_busy_lock_is_not_waited_for(tmp_path):
-    """A query that another process keeps out is Unavailable after about 100 ms."""
+    """A query that finds the lock taken is Unavailable after about 100 ms."""
     block = units(5)
     store = Store(block)
     chroma = Chroma(tmp_path, "f")
@@ -204,7 +204,7 @@ def test_a_busy_lock_is_not_waited_for(tmp_path):
 
 @pytest.mark.slow
 def test_a_kill_in_the_middle_loses_nothing(tmp_path):
-    """After a SIGKILL while it was written, the next catch-up brings every row, and each is found."""
+    """After SIGKILL during a write the next catch-up adds every row."""
     block = units(6000)
     np.save(tmp_path / "block.npy", block)
     code = """
@@ -237,7 +237,7 @@ Chroma(folder, "f").catch_up(store, 10_000)
 
 
 def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp_path):
-    """A catch-up that loses its folder half way gives up, and never marks rows as seen that went into the old one."""
+    """A catch-up whose folder is replaced half-way gives up, and never marks rows of the old folder as added."""
     block = units(15)
     store = Store(block[:10])
     chroma, other = Chroma(tmp_path, "f"), Chroma(tmp_path, "f")
@@ -264,7 +264,7 @@ def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp
 
 @pytest.fixture
 def large(vault, write_note):
-    """Sixty notes, searched by Chroma because the bound is set low."""
+    """Sixty notes that are searched by Chroma, because `exact_most` is low."""
     for i in range(60):
         write_note(
             f"{i:02}.md", f"# Note {i}\n\nword{i} common lighthouse", category="rare" if i % 20 == 0 else "usual"
@@ -285,7 +285,7 @@ def exactly(index, text, **asked):
 
 
 def test_chroma_answers_what_exact_search_does(large):
-    """With everything in Chroma its hits are as good as the exact ones, in whatever order equals come, and not degraded."""
+    """With everything in Chroma its hits are as good as the exact ones (ties in any order), and not degraded."""
     assert large.chroma.seq
     question = Question("word7 common", "semantic", limit=10)
     answer = Searcher(large).ask(question)
@@ -297,7 +297,7 @@ def test_chroma_answers_what_exact_search_does(large):
 
 
 def test_what_chroma_has_not_seen_is_found_at_once(large, write_note):
-    """A note that is embedded and not yet in Chroma is found by meaning, and Chroma is not degraded for it."""
+    """An embedded note that is not yet in Chroma is found by meaning, and the answer is not degraded."""
     write_note("new.md", "an entirely new zebra")
     sync.scan(large)
     embed.embed_texts(large)
@@ -307,7 +307,7 @@ def test_what_chroma_has_not_seen_is_found_at_once(large, write_note):
 
 
 def test_deleted_notes_are_not_found_though_chroma_has_them(large, vault):
-    """Rows of keys that no chunk carries are dropped, and the limit is still filled."""
+    """Rows that no chunk uses are dropped, and the limit is still filled."""
     for i in range(30):
         (vault / f"{i:02}.md").unlink()
     sync.run(large, full=True)
@@ -316,7 +316,7 @@ def test_deleted_notes_are_not_found_though_chroma_has_them(large, vault):
 
 
 def test_filters_cut_before_chroma(large):
-    """A rare category fills its limit, a usual one too."""
+    """With a filter the limit is filled, for a rare category and a common one."""
     paths, degraded = ask(large, "word7 common", limit=5, filter={"category": "rare"})
     assert (sorted(paths), degraded) == (["00.md", "20.md", "40.md"], False)
     assert len(ask(large, "word7", limit=40, filter={"category": "usual"})[0]) == 40
@@ -324,7 +324,7 @@ def test_filters_cut_before_chroma(large):
 
 @pytest.mark.parametrize("break_it", [garble, shutil.rmtree], ids=["garbage", "missing"])
 def test_without_chroma_the_answer_is_exact_and_degraded(large, break_it):
-    """A broken Chroma costs time and a word about it, no hit; the next run builds it anew, and the word goes."""
+    """Without Chroma no hit is lost, and the answer is degraded until the next run rebuilds it."""
     large.chroma.close()
     break_it(large.config.state / "chroma-1")
     expected = exactly(large, "word7 common", limit=10)
@@ -334,13 +334,16 @@ def test_without_chroma_the_answer_is_exact_and_degraded(large, break_it):
 
 
 def test_a_chroma_held_by_another_is_degraded_and_exact(large):
-    """While another process holds Chroma, search answers exactly and says so."""
+    """While another process holds Chroma, search is exact and says `degraded`."""
     with FileLock(large.config.state / "chroma.lock"):
         assert ask(large, "word7 common", limit=10) == (exactly(large, "word7 common", limit=10), True)
 
 
 def test_a_small_run_leaves_chroma_to_others_and_a_large_one_fills_it(vault, write_note, monkeypatch):
-    """Where Chroma answers it follows when a twentieth is missing; elsewhere once one run embedded as many as it may be behind."""
+    """
+    Where Chroma answers, a run fills it if a twentieth is missing; elsewhere, if the run embedded as many texts as
+    Chroma may lack.
+    """
     for number in range(60):
         write_note(f"{number}.md", f"note number {number}")
     with opened(vault) as index:
@@ -363,7 +366,7 @@ def test_a_small_run_leaves_chroma_to_others_and_a_large_one_fills_it(vault, wri
 
 
 def test_a_rebuilt_catalog_is_followed_by_an_old_chroma(large, write_note, vault):
-    """Chroma's mark from before a catalog was deleted does not hide what the new one holds."""
+    """A sequence number from a deleted catalog hides no vector of the new one."""
     large.catalog.close()
     for file in large.config.state.glob("catalog*"):
         file.unlink()
@@ -380,7 +383,7 @@ def test_a_rebuilt_catalog_is_followed_by_an_old_chroma(large, write_note, vault
 
 
 def test_a_server_that_is_away_is_done_without(vault, write_note, tmp_path, monkeypatch):
-    """With nobody at SPELLBOOK_CHROMA_URL notes are indexed and found exactly, and the answer says so."""
+    """If SPELLBOOK_CHROMA_URL cannot be reached, notes are indexed and found exactly, and the answer says so."""
     monkeypatch.setenv("SPELLBOOK_CHROMA_URL", "http://127.0.0.1:9")
     (vault / ".spellbook").mkdir()
     (vault / ".spellbook/config.toml").write_text("exact_most = 1\n")
@@ -395,7 +398,7 @@ def test_a_server_that_is_away_is_done_without(vault, write_note, tmp_path, monk
 
 
 class OnServer(Chroma):
-    """Speaks to a Chroma in memory where a server would be; everything else is as with a server."""
+    """Uses a Chroma in memory in place of a server; everything else is as with a server."""
 
     def _connect(self, folder):
         import chromadb
@@ -404,7 +407,7 @@ class OnServer(Chroma):
 
 
 def test_on_a_server_each_vault_has_a_collection_of_its_own(tmp_path):
-    """Two vaults on one server do not see each other, and a new embedding begins a new collection and deletes the old."""
+    """Two vaults on a server have separate collections; a new embedding starts a new one and deletes the old."""
     import chromadb
 
     block = units(20)

@@ -1,7 +1,7 @@
 """
-Killed at any moment, healed by the next run without being asked.
+Killed at any moment, repaired by the next run.
 
-SPELLBOOK_CRASHES says how often (10 of each by default, 50 for the long form).
+SPELLBOOK_CRASHES is the number of kills for each test (10 by default, 50 for the long form).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def killed(args: list[str], after: float) -> str:
-    """Run a child, kill -9 it after so many seconds, and return what it printed."""
+    """Run a child, SIGKILL it after some seconds, and return what it printed."""
     child = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     time.sleep(after)
     child.kill()
@@ -58,7 +58,7 @@ def killed(args: list[str], after: float) -> str:
 
 
 def reindexed(vault: Path) -> dict[str, object]:
-    """Run `spellbook reindex` to its end and return its report."""
+    """Run `spellbook reindex` and return its report."""
     done = subprocess.run(
         [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--json"],
         capture_output=True,
@@ -71,7 +71,7 @@ def reindexed(vault: Path) -> dict[str, object]:
 
 
 def test_reindex_killed(vault: Path, tmp_path: Path) -> None:
-    """After kill -9 at random moments of a reindex the next one completes the index, and nothing is written into the vault."""
+    """After SIGKILL at random moments of a reindex the next one completes the index, and the vault is unchanged."""
     random.seed(3)
     before = {file: file.read_bytes() for file in vault.rglob("*.md")}
     for i in range(ROUNDS):
@@ -91,7 +91,7 @@ def test_reindex_killed(vault: Path, tmp_path: Path) -> None:
 
 
 def test_scribe_killed(vault: Path, tmp_path: Path) -> None:
-    """After kill -9 at random moments of scribing every acknowledged memory is there and found, and no file is half written."""
+    """After SIGKILL at random moments every acknowledged memory is found, and no file is half written."""
     random.seed(4)
     acknowledged: dict[str, str] = {}
     for i in range(ROUNDS):
@@ -131,7 +131,9 @@ with spellbook.open(sys.argv[1]) as book:
 
 @pytest.mark.parametrize(("old", "new"), [("a", "b/c"), ("a/x.md", "y.md")], ids=["folder", "note"])
 def test_mv_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
-    """Whenever kill -9 comes, between any two changes to the disk, the next call has all links lead where they led, and undo puts all back."""
+    """
+    After SIGKILL between any two disk operations the next call gives every link its target, and undo restores all.
+    """
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     texts = {
         "a/x.md": "# X\n\n[[z]] [p](p.png) [out](../home.md)\n",

@@ -1,4 +1,4 @@
-"""While some process embeds what waits, nobody is told to do it; once none does, whoever asks is."""
+"""While a process embeds, nobody is told to run `reindex`; once none does, everybody is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TELLS = "`spellbook reindex`"
 
 @dataclass
 class Held(HashEmbedder):
-    """An embedder that says when it is at a text, and does not finish before it is let."""
+    """An embedder that reports when it starts a text, and waits for permission to finish."""
 
     begun: threading.Event = field(default_factory=threading.Event)
     go: threading.Event = field(default_factory=threading.Event)
@@ -52,7 +52,7 @@ def notes(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 @pytest.fixture(params=["reindex", "watch"])
 def busy(notes: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
-    """Somebody who embeds, by a run or as a watcher; call it to let that be finished."""
+    """Start a run or a watcher that embeds; call the result to let it finish."""
     embedder = Held()
     with Spellbook(config.load(notes, embedder="hash"), embedder) as book:
         watcher = Watcher(book) if request.param == "watch" else None
@@ -80,7 +80,7 @@ def run(*args: object, code: int = 0) -> Result:
 
 
 def test_nobody_is_told_to_do_what_is_being_done(notes: Path, busy: Callable[[], None]) -> None:
-    """Answers, `status`, `doctor`, `check` and the index line of tools say that it is being done, until it is."""
+    """Answers, `status`, `doctor`, `check` and tools say that embedding is under way, until it is done."""
     assert "3 texts are not embedded yet: another process is embedding them now." in run("search", "crane").stderr
     assert "0 of 3 texts; the others are being embedded now" in run("status").stdout
     assert "embeddings (3 texts are being embedded now)" in run("doctor").stdout
@@ -99,7 +99,7 @@ def test_nobody_is_told_to_do_what_is_being_done(notes: Path, busy: Callable[[],
 
 
 def test_where_nobody_embeds_it_is_said_who_does(notes: Path) -> None:
-    """Pending texts that nobody is at are for `reindex`."""
+    """If no process embeds, the hint for pending texts is `reindex`."""
     with Spellbook(config.load(notes, embedder="hash"), Failing()) as book:
         book.reindex(words_only=True)
         answer = book.memorize("crane")
@@ -111,7 +111,7 @@ def test_where_nobody_embeds_it_is_said_who_does(notes: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
 def test_who_was_killed_embeds_nothing(notes: Path) -> None:
-    """The kernel tells, at once."""
+    """A killed process no longer counts, at once."""
     with books.open(notes) as book:
         state = book.config.state
     child = python(

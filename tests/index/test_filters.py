@@ -1,4 +1,4 @@
-"""filters: what a search is limited to, read once; nonsense is named."""
+"""Filters: parsed once into conditions; invalid ones are named."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_instant_is_exact():
     ],
 )
 def test_nonsense(given_filter, names):
-    """A filter that makes no sense is refused by its key, with an example."""
+    """An invalid filter is refused by its key, with an example."""
     with pytest.raises(InvalidInput, match=names) as caught:
         conditions(given_filter)
     assert caught.value.hint
@@ -109,7 +109,7 @@ def test_nonsense(given_filter, names):
     )
 )
 def test_any_filter_is_read_or_refused(given_filter):
-    """Whatever a filter holds, it is conditions, one a key, or InvalidInput."""
+    """Any filter becomes one condition for each key, or InvalidInput."""
     try:
         found = conditions(given_filter)
     except InvalidInput:
@@ -129,7 +129,7 @@ def test_any_filter_is_read_or_refused(given_filter):
     ],
 )
 def test_from_pairs(pairs, expected):
-    """The command line's pairs are a filter; a key given again takes any of its values."""
+    """KEY=VALUE pairs become a filter; a repeated key takes any of its values."""
     assert from_pairs(pairs) == expected
 
 
@@ -165,7 +165,7 @@ def test_day_of(when):
 
 
 def test_path_filters_are_bounded():
-    """2,000 globs of 1,000 letters are taken, one more of either is refused."""
+    """2,000 globs of 1,000 letters are accepted, more of either are refused."""
     assert len(conditions({"path": ["x"] * 2_000})[0].values) == 2_000
     assert conditions({"path": "x" * 1_000})[0].values == ("x" * 1_000,)
     for much in (["x"] * 2_001, "x" * 1_001):

@@ -1,4 +1,4 @@
-"""follow: Chroma holds the vectors of every vault, and any Chroma client can read a copy."""
+"""Chroma holds the vectors of every vault, and any Chroma client can read a copy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print(json.dumps([near["ids"][0] == rows["ids"][:1], len(rows["embeddings"][0]),
 
 @pytest.fixture
 def index(vault, write_note):
-    """Two notes, embedded, and no Chroma yet."""
+    """Two embedded notes, and no Chroma yet."""
     write_note("ops/keys.md", "# Keys\n\n## Rotation\n\nKeys are rotated.\n", topic="security", category="decision")
     write_note("tea.md", "Green tea.\n")
     with opened(vault, Counting()) as index:
@@ -51,7 +51,9 @@ def labels(index):
 
 
 def test_a_small_vault_is_in_chroma_with_what_names_its_chunks(index):
-    """After catching up each text has a row with id, path, heading, category and topic; a second time writes nothing."""
+    """
+    After catching up each text has a row with id, path, heading, category and topic; a second time writes nothing.
+    """
     expected = {
         "id": "ops/keys#rotation",
         "path": "ops/keys.md",
@@ -69,7 +71,10 @@ def test_a_small_vault_is_in_chroma_with_what_names_its_chunks(index):
 
 
 def test_metadata_follow_moves_labels_and_deletions(index, vault, write_note):
-    """Where no vector changed, the row has the new path and topic; what was deleted is gone, and comes back with the note."""
+    """
+    A moved or relabelled note gets new metadata without new vectors; a deleted one is gone, and comes back with its
+    file.
+    """
     caught_up(index)
     embedded = index.embedder.taken()
     (vault / "infra").mkdir()
@@ -90,7 +95,7 @@ def test_metadata_follow_moves_labels_and_deletions(index, vault, write_note):
 
 
 def test_metadata_follow_a_heading(index, vault):
-    """A heading that is renamed is embedded anew, and only the new row is left."""
+    """A renamed heading is embedded again, and only the new row is left."""
     caught_up(index)
     file = vault / "ops/keys.md"
     file.write_text(file.read_text("utf-8").replace("## Rotation", "## Renewal"), "utf-8")
@@ -101,7 +106,7 @@ def test_metadata_follow_a_heading(index, vault):
 
 
 def test_it_is_due_once_far_or_long_behind(index, write_note, monkeypatch):
-    """Never if nothing changed; with as many vectors as it may be behind at once, with fewer after as many seconds."""
+    """Catching up is due at once if many vectors are missing, after some time if few are, and never if none is."""
     assert follow.is_due(index)  # there is none yet
     caught_up(index)
     assert not follow.is_due(index, most=1, seconds=0.001)
@@ -117,7 +122,7 @@ def test_it_is_due_once_far_or_long_behind(index, write_note, monkeypatch):
 
 
 def test_a_collection_of_the_form_before_is_built_anew_without_the_embedder(index):
-    """Its rows had no metadata; the vectors are the catalog's."""
+    """A collection without metadata is rebuilt from the catalog's vectors."""
     caught_up(index)
     index.chroma.close()
     file = index.config.state / "chroma.json"
@@ -137,7 +142,7 @@ def test_a_collection_of_the_form_before_is_built_anew_without_the_embedder(inde
 
 
 def test_a_watcher_fills_chroma_in_a_child_process(index):
-    """This process loads no Chroma; the child holds the lock alone, and says nothing on stdout."""
+    """The watcher loads no Chroma; only the child holds the lock, and it prints nothing on stdout."""
     code = """
 import sys, time
 import spellbook
@@ -153,7 +158,7 @@ with spellbook.open(sys.argv[1], embedder="hash") as book, watcher.Watcher(book)
 
 
 def test_a_child_that_is_stopped_or_fails_leaves_what_the_next_one_goes_on_with(index):
-    """Stopped before it began: no complaint, and nothing is lost. Where the state folder is gone it says why it failed."""
+    """A stopped child loses nothing and reports nothing; if the state folder is gone, the error says so."""
     stopping = threading.Event()
     stopping.set()
     assert follow.in_child(index, stopping) == ""
@@ -166,7 +171,7 @@ def test_a_child_that_is_stopped_or_fails_leaves_what_the_next_one_goes_on_with(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the parent is a process that is killed")
 def test_a_child_ends_with_its_parent(index):
-    """However that ends: here nothing is told to the child but the end of its stdin."""
+    """The child ends when its stdin closes, however its parent ended."""
     config = index.config
     with FileLock(config.state / "chroma.lock"):  # so that it waits, as it would be at work
         child = subprocess.Popen(
@@ -184,7 +189,7 @@ def test_a_child_ends_with_its_parent(index):
 
 
 def test_a_question_does_not_wait_for_who_holds_chroma(index):
-    """Nor is its answer called degraded: in a vault of this size the exact search answers."""
+    """In a small vault a query neither waits for Chroma nor is degraded: exact search answers."""
     with FileLock(index.config.state / "chroma.lock"):
         answer = Searcher(index).ask(Question("Keys are rotated.", "semantic"))
         embed.maintain(index, 1)  # as after one edit
@@ -194,7 +199,7 @@ def test_a_question_does_not_wait_for_who_holds_chroma(index):
 
 
 def test_one_edit_loads_no_chroma(index, vault, write_note):
-    """A `reindex` after one edit, as a git hook runs it, leaves Chroma to whoever lives long."""
+    """A `reindex` after one edit loads no Chroma; long-lived processes keep it up to date."""
     caught_up(index)
     write_note("new.md", "The zebra is new.")
     code = """
@@ -207,7 +212,7 @@ with spellbook.open(sys.argv[1], embedder="hash") as book:
 
 
 def test_the_copy_is_read_by_any_client(index, tmp_path):
-    """In a process of its own with nothing but chromadb: ids, vectors and metadata, those of the moment of the copy."""
+    """A process with only chromadb reads ids, vectors and metadata of the moment of the copy."""
     copy = tmp_path / "new" / "vectors"
     assert follow.copy(index, copy) == 3
     is_found, width, rows = json.loads(finished(python(READ, copy))[0])
@@ -217,7 +222,7 @@ def test_the_copy_is_read_by_any_client(index, tmp_path):
 
 
 def test_a_copy_overwrites_nothing(index, tmp_path):
-    """An empty folder is taken; a file, and a folder that holds something, are refused and stay."""
+    """A copy goes into an empty folder only; a file or a folder with contents is refused and stays."""
     (tmp_path / "empty").mkdir()
     assert follow.copy(index, tmp_path / "empty") == 3
     (tmp_path / "file").write_text("mine")
@@ -228,7 +233,7 @@ def test_a_copy_overwrites_nothing(index, tmp_path):
 
 
 def test_the_command_says_where_and_how_far(index, tmp_path, monkeypatch):
-    """Without --copy it changes nothing; `status` says the same."""
+    """Without --copy the command changes nothing; `status` says the same."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
 
     def run(*arguments):
@@ -248,7 +253,7 @@ def test_the_command_says_where_and_how_far(index, tmp_path, monkeypatch):
 
 
 def test_a_server_is_told_no_metadata(tmp_path, monkeypatch, index):
-    """Nor can it be copied from here."""
+    """A Chroma server gets no metadata, and cannot be copied."""
     from spellbook.index.vectors.chroma import Chroma
 
     sent = []

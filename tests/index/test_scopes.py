@@ -1,4 +1,4 @@
-"""scopes: a server that sees one project and what all share, and writes into it."""
+"""Scopes: a server sees one project and shared notes, and writes into that project."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ CHUNK = {
     ],
 )
 def test_the_scope_of_a_note(path: str, frontmatter: str, scopes: tuple[str, ...]) -> None:
-    """Frontmatter first, then the first rule of the settings that matches, then the folder scopes/NAME."""
+    """Frontmatter decides first, then the first matching rule of the settings, then the folder scopes/NAME."""
     note = parse(path, f"---\ntopic: t\n{frontmatter}\n---\ntext".encode())
     assert scopes_of(note, {"work/acme/": "acme", "work/*": "work"}) == scopes
 
 
 @pytest.fixture
 def notes(vault: Path, write_note: Write) -> Path:
-    """Copper of acme, of globex, and of all, in one topic."""
+    """Notes about copper in two scopes and without one, all in one topic."""
     write_note("acme.md", "# A\n\nThe copper harbour of acme.", scope="acme", topic="copper")
     write_note("scopes/globex/g.md", "# G\n\nThe copper harbour of globex.", topic="copper")
     write_note("all.md", "# S\n\nThe copper harbour of all.", topic="copper")
@@ -62,7 +62,7 @@ def notes(vault: Path, write_note: Write) -> Path:
     ],
 )
 def test_a_scope_sees_itself_and_what_all_share(notes: Path, scope: str, seen: set[str]) -> None:
-    """Every search, the table of contents and a topic are of the scope and of what has none; without one, of everything."""
+    """Searches, topics and the table of contents show the scope and notes without one; without a scope, everything."""
     with books.open(notes, embedder="hash", scope=scope) as book:
         book.reindex()
 
@@ -81,7 +81,7 @@ def test_a_scope_sees_itself_and_what_all_share(notes: Path, scope: str, seen: s
 
 
 def test_a_table_of_contents_tells_nothing_of_other_scopes(notes: Path, write_note: Write) -> None:
-    """What a topic is about, and what a category is for, is said by notes that the scope sees."""
+    """Summaries of topics and categories come only from notes that the scope sees."""
     write_note("acme/category.md", "What acme works on.", scope="acme", category="port", topic="copper")
     write_note("z.md", "The piers of globex.", scope="globex", category="port", topic="copper")
     told = {}
@@ -99,7 +99,7 @@ def test_a_table_of_contents_tells_nothing_of_other_scopes(notes: Path, write_no
 
 
 def test_a_filter_and_a_scope_go_together(notes: Path) -> None:
-    """A filter cuts what the scope sees, and `why` names the scope where it leaves something out."""
+    """A filter applies within the scope, and `why` names the scope if it hides a note."""
     with books.open(notes, embedder="hash", scope="acme") as book:
         assert [hit.path for hit in book.search("copper harbour", filter={"scope": "acme"}).hits] == ["acme.md"]
         [row] = book.why("copper harbour", "scopes/globex/g").rows
@@ -107,7 +107,10 @@ def test_a_filter_and_a_scope_go_together(notes: Path) -> None:
 
 
 def test_what_a_scope_writes_is_its_own(notes: Path) -> None:
-    """A memory carries the scope it was written in, unless it names another or `shared`; one of another scope is no repetition."""
+    """
+    A memory gets the scope it was written in, unless it names another or `shared`; notes of other scopes are no
+    duplicates.
+    """
     with books.open(notes, embedder="hash", scope="acme") as book:
         [mine] = book.scribe(CHUNK).written
         assert "scope: acme" in (notes / mine.path).read_text("utf-8")
@@ -128,7 +131,7 @@ def test_what_a_scope_writes_is_its_own(notes: Path) -> None:
 
 
 def test_new_rules_are_followed_and_nothing_is_embedded_again(vault: Path, write_note: Write) -> None:
-    """When the settings say otherwise of paths, notes have other scopes with the next look, and keep their vectors."""
+    """After a change of the rules notes have new scopes at the next scan, and keep their vectors."""
     write_note("work/acme/a.md", "The copper harbour.")
     embedder = Counting()
     for rules, seen in (({}, 1), ({"work/acme/": "acme"}, 0), ({"work/acme/": "globex"}, 1)):
@@ -147,7 +150,7 @@ def test_new_rules_are_followed_and_nothing_is_embedded_again(vault: Path, write
 def test_the_project_of_a_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], folder: str, name: str
 ) -> None:
-    """`auto` is the folder that the client names, else the git repository around the working directory, else no scope."""
+    """`auto` is the folder named by the client, else the git repository of the working folder, else no scope."""
     (tmp_path / "repo/src").mkdir(parents=True)
     (tmp_path / "repo/.git").mkdir()
     monkeypatch.chdir(tmp_path / folder)
@@ -155,7 +158,7 @@ def test_the_project_of_a_process(
 
 
 def test_settings_that_make_no_sense(vault: Path, write_note: Write) -> None:
-    """A rule that is no text is named with its file and key."""
+    """An invalid rule is refused with file and key."""
     write_note(".spellbook/config.toml", '[scopes]\n"a/" = 3')
     with pytest.raises(InvalidInput, match=r"config\.toml: scopes\.a/ must be text"):
         books.open(vault, embedder="hash")

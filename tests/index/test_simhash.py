@@ -1,4 +1,4 @@
-"""sketches: what is nearest is among the vectors whose signs differ least, whatever an embedder's vectors look like."""
+"""Sketches: the nearest vectors are among those with the most similar signs, for any embedder."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def unit(block):
 
 
 def clustered(drawn, width=WIDTH):
-    """As a model's vectors are: around subjects."""
+    """Vectors around subjects, as a model gives them."""
     centres = drawn.standard_normal((100, width))
     return centres[drawn.integers(100, size=COUNT)] + 0.8 * drawn.standard_normal((COUNT, width))
 
 
 def crowded(drawn):
-    """As those of many models are: all of them near each other, far from nothing."""
+    """Vectors that are all close together, as many models give them."""
     return clustered(drawn) + 6 * drawn.standard_normal(WIDTH)
 
 
 def sparse(drawn):
-    """As those are that count hashed words: few numbers that are not nothing."""
+    """Vectors with few numbers that are not zero, as hashed words give them."""
     words = drawn.random((100, WIDTH)) < 0.1
     return clustered(drawn) * words[drawn.integers(100, size=COUNT)]
 
@@ -64,7 +64,7 @@ def block():
     ids=["model", "crowded", "sparse", "odd width"],
 )
 def test_the_nearest_are_among_the_most_alike(drawn):
-    """Of the ten nearest of 4,000 vectors, nine in ten are among the 200 with the most alike signs."""
+    """Nine in ten of the ten nearest of 4,000 vectors are among the 200 most similar sketches."""
     block = unit(drawn(np.random.default_rng(1)))
     known, found = made(block), []
     for query in unit(block[::200] + 0.5 * block[1::200]):
@@ -76,7 +76,7 @@ def test_the_nearest_are_among_the_most_alike(drawn):
 
 
 def test_itself_comes_first_and_all_are_there(block):
-    """A vector is the one most like itself, and who wants more than there are gets all of them."""
+    """A vector is most similar to itself; asking for more than there are returns all."""
     known = made(block)
     for row in (0, 1_234, COUNT - 1):
         assert known.alike(block[row], 1) == [KEYS[row]]
@@ -85,7 +85,7 @@ def test_itself_comes_first_and_all_are_there(block):
 
 
 def test_among_some(block):
-    """Only keys that are asked for come back, and no unknown ones."""
+    """Only the requested keys come back, without unknown ones."""
     known, some = made(block), KEYS[100:300]
     assert known.alike(block[7], 1, some) != [KEYS[7]]
     assert known.alike(block[150], 1, some) == [KEYS[150]]
@@ -94,7 +94,7 @@ def test_among_some(block):
 
 
 def test_grown_piece_by_piece(block, monkeypatch):
-    """What comes later is found as well, however it comes; `seq` is the last of it, and what is no vector of these is left out."""
+    """Vectors added later are found; `seq` is the last one added, and vectors of other dimensions are left out."""
     monkeypatch.setattr(simhash, "BATCH", 333)
     known = made(block[:1_000])
     assert (known.seq, len(known)) == (1_000, 1_000)
@@ -107,7 +107,7 @@ def test_grown_piece_by_piece(block, monkeypatch):
 
 
 def test_kept_for_the_next_process(block, tmp_path):
-    """What was kept says the same as what keeps it, and goes on from there."""
+    """Stored sketches give the same answers when loaded, and can grow further."""
     known, file = made(block[:3_000]), tmp_path / "sketches.npy"
     known.save(file)
     again = Sketches.load(file, "f")
@@ -119,7 +119,7 @@ def test_kept_for_the_next_process(block, tmp_path):
 
 
 def test_another_embedding_or_a_torn_file_is_none(block, tmp_path):
-    """What is missing, of another embedding, or cut off anywhere, is begun anew."""
+    """A file that is missing, torn or of another embedding gives empty sketches."""
     file = tmp_path / "sketches.npy"
     assert len(Sketches.load(file, "f")) == 0
     made(block).save(file)
@@ -136,7 +136,7 @@ def test_another_embedding_or_a_torn_file_is_none(block, tmp_path):
 
 
 def test_two_processes_do_not_keep_at_once(block, tmp_path):
-    """While another process keeps its own, nothing is written."""
+    """While another process stores its sketches, nothing is written."""
     from filelock import FileLock
 
     file = tmp_path / "sketches.npy"

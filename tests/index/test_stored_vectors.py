@@ -1,4 +1,4 @@
-"""catalog.vectors: stored once, seen by all who follow them, and kept within a bound."""
+"""Stored vectors: each stored once, visible to all followers, within a size limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.helpers import Counting, opened, rows
 
 
 def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(vault, write_note):
-    """Beyond the bound, what went out of use first goes first; what a chunk carries stays, whatever the bound."""
+    """Beyond the limit, the longest unused vectors are deleted first; used ones never are."""
     for i in range(6):
         write_note(f"{i}.md", f"text number {i}")
     embedder = Counting()
@@ -31,7 +31,7 @@ def test_unused_vectors_are_evicted_longest_unused_first_and_used_ones_never(vau
 
 
 def test_a_vector_that_comes_back_into_use_is_seen_by_who_follows_seq(vault, write_note):
-    """A matrix that took in every change finds a note that was away while it looked."""
+    """A follower of `seq` finds the vector of a note that was away and came back."""
     write_note("a.md", "the lighthouse")
     write_note("b.md", "something else")
     with opened(vault) as index:
@@ -49,7 +49,7 @@ def test_a_vector_that_comes_back_into_use_is_seen_by_who_follows_seq(vault, wri
 
 
 def test_seq_never_repeats_what_a_deleted_catalog_counted(vault, write_note):
-    """Who follows seq sees the vectors of a catalog that was begun anew."""
+    """A follower of `seq` sees the vectors of a rebuilt catalog."""
     write_note("a.md", "text")
     with opened(vault) as index:
         sync.run(index)
@@ -61,7 +61,7 @@ def test_seq_never_repeats_what_a_deleted_catalog_counted(vault, write_note):
 
 
 def test_vectors_of_an_embedder_that_comes_back_are_seen_one_by_one(vault, write_note):
-    """Each has a seq of its own, later than all before it and earlier than all after it."""
+    """After switching back to an embedder, each of its vectors gets a new `seq` of its own."""
     for i in range(5):
         write_note(f"{i}.md", f"lighthouse {i}")
     embedders = Counting(), Counting(fingerprint="another"), Counting()

@@ -1,4 +1,4 @@
-"""sync: the index is what the vault says, at the least work, whatever happened in between."""
+"""Sync: the index equals the vault, with the least work, whatever happened in between."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KNOWN = Known(OLD, NOW, "hash")
     ],
 )
 def test_plan(disk, known, hidden, full, expected):
-    """Only new, changed and unsettled files are read; only missing ones that could be seen are dropped."""
+    """Only new, changed and unsettled files are read; missing files are dropped only if their folder was readable."""
     assert plan(disk, known, hidden, full=full) == expected
 
 
@@ -68,7 +68,7 @@ def paths(count, prefix="p"):
     ],
 )
 def test_is_unlikely(read, gone, known, unlikely):
-    """Much gone at once and nothing in its place looks like a drive that is not mounted."""
+    """Many files missing with none new looks like a drive that is not mounted."""
     assert is_unlikely(Plan(paths(read, "new"), paths(gone)), dict.fromkeys(paths(known), KNOWN)) is unlikely
 
 
@@ -86,7 +86,7 @@ def embedder():
 
 @pytest.fixture
 def index(vault, write_note, embedder):
-    """Four notes of two sections each, indexed and old enough to be trusted."""
+    """Four notes with two sections each, indexed, with stamps old enough to be trusted."""
     for i in range(4):
         write_note(f"f/{i}.md", f"# Note {i}\n\n## One\n\nfirst {i}\n\n## Two\n\nsecond {i}\n", age=100)
     with opened(vault, embedder) as opening:
@@ -110,7 +110,7 @@ def test_nothing_to_do_is_nothing_done(index, embedder):
 
 
 def test_a_touched_file_is_unchanged(index, vault):
-    """Another time and the same bytes are no change, and are not read a third time."""
+    """A new time with the same bytes is no change, and the file is read only once more."""
     os.utime(vault / "f/0.md", ns=(5, 5))
     generation = index.catalog.generation
     assert counts(sync.run(index)) == {"scanned": 4, "unchanged": 4}
@@ -152,7 +152,7 @@ def change_keys_that_are_not_embedded(vault):
     ],
 )  # fmt: skip
 def test_what_embeds_nothing(index, vault, embedder, tmp_path, change, full, expected):
-    """Text that was embedded before is not embedded again, wherever it goes."""
+    """Text that was embedded before is not embedded again, wherever it moves."""
     change(vault)
     assert counts(sync.run(index, full=full)) == expected
     assert embedder.taken() == 0
@@ -181,7 +181,7 @@ def test_real_changes_are_counted(index, vault, write_note, embedder, tmp_path):
 
 
 def test_one_lost_file_explains_one_new_one(index, vault):
-    """Two files with the bytes of one that is gone are one moved and one added."""
+    """If one file disappears and two with its bytes appear, one is moved and one added."""
     data = (vault / "f/0.md").read_bytes()
     (vault / "f/0.md").unlink()
     for name in ("x.md", "y.md"):
@@ -191,7 +191,7 @@ def test_one_lost_file_explains_one_new_one(index, vault):
 
 
 def test_a_branch_switch_there_and_back_embeds_each_branch_once(index, vault, embedder, tmp_path):
-    """With git as with anything that swaps many files: what was embedded on a branch is there when it comes back."""
+    """Switching branches there and back embeds each branch's texts once."""
 
     def git(*words):
         subprocess.run(
@@ -216,7 +216,7 @@ def test_a_branch_switch_there_and_back_embeds_each_branch_once(index, vault, em
 
 
 def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path):
-    """Many notes gone at once stop the run and are kept; with `full` they are forgotten."""
+    """Many missing notes stop the run and stay in the index; with `full` they are removed."""
     for i in range(12):
         write_note(f"{i}.md", f"text {i}")
     with opened(vault) as index:
@@ -235,7 +235,7 @@ def test_an_unmounted_drive_is_no_deletion(vault, write_note, tmp_path):
 
 
 def test_a_folder_that_moves_while_one_looks_is_not_gone(vault, write_note, tmp_path, monkeypatch):
-    """A walk may miss a folder in both places, where it is not yet and where it was; one looks again before anybody is alarmed."""
+    """A folder that moves during the walk may be missed in both places; a second walk finds it before an alarm."""
     for number in range(30):
         write_note(f"later/{number}.md", f"text {number}")
     with opened(vault) as index:
@@ -257,7 +257,7 @@ def test_a_folder_that_moves_while_one_looks_is_not_gone(vault, write_note, tmp_
 
 
 def test_one_bad_note_is_reported_and_the_others_indexed(vault, write_note):
-    """Bytes that are no text, files too large and broken frontmatter are each named; everything else is found."""
+    """Undecodable, too large and faulty notes are each named; everything else is found."""
     write_note("good.md", "lighthouse")
     (vault / "binary.md").write_bytes(b"\x00\xff\xfe" * 100)
     (vault / "cp949.md").write_bytes("한글".encode("cp949"))
@@ -276,7 +276,7 @@ def test_one_bad_note_is_reported_and_the_others_indexed(vault, write_note):
 
 
 def test_a_note_that_can_no_longer_be_read_is_no_longer_found(vault, write_note, tmp_path):
-    """Text that turned into bytes of no encoding leaves the index, with a word why."""
+    """A note that becomes undecodable leaves the index, with a reason."""
     write_note("a.md", "lighthouse")
     with opened(vault) as index:
         sync.run(index)
@@ -287,7 +287,7 @@ def test_a_note_that_can_no_longer_be_read_is_no_longer_found(vault, write_note,
 
 
 def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(vault, write_note, monkeypatch, caplog):
-    """Whatever goes wrong inside with one note, it is a fault of that note alone."""
+    """An unexpected error in one note is a fault of that note alone."""
     from spellbook.notes import chunks
 
     cut = chunks.cut
@@ -308,7 +308,9 @@ def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(vault, write_note,
 
 
 def test_a_note_replaced_by_a_link_out_is_forgotten_and_reported_at_once(vault, write_note, tmp_path):
-    """The first run says why it is gone, and later ones say it once and change nothing."""
+    """
+    A note replaced by a link out of the vault is removed with a reason by the first run; later runs change nothing.
+    """
     (tmp_path / "secret.md").write_text("secret")
     write_note("a.md", "text")
     with opened(vault) as index:
@@ -330,7 +332,7 @@ def holder(index, id):
 
 
 def test_of_two_files_with_one_id_the_older_keeps_it(vault, write_note, tmp_path):
-    """A copy goes by its path, both are named, and it gets the id when the original is gone."""
+    """The copy is known by its path, both are named, and it gets the id when the original is gone."""
     write_note("z/original.md", "text", id="abc", age=100)
     with opened(vault) as index:
         sync.run(index)
@@ -351,7 +353,7 @@ def test_of_two_files_with_one_id_the_older_keeps_it(vault, write_note, tmp_path
 
 
 def test_from_scratch_the_shorter_path_has_the_id(vault, write_note):
-    """Where nothing is known yet, the path decides and not the time, which an edit of the original would change."""
+    """In a new index the shorter path gets a shared id, not the older file, whose time an edit would change."""
     write_note("a copy.md", "text", id="abc", age=1000)
     write_note("a.md", "text", id="abc")
     with opened(vault) as index:
@@ -360,7 +362,7 @@ def test_from_scratch_the_shorter_path_has_the_id(vault, write_note):
 
 
 def test_what_is_there_is_read_even_if_much_is_gone(vault, write_note):
-    """An unlikely loss keeps notes from being forgotten, and nothing else; whoever relies on a watcher is told as well."""
+    """With many notes missing, existing ones are still read; searches under a watcher report the loss too."""
     for i in range(20):
         write_note(f"{i}.md", f"text {i}")
     with opened(vault) as index:
@@ -378,7 +380,7 @@ def test_what_is_there_is_read_even_if_much_is_gone(vault, write_note):
 
 
 def test_one_text_that_is_refused_keeps_no_other_from_its_vector(vault, write_note):
-    """The others of its batch are embedded, and it stays pending."""
+    """If the embedder refuses one text, the others of its batch are embedded and it stays pending."""
     for i in range(6):
         write_note(f"{i}.md", f"{'refused' if i == 3 else 'plain'} text {i}")
 
@@ -394,7 +396,7 @@ def test_one_text_that_is_refused_keeps_no_other_from_its_vector(vault, write_no
 
 
 def test_a_moved_note_keeps_its_id_and_stays_ahead_of_its_copy(vault, write_note):
-    """A rename with a copy about does not hand the id to the copy."""
+    """After a rename with a copy present, the id stays with the renamed note."""
     write_note("one.md", "text", id="abc", age=100)
     with opened(vault) as index:
         sync.run(index)
@@ -406,7 +408,7 @@ def test_a_moved_note_keeps_its_id_and_stays_ahead_of_its_copy(vault, write_note
 
 
 def test_a_path_is_an_id_of_its_own(vault, write_note, tmp_path):
-    """An id that spells another note's path yields to that note, is reported, and counts again when the path is free."""
+    """An id that equals another note's path is ignored and reported until the path is free."""
     write_note("a.md", "one", id="b", age=100)
     with opened(vault) as index:
         sync.run(index)
@@ -439,7 +441,7 @@ def test_paths_that_differ_in_case_or_ending_have_ids_of_their_own(vault, write_
 
 
 def test_words_come_first_and_survive_an_embedder_that_is_down(vault, write_note):
-    """When embedding fails the notes are found by words, and the next run with a better embedder finishes."""
+    """If embedding fails notes are found by words, and the next run finishes."""
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Failing()) as index:
         with pytest.raises(EmbeddingError):
@@ -451,7 +453,7 @@ def test_words_come_first_and_survive_an_embedder_that_is_down(vault, write_note
 
 
 def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embedder):
-    """`most` texts at most, those of the newest files; a later call goes on where it ended."""
+    """At most `most` texts are embedded, newest files first; a later call continues."""
     for i in range(40):
         write_note(f"{i:02}.md", f"text {i:02}", age=100 + i)
     with opened(vault, embedder) as index:
@@ -464,7 +466,7 @@ def test_embedding_is_newest_first_bounded_and_resumable(vault, write_note, embe
 
 
 def test_what_is_likely_to_be_asked_for_is_embedded_first(vault, write_note):
-    """What was just edited, then what many notes link to, then what is newer."""
+    """Just edited notes come first, then notes with many links to them, then newer ones."""
     day = 86_400
     for i in range(4):
         write_note(f"links {i}.md", f"[[hub]] {i}", age=(30 + i) * day)
@@ -480,7 +482,7 @@ def test_what_is_likely_to_be_asked_for_is_embedded_first(vault, write_note):
 
 
 def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
-    """A question in the midst of a long run, from another process too, puts what it found before the rest."""
+    """During a long run, what a search found by words is embedded next, also from another process."""
     for i in range(200):
         write_note(f"{i:03}.md", f"{'lighthouse' if i in {120, 180} else 'text'} {i:03}", age=100 + i)
 
@@ -501,7 +503,7 @@ def test_what_a_search_finds_by_words_is_embedded_next(vault, write_note):
 
 
 def test_a_search_waits_for_no_writer_to_say_what_it_found(vault, write_note):
-    """While another process commits, hits come at once, and only what is embedded next stays as it was."""
+    """While another process commits, a search answers at once and only skips the hint for the embedding order."""
     write_note("a.md", "lighthouse")
     with opened(vault) as index:
         sync.scan(index)
@@ -518,7 +520,7 @@ def test_a_search_waits_for_no_writer_to_say_what_it_found(vault, write_note):
 
 
 def test_other_cutting_rules_cut_anew(vault, write_note, tmp_path):
-    """With other `chunk_tokens` every note is cut again, and the index is as one built with them."""
+    """With another `chunk_tokens` every note is cut again, and the index equals a new one."""
     write_note("a.md", "# A\n\n" + "\n\n".join(f"paragraph {i} " + "word " * 60 for i in range(10)))
     with opened(vault) as index:
         few = sync.run(index).chunks
@@ -528,7 +530,7 @@ def test_other_cutting_rules_cut_anew(vault, write_note, tmp_path):
 
 
 def test_some_looks_at_the_paths_it_is_given(index, vault, write_note):
-    """A hint about a new, a changed, a lost and an unlisted file does what it says and nothing else."""
+    """A hint about a new, changed, missing or ignored file updates that file and nothing else."""
     write_note("new.md", "new")
     write_note("unhinted.md", "unhinted")
     write_note(".hidden.md", "hidden")
@@ -557,7 +559,7 @@ PLACES = [f"{folder}{name}.md" for folder in ("", "d/", "d/e/") for name in ("1"
 
 
 def disturb(vault, chance):
-    """One thing that a person, an editor or git does."""
+    """One random change by a person, an editor or git."""
     files = sorted(path for path in vault.rglob("*.md") if ".trash" not in path.parts)
     target = vault / chance.choice(PLACES)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -587,7 +589,7 @@ def disturb(vault, chance):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_index_equals_one_built_from_scratch(vault, tmp_path, seed):
-    """After any sequence of changes, with runs in between or hints alone, the index is that of the vault as it is now."""
+    """After any changes, with full runs or hints in between, the index equals a new one."""
     chance = random.Random(seed)
     with opened(vault) as index:
         for round in range(12):
@@ -616,7 +618,7 @@ def scratch(vault, state):
 
 
 def test_what_a_killed_write_left_is_swept(vault, write_note, monkeypatch):
-    """Spellbook's own temporary files go once they are an hour old; younger ones and everybody else's stay."""
+    """Spellbook's temporary files are deleted after an hour; younger ones and others' files stay."""
     later = time.time() + 7200  # when a file was last changed in any way cannot be set back
     write_note("deep/a.md", "text")
     names = [".spellbook-0123456789abcdef.tmp", ".spellbook-fedcba9876543210.tmp", ".spellbook-mine.tmp", "note.tmp"]

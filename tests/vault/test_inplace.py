@@ -1,4 +1,4 @@
-"""What a file is beside its text stays when it is written anew: owner, group, permissions, attributes, and its other names."""
+"""A rewritten file keeps its owner, group, permissions, attributes and hard links."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ACL = bytes.fromhex("02000000 01000600ffffffff 02000400d2040000 04000400ffffffff
 
 @pytest.fixture
 def linked(vault: Path, tmp_path: Path, write_note: Write) -> tuple[Path, Path, Path]:
-    """A note with two more names, one in the vault and one outside of it."""
+    """A note with two more hard links, one in the vault and one outside."""
     note = write_note("a.md", f"## One\n\nfirst\n\n## Two\n\n{LONG}")
     others = vault / "deep" / "b.txt", tmp_path / "outside.md"
     for other in others:
@@ -43,7 +43,7 @@ def linked(vault: Path, tmp_path: Path, write_note: Write) -> tuple[Path, Path, 
 
 @pytest.mark.parametrize("text", ["short", LONG.replace("old", "new"), LONG * 2], ids=["shorter", "as long", "longer"])
 def test_all_names_of_a_file_stay_its_names(book: Spellbook, linked: tuple[Path, ...], text: str) -> None:
-    """A change of a note that has several names is one of the file, and so is its undo; nothing is left in the state folder."""
+    """A change of a note with hard links, and its undo, apply to all names; nothing is left in the state folder."""
     before, number = linked[0].read_bytes(), linked[0].stat().st_ino
     assert book.revise("a#two", text).warnings == ()
     for name in linked:
@@ -59,7 +59,7 @@ def test_all_names_of_a_file_stay_its_names(book: Spellbook, linked: tuple[Path,
 def test_moves_and_imports_keep_the_names_of_a_file(
     book: Spellbook, vault: Path, linked: tuple[Path, ...], write_note: Write
 ) -> None:
-    """Whatever writes a file that is there goes the same way: mended links, and files of any kind that are placed."""
+    """Updated links and imported files keep hard links too."""
     write_note("x.md", "x")
     linked[0].write_text("[[x]]\n")
     book.move("x", "y")
@@ -70,7 +70,7 @@ def test_moves_and_imports_keep_the_names_of_a_file(
 
 
 def test_who_saved_meanwhile_is_not_written_over(book: Spellbook, linked: tuple[Path, ...]) -> None:
-    """A file that is not what was expected is left alone under all its names."""
+    """A file with unexpected contents is left alone under all its names."""
     linked[1].write_text("saved")
     with pytest.raises(Conflict):
         book.index.vault.write("a.md", b"new", digest(b"old"))
@@ -103,14 +103,16 @@ with spellbook.open(vault, embedder="hash") as book:
 
 
 def test_a_disk_that_is_full_changes_nothing(vault: Path, linked: tuple[Path, ...]) -> None:
-    """Where there is no room, wherever it is met, the error says so, and the file is as it was under every name."""
+    """On a full disk the error says so, and the file is unchanged under every name."""
     for at in (1, 2, 4):
         assert finished(python(FULL, vault, at, SPELLBOOK_EMBEDDER="hash")) == ["a.md: the disk is full. True [] 0"]
 
 
 @pytest.mark.parametrize("how", ["in place", "another file"])
 def test_what_is_saved_after_a_kill_stays(vault: Path, tmp_path: Path, linked: tuple[Path, ...], how: str) -> None:
-    """A text that somebody saved over a half-written one is not taken back; what the file held before is in the trash, or back in its other names."""
+    """
+    Text saved over a half-written file stays; the earlier contents are in the trash, or back under the other names.
+    """
     before = linked[0].read_bytes()
     source = tmp_path / "source"
     source.write_bytes(before.replace(b"old", b"new"))
@@ -134,7 +136,7 @@ def test_what_is_saved_after_a_kill_stays(vault: Path, tmp_path: Path, linked: t
 
 
 def test_a_damaged_record_stops_nothing(book: Spellbook, linked: tuple[Path, ...]) -> None:
-    """What cannot be read of a write that was cut short is set aside, and others go on."""
+    """A damaged record of an interrupted write is set aside, and the others are handled."""
     folder = book.config.state / "in-place"
     folder.mkdir()
     (folder / "1.json").write_text("{")
@@ -154,7 +156,7 @@ def attributes(file: Path) -> dict[str, bytes]:
 @pytest.mark.skipif(sys.platform != "linux", reason="extended attributes as Linux has them")
 @pytest.mark.parametrize("name", ["user.tag", "system.posix_acl_access"])
 def test_attributes_and_access_lists_stay(book: Spellbook, vault: Path, write_note: Write, name: str) -> None:
-    """What a person or a system noted of a file is there after a change of its text, and so are its permissions."""
+    """Extended attributes, access lists and permissions survive a change of the text."""
     note = write_note("a.md", "## One\n\nfirst\n")
     note.chmod(0o640)
     try:
@@ -171,7 +173,7 @@ def test_attributes_and_access_lists_stay(book: Spellbook, vault: Path, write_no
 
 @pytest.mark.skipif(sys.platform != "linux", reason="extended attributes as Linux has them")
 def test_settings_of_others_keep_their_attributes(tmp_path: Path) -> None:
-    """The settings of a client and the hooks of a repository are files of somebody's as well."""
+    """Settings of clients and git hooks keep their attributes too."""
     file = tmp_path / "settings.json"
     file.write_text("{}")
     try:
@@ -184,7 +186,7 @@ def test_settings_of_others_keep_their_attributes(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
 def test_owner_and_group_stay(book: Spellbook, write_note: Write) -> None:
-    """A note of somebody else stays theirs, with permissions that a change of owner would take away."""
+    """Another user's note keeps its owner, and permissions that a change of owner would clear."""
     note = write_note("a.md", "## One\n\nfirst\n")
     os.chown(note, 1234, 2345)
     note.chmod(0o2664)
@@ -197,7 +199,7 @@ def test_owner_and_group_stay(book: Spellbook, write_note: Write) -> None:
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="a file of another owner takes root to make"
 )
 def test_what_cannot_be_kept_is_said(vault: Path, tmp_path: Path, write_note: Write) -> None:
-    """Who may write a note and not give it back to its owner is told so: on stderr, in --json, and as an answer to an agent."""
+    """If the owner cannot be kept, stderr, --json and the tool's answer say so."""
     note = write_note("a.md", "## One\n\nfirst\n")
     other = tmp_path / "other.md"
     other.hardlink_to(write_note("b.md", "## One\n\nfirst of b\n"))

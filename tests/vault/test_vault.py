@@ -1,4 +1,4 @@
-"""vault: what is a note, where it may lie, and that a write leaves the old file or the new one, whole."""
+"""The vault: what is a note, where it may be, and atomic writes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def temporaries(vault):
 
 
 def test_walk_lists_notes_and_nothing_else(notes, vault, write_note):
-    """Dot-folders, other files, conflict copies and editors' temporary files are no notes; `.MD` is one."""
+    """Dot-folders, other files, conflict copies and temporary files are no notes; `.MD` files are."""
     for path in ("a.md", "b.MD", "deep/er/c.md", "한글 노트.md"):
         write_note(path, "x")
     for path in (
@@ -85,7 +85,7 @@ def test_walk_lists_notes_and_nothing_else(notes, vault, write_note):
     )
 )
 def test_a_name_that_is_no_notes_is_told_by_all_of_it(parts):
-    """The quick look at a path leaves out no part of the slow one: Markdown, no dot-folder, no conflict copy, no temporary file."""
+    """The quick check of a path agrees with the slow one on every rule."""
     path = "".join(parts) + ".md"
     hidden = any(part.startswith(".") for part in path.split("/"))
     assert is_note(path) == (not hidden and not COPY.search(path.rpartition("/")[2][:-3]))
@@ -114,7 +114,7 @@ def test_spellbookignore_is_read_as_git_reads_it(notes, vault, write_note, lines
 
 
 def test_an_edited_spellbookignore_counts_at_once(notes, vault, write_note):
-    """A line added or taken away changes the next walk."""
+    """A changed line of `.spellbookignore` applies to the next walk."""
     write_note("a.md", "x")
     for text, count in (("a.md\n", 0), ("b.md\n", 1), ("a*\n", 0)):
         (vault / ".spellbookignore").write_text(text)
@@ -129,7 +129,7 @@ def test_a_spellbookignore_that_makes_no_sense_is_named(notes, vault):
 
 
 def test_a_spellbookignore_that_cannot_be_read_stops_the_walk(notes, vault, write_note):
-    """What it was to keep out never comes in because its file is broken."""
+    """An unreadable `.spellbookignore` stops the walk, so that ignored files are never indexed."""
     write_note("secret.md", "x")
     (vault / ".spellbookignore").mkdir()
     with pytest.raises(InvalidInput, match="spellbookignore"):
@@ -137,7 +137,7 @@ def test_a_spellbookignore_that_cannot_be_read_stops_the_walk(notes, vault, writ
 
 
 def test_links_never_lead_out_of_the_vault_or_in_circles(notes, vault, tmp_path, write_note):
-    """A link to a note inside is read, one that leads out or nowhere is reported, folders behind links are not entered."""
+    """Links to notes inside are read, links out or to nothing are reported, linked folders are not entered."""
     write_note("real.md", "x")
     (tmp_path / "secret.md").write_text("secret")
     (vault / "inside.md").symlink_to("real.md")
@@ -166,7 +166,7 @@ def test_links_never_lead_out_of_the_vault_or_in_circles(notes, vault, tmp_path,
     ],
 )
 def test_a_file_of_any_name_is_a_note_that_can_be_written(notes, vault, name):
-    """Whatever the system allows as a name is listed, read, replaced, trashed and restored."""
+    """Any name that the system allows is listed, read, replaced, trashed and restored."""
     (vault / name).write_bytes(b"old")
     assert list(notes.walk().files) == [name]
     assert notes.read(name)[0] == b"old"
@@ -177,7 +177,7 @@ def test_a_file_of_any_name_is_a_note_that_can_be_written(notes, vault, name):
 
 
 def test_names_that_are_no_utf8_are_reported_in_print(notes, vault):
-    """A file or folder whose name is not UTF-8 is a fault that can be printed and stored, and no file."""
+    """A name that is not UTF-8 is a printable fault, and its file is not indexed."""
     root = os.fsencode(vault)
     try:
         os.mkdir(root + b"/d\xff")
@@ -194,7 +194,7 @@ def test_names_that_are_no_utf8_are_reported_in_print(notes, vault):
 
 @as_root
 def test_what_cannot_be_read_is_reported_and_not_gone(notes, vault, write_note):  # pragma: no cover
-    """An unreadable folder is hidden, not empty; an unreadable file is UnreadableNote."""
+    """An unreadable folder counts as hidden, not empty; an unreadable file is UnreadableNote."""
     write_note("closed/a.md", "x")
     file = write_note("b.md", "x")
     (vault / "closed").chmod(0)
@@ -216,14 +216,14 @@ def test_a_vault_that_is_gone_is_said_to_be_gone(notes, vault):
 
 
 def test_a_file_over_ten_megabytes_is_refused(notes, vault):
-    """It is UnreadableNote and says how large it is."""
+    """A file over 10 MB is UnreadableNote with its size."""
     (vault / "large.md").write_bytes(b"x" * 10_000_001)
     with pytest.raises(UnreadableNote, match=r"large\.md: 10\.0 MB"):
         notes.read("large.md")
 
 
 def test_a_name_spelled_otherwise_is_not_that_file(notes, vault, write_note):
-    """Where the disk takes `A.md` for `a.md`, only the spelling that is listed counts as there."""
+    """On a disk that ignores case, only the listed spelling exists."""
     write_note("Note.md", "x")
     assert notes.spelled("Note.md")
     assert notes.spelled("nOTE.MD") is None
@@ -262,7 +262,7 @@ def test_no_path_leaves_the_vault(notes, vault, tmp_path, path):
      "VSCODE~1/tasks.json", "a/Desktop.ini", "\udc80.md", "folder/a.md", "file.md"],
 )  # fmt: skip
 def test_nothing_is_written_where_a_walk_does_not_look(notes, vault, path):
-    """Dot-folders under any of their names, hidden files, and what links lead to there or to other folders, are written by no verb."""
+    """No verb writes into dot-folders (under any of their names), hidden files, or linked folders."""
     (vault / ".git/hooks").mkdir(parents=True)
     (vault / "real").mkdir()
     (vault / ".git/hooks/pre-commit").write_text("x")
@@ -282,14 +282,14 @@ def test_nothing_is_written_where_a_walk_does_not_look(notes, vault, path):
 
 
 def test_settings_are_a_part_of_the_vault(notes, vault):
-    """What Spellbook itself reads can be written, whatever else begins with a dot."""
+    """Spellbook's own settings can be written, other dot-files not."""
     for path in (".spellbookignore", ".spellbook/config.toml", ".spellbook/queries.yaml"):
         notes.place(path, [b"x"])
         assert (vault / path).read_bytes() == b"x"
 
 
 def test_what_is_placed_can_never_be_run(notes, vault):
-    """No file is executable, setuid or writable for everybody because somebody else's was, not even one that was so before."""
+    """No placed file is executable, setuid or world-writable, whatever the source or the old file was."""
     notes.place("a.sh", [b"x"], mode=0o7777)
     notes.put("b.md", b"x", None, 0o777)
     (vault / "c.sh").write_bytes(b"x")
@@ -300,14 +300,14 @@ def test_what_is_placed_can_never_be_run(notes, vault):
 
 @pytest.mark.parametrize("mtime_ns", [2**80, -(2**80), 2**63, 10**30])
 def test_a_time_that_cannot_be_is_the_nearest(notes, vault, mtime_ns):
-    """A file with a time beyond what indexes hold is written, with one that they do."""
+    """A file with an impossible time is written with the nearest possible one."""
     notes.place("a.md", [b"x"], mtime_ns=mtime_ns)
     assert -(2**63) <= (vault / "a.md").stat().st_mtime_ns < 2**63
 
 
 @pytest.mark.timeout(20)
 def test_pipes_and_devices_are_not_read(notes, vault):
-    """What is no regular file is refused at once, where opening it would wait for ever or reading it would never end."""
+    """A pipe or device is refused at once, without opening it."""
     os.mkfifo(vault / "pipe.md")
     for verb in (
         notes.read,
@@ -323,7 +323,7 @@ def test_pipes_and_devices_are_not_read(notes, vault):
 
 @pytest.mark.parametrize("path", [".trash/../../x.md", ".trash/.git/config", ".trash/notes.txt", "a.md", ".trash/"])
 def test_only_notes_come_back_from_the_trash(notes, vault, path):
-    """`restore` moves a note out of `.trash/` and nothing else, nowhere else."""
+    """`restore` moves only notes, from `.trash/` into the vault."""
     (vault / ".trash" / ".git").mkdir(parents=True)
     for name in (".git/config", "notes.txt"):
         (vault / ".trash" / name).write_text("x")
@@ -333,7 +333,7 @@ def test_only_notes_come_back_from_the_trash(notes, vault, path):
 
 
 def test_new_notes_and_trash_do_not_follow_links_out(notes, vault, tmp_path, write_note):
-    """A topic folder or a `.trash` that is a link out of the vault is refused, and nothing is put there."""
+    """A topic folder or `.trash` that is a link out of the vault is refused."""
     away = tmp_path / "away"
     away.mkdir()
     (vault / "topic").symlink_to(away)
@@ -361,7 +361,7 @@ def test_a_write_keeps_the_mode_and_leaves_nothing_else(notes, vault, write_note
 
 
 def test_a_write_through_a_link_changes_the_note_and_keeps_the_link(notes, vault, write_note):
-    """Writing to a link inside the vault writes to the file it names."""
+    """Writing to a link inside the vault changes its target and keeps the link."""
     write_note("real.md", "old")
     (vault / "link.md").symlink_to("real.md")
     notes.write("link.md", b"new", digest(b"old"))
@@ -369,7 +369,7 @@ def test_a_write_through_a_link_changes_the_note_and_keeps_the_link(notes, vault
 
 
 def test_a_file_that_changed_underneath_is_not_written(notes, vault, write_note):
-    """Other bytes than those expected are CONFLICT: they stay, and no temporary file is left."""
+    """Unexpected contents are CONFLICT; they stay, and no temporary file is left."""
     file = write_note("a.md", "theirs")
     with pytest.raises(Conflict):
         notes.write("a.md", b"mine", digest(b"what I saw"))
@@ -381,7 +381,7 @@ def test_a_file_that_changed_underneath_is_not_written(notes, vault, write_note)
 
 
 def test_creating_never_overwrites(notes, vault):
-    """A name that is taken is numbered, by the file system's own say."""
+    """If a name is taken, the file system says so and the next number is used."""
     assert [notes.create("project/infra", "Keys", b"%d" % i) for i in range(3)] == [
         "project/infra/Keys.md", "project/infra/Keys-2.md", "project/infra/Keys-3.md",
     ]  # fmt: skip
@@ -404,7 +404,7 @@ def test_threads_that_create_one_name_each_get_a_file(notes, vault):
 
 
 def test_processes_that_create_one_name_each_get_a_file(vault, tmp_path):
-    """Two processes at once, with locks of their own even, never write over each other."""
+    """Two processes at once, even with separate locks, never overwrite each other."""
     code = """
 import sys, pathlib
 from spellbook.vault.vault import Vault
@@ -444,14 +444,14 @@ for _ in range(20):
     ],
 )
 def test_safe_name(text, name):
-    """A name that Windows, macOS, Linux and Obsidian accept, of at most 117 bytes, ready for `.md`."""
+    """The name is valid on Windows, macOS, Linux and in Obsidian, with at most 117 bytes before `.md`."""
     assert safe_name(text) == name
 
 
 @given(st.text(max_size=200), st.integers(5, 117))
 @settings(max_examples=300)
 def test_safe_name_is_always_safe(text, most):
-    """Whatever the text, the name is within its bytes, stable, not hidden and no device."""
+    """For any text the name is short enough, stable, not hidden and no device name."""
     name = safe_name(text, most)
     assert 0 < len(name.encode()) <= most + 1  # a device that is cut short gets its dash back
     assert safe_name(name, 120) == name
@@ -461,7 +461,7 @@ def test_safe_name_is_always_safe(text, most):
 
 
 def test_trash_and_restore_keep_what_is_there(notes, vault, write_note):
-    """A note goes to `.trash/` under its path and comes back, numbered on both ways if the place is taken."""
+    """A note goes to `.trash/` under its path and back, with a number if the place is taken."""
     for text in ("one", "two"):
         write_note("a/b.md", text)
         notes.remove("a/b.md", digest(text.encode()))
@@ -488,7 +488,7 @@ def test_hard_deletes_for_good(notes, vault, write_note):
 
 @pytest.fixture
 def mounted(tmp_path):
-    """A vault of 64 kB on a disk of its own, and a way to mount it read-only."""
+    """A vault of 64 kB on its own disk, and a function that mounts it read-only."""
     root = tmp_path / "mounted"
     root.mkdir()
 
@@ -510,7 +510,7 @@ def mounted(tmp_path):
 
 
 def test_a_full_disk_loses_nothing(mounted, tmp_path):
-    """On a full disk every write is a StorageError that says so; the old bytes stay and no half file is left."""
+    """On a full disk every write is a StorageError; the old bytes stay and no partial file is left."""
     root, _ = mounted
     notes = Vault(root, tmp_path / "locks")
     (root / "a.md").write_bytes(b"old")
@@ -526,7 +526,7 @@ def test_a_full_disk_loses_nothing(mounted, tmp_path):
 
 
 def test_a_read_only_vault_is_indexed_and_refuses_writes(mounted, tmp_path):
-    """State lives elsewhere, so that a vault which cannot be written can be searched; each write is a StorageError."""
+    """A read-only vault can be indexed and searched; each write is a StorageError."""
     from spellbook import book as books
 
     root, make_read_only = mounted
@@ -557,7 +557,7 @@ def test_locks_that_cannot_be_made_are_told(vault, tmp_path, write_note):
 
 
 def test_a_file_put_in_the_place_of_another_has_another_stamp(notes, write_note):
-    """An editor's new file of the same size and time is told from the old one."""
+    """A replaced file with the same size and time has another stamp."""
     file = write_note("a.md", "old")
     before = notes.stamp("a.md")
     other = write_note("b.tmp", "new")
@@ -568,7 +568,7 @@ def test_a_file_put_in_the_place_of_another_has_another_stamp(notes, write_note)
 
 
 def test_a_stamp_fits_into_a_catalog():
-    """Disks that number their files beyond 2^63, and dates that nanoseconds in 64 bits do not reach, do not break it."""
+    """Inode numbers beyond 2^63 and dates beyond 64-bit nanoseconds can be stored."""
     for size, mtime_ns in ((5, 10**30), (2**70, -(10**30))):
         status = os.stat_result((0o100644, 2**64 - 1, 0, 1, 0, 0, size, 0, 0, 0), {"st_mtime_ns": mtime_ns})
         assert all(-(2**63) <= number < 2**63 for number in stamp_of(status))
