@@ -1,4 +1,4 @@
-"""prose: what it parses at once is parsed as the parser's own rules do."""
+"""Blocks that are parsed in one step equal those of the Markdown parser's own rules."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def plainly(text: str) -> list[Block]:
 @example("> a\nlazy\n- b")
 @example("1. a\n   b\n2. c")
 def test_blocks_are_the_parsers_own(text: str) -> None:
-    """Every field of every block is the same, whatever is mixed."""
+    """Every field of every block is equal, in any mixture."""
     assert [*blocks(text)] == plainly(text)
 
 
@@ -83,7 +83,7 @@ def test_blocks_are_the_parsers_own(text: str) -> None:
     st.sampled_from(["", "\n", "\n\n \n"]),
 )
 def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
-    """So it is with items one in another, however deep, with blank lines between them or without."""
+    """The same holds for nested lists of any depth, with or without blank lines."""
     text = newline.join(items) + end
     assert [*blocks(text)] == plainly(text)
 
@@ -146,7 +146,9 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
     ],
 )
 def test_what_is_taken_at_once(text: str, is_taken: bool) -> None:
-    """Plain lists, tables, code and quotes are one token each; what only looks like one is left to the parser's own rules."""
+    """
+    Plain lists, tables, code and quotes are one token each; anything that only resembles them is left to the parser.
+    """
     assert (markdown.block_parser().parse(f"{text}\n")[0].nesting == 0) is is_taken
     assert [*blocks(text)] == plainly(text)
 
@@ -155,6 +157,6 @@ def test_what_is_taken_at_once(text: str, is_taken: bool) -> None:
     "path", sorted((Path(__file__).parents[2] / "vault").rglob("*.md")), ids=lambda path: path.stem
 )
 def test_real_notes_too(path: Path) -> None:
-    """So it is with notes as people write them."""
+    """The same holds for real notes."""
     text = path.read_text("utf-8")
     assert [*blocks(text)] == plainly(text)

@@ -84,19 +84,19 @@ def ascii_safe(text: str) -> str:
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.md")), ids=lambda path: path.stem)
 def test_case(path):
-    """Each note of the table is cut, numbered and named as written beside it."""
+    """Each note in `cases/` is cut, numbered and named as its `.txt` says."""
     note = parse(path.name, path.read_bytes())
     assert shown(note) == path.with_suffix(".txt").read_text(encoding="utf-8")
 
 
 def test_every_case_has_its_expectation():
-    """No note of the table stands without an expectation, and none is left over."""
+    """Every `.md` in `cases/` has a `.txt`, and every `.txt` a `.md`."""
     assert {path.stem for path in CASES.glob("*.md")} == {path.stem for path in CASES.glob("*.txt")}
 
 
 @given(texts, st.sampled_from([8, 40, 256]))
 def test_nothing_is_lost(text, most):
-    """The chunks joined are the body, in order, each where it says it is, and the file's bytes come back."""
+    """The chunks joined are the body, each at its position, and encode to the file's bytes."""
     data = text.encode()
     note = parse("a.md", data)
     chunks = cut(note, most)
@@ -115,7 +115,7 @@ def test_suffixes_are_unique(text, most):
 
 @given(texts, st.sampled_from([8, 40, 256]))
 def test_lines_are_the_files(text, most):
-    """The file's lines from `line` to `end_line` hold the chunk's text, and no line at either end is without it."""
+    """Lines `line` to `end_line` contain exactly the chunk's text."""
     note = parse("a.md", text.encode())
     source = lines(note.text)
     for chunk in cut(note, most):
@@ -129,7 +129,7 @@ def test_lines_are_the_files(text, most):
 
 @given(texts, st.sampled_from([40, 256]))
 def test_no_chunk_is_far_too_long(text, most):
-    """A chunk holds at most what was asked, and at most as much again for the headings that go with it."""
+    """A chunk has at most the requested tokens, and at most as many again for its headings."""
     for chunk in cut(parse("a.md", text.encode()), most):
         assert token_weight(chunk.text) <= 2 * most + 1
 
@@ -147,7 +147,7 @@ def test_no_chunk_is_far_too_long(text, most):
     ],
 )
 def test_small_things_add_up(unit):
-    """However small its pieces, a section of many tokens is divided into chunks of about the size asked."""
+    """A long section of small pieces is divided into chunks of about the requested size."""
     note = parse("a.md", ("## A\n\n" + unit * 5000).encode())
     weights = [token_weight(chunk.text) for chunk in cut(note)]
     assert max(weights) <= 300
@@ -155,7 +155,7 @@ def test_small_things_add_up(unit):
 
 
 def test_a_heading_goes_with_what_it_heads():
-    """A part never ends in a heading whose text is in the next part."""
+    """A part never ends with a heading whose text is in the next part."""
     text = "".join(f"### Part {i}\n\n#### Below\n\n{'word ' * (i * 7 % 190)}\n\n" for i in range(60))
     for chunk in cut(parse("a.md", text.encode()))[:-1]:
         assert not chunk.text.rstrip().splitlines()[-1].startswith("#")
@@ -163,7 +163,7 @@ def test_a_heading_goes_with_what_it_heads():
 
 @given(texts, st.sampled_from([40, 256]))
 def test_what_is_embedded_is_bounded(text, most):
-    """However long titles, keywords, headers and turns are, they never push a text out of what a model reads; one note gives one result."""
+    """However long titles, keywords, headers and turns are, the text itself always fits into what a model reads."""
     note = parse("a.md", text.encode())
     chunks = cut(note, most)
     for chunk in chunks:
@@ -173,7 +173,9 @@ def test_what_is_embedded_is_bounded(text, most):
 
 
 def test_the_text_is_never_pushed_out():
-    """With everything that may stand before it at its longest, a chunk's whole text is within the 2,000 letters that are embedded."""
+    """
+    With the longest possible context before it, a chunk's whole text is within the 2,000 letters that are embedded.
+    """
     keywords = ", ".join(f"keyword number {i}" for i in range(200))
     headings = "".join(f"{'#' * level} {'heading ' * 24}{level}\n\n" for level in range(1, 7))
     prose = " ".join(f"Sentence number {i} goes on for some words." for i in range(100))
@@ -190,7 +192,7 @@ FENCES = [("```python\n", "```\n"), ("~~~~ js title=x\n", "~~~~\n"), ("````\n", 
 
 @pytest.mark.parametrize(("opening", "closing"), FENCES, ids=[opening.strip() for opening, _ in FENCES])
 def test_each_part_of_a_code_block_is_one(opening, closing):
-    """Read alone, each part of long code is the code that it says it is, and together they are all of it."""
+    """Each part of long code is valid code with its fence, and together the parts are all of it."""
     code = "".join(f"def f{i}():\n    x = {i}\n\n    return x\n\n\n" for i in range(90))
     chunks = cut(parse("a.md", f"## A\n\nBefore.\n\n{opening}{code}{closing}\nAfter.\n".encode()))
     assert len(chunks) > 3
@@ -209,7 +211,7 @@ def test_each_part_of_a_code_block_is_one(opening, closing):
 
 @pytest.mark.parametrize("prefix", ["", "> ", "   "], ids=["top", "quoted", "in a list"])
 def test_each_part_of_a_table_has_its_header(prefix):
-    """Each part of a long table is read as a table under the table's own header."""
+    """Each part of a long table reads as a table with its header."""
     first = "1. " if prefix == "   " else prefix
     rows = "".join(f"{prefix}| row {i} | {i * i} |\n" for i in range(120))
     chunks = cut(parse("a.md", f"## A\n\n{first}| name  |   square |\n{prefix}|-------|---------:|\n{rows}".encode()))
@@ -225,7 +227,7 @@ CLUSTERS = ["e\u0301", "👩\u200d👩\u200d👧", "🇰🇷", "👍🏽", "न�
 
 @given(st.lists(st.sampled_from(CLUSTERS), min_size=40, max_size=400), st.sampled_from([16, 64]))
 def test_no_letter_is_torn(clusters, most):
-    """However long a text without blanks is, it is cut between letters as a reader sees them."""
+    """Long text without blanks is cut between letters as a reader sees them."""
     bounds, at = {0}, 0
     for cluster in clusters:
         at += len(cluster)
@@ -267,7 +269,9 @@ def test_long_paragraphs_are_cut_at_sentences(paragraph, ends):
 
 
 def test_what_fits_stays_whole():
-    """A subsection that fits in a chunk is never divided, and begins its own when it does not fit beside another."""
+    """
+    A subsection that fits into a chunk is never divided; if it does not fit beside another, it starts its own chunk.
+    """
     text = "## A\n\n" + "".join(
         f"### Part {i}\n\nFirst {'word ' * (40 + 37 * i % 60)}\n\n- a\n- b\n\nLast {i}.\n\n" for i in range(20)
     )
@@ -279,7 +283,7 @@ def test_what_fits_stays_whole():
 
 
 def test_an_edit_embeds_what_it_touches():
-    """Editing one subsection of a long section leaves what is embedded of those further on as it was."""
+    """Editing one subsection of a long section does not change the embedded text of later ones."""
     parts = [f"### Part {i}\n\n{f'word{i} ' * 90}\n\n" for i in range(20)]
     before = {chunk.embedded for chunk in cut(parse("a.md", ("## A\n\n" + "".join(parts)).encode()))}
     parts[5] = parts[5].replace("word5", "other")
@@ -288,7 +292,7 @@ def test_an_edit_embeds_what_it_touches():
 
 
 def test_bold_lines_serve_as_headings():
-    """Below a line in bold, later parts of a long text carry it in what is embedded, until a heading or another such line."""
+    """Parts below a bold line carry it in their embedded text until a heading or another bold line."""
     text = "".join(f"**{name}**\n\n" + "\n\n".join([f"{name[0]} " * 150] * 4) + "\n\n" for name in ("Setup", "Use:"))
     chunks = cut(parse("a.md", (text + "### Removal\n\n" + "r " * 600).encode()))
     for chunk in chunks:
@@ -307,7 +311,10 @@ def test_bold_lines_serve_as_headings():
     ],
 )
 def test_overlap(above, overlaps):
-    """A part of a torn paragraph that neither heading nor keywords introduce begins with the last sentences before it."""
+    """
+    If a paragraph without heading path or keywords is divided, each part begins with the last sentences of the one
+    before.
+    """
     sentences = " ".join(f"Sentence {i} goes on for some words." for i in range(120))
     first, second, *_ = cut(parse("a.md", f"{above}{sentences}\n".encode()))
     last = first.text.rstrip()[-30:]
@@ -344,7 +351,7 @@ NO_CHATS = {
 
 @pytest.mark.parametrize("name", CHATS)
 def test_turns(name):
-    """A conversation, however it was exported, is read as turns, one after the other to the end."""
+    """An exported conversation in any form is read as turns, in order."""
     note = parse("a.md", CHATS[name].encode())
     source = lines(note.body)
     found = turns(note, source)
@@ -355,7 +362,7 @@ def test_turns(name):
 
 @pytest.mark.parametrize("name", NO_CHATS)
 def test_no_turns(name):
-    """What only looks a little like a conversation is none."""
+    """Text that only resembles a conversation is none."""
     note = parse("a.md", NO_CHATS[name].encode())
     assert turns(note, lines(note.body)) == ()
 
@@ -372,7 +379,9 @@ def chat(*questions: str, label: str = "## ") -> Note:
 
 @pytest.mark.parametrize("label", ["## ", "### "])
 def test_a_turn_keeps_the_one_before_and_the_date(label):
-    """What is embedded of a turn begins with the day and has the beginning of the turn before; a turn that fits is whole."""
+    """
+    The embedded text of a turn begins with the day and the beginning of the previous turn; a turn that fits is whole.
+    """
     chunks = cut(chat("How to mount?", "Read-only?", "Which user?", label=label))
     for chunk in chunks[1:]:
         assert chunk.embedded.startswith("2026-11-21\nDocker")
@@ -383,7 +392,7 @@ def test_a_turn_keeps_the_one_before_and_the_date(label):
 
 
 def test_editing_a_turn_embeds_it_and_the_next():
-    """An edit of one turn touches what is embedded of that turn and of the one after, and of no other."""
+    """An edit of a turn changes the embedded text of that turn and the next only."""
     before = {chunk.embedded for chunk in cut(chat("How to mount?", "Read-only?", "Which user?", "Why?"))}
     after = {chunk.embedded for chunk in cut(chat("How to mount?", "Writable?", "Which user?", "Why?"))}
     assert len(after - before) == 3  # the question, its answer (which names it here), and the question after that
@@ -406,7 +415,7 @@ def test_editing_a_turn_embeds_it_and_the_next():
     ],
 )
 def test_date(header, text, first):
-    """A journal's or a meeting's day is embedded, once; no other note's is, and no date that an edit changes."""
+    """The embedded text has the day only in journals and meetings, once, and never a date that an edit changes."""
     (chunk,) = cut(parse("a.md", f"---\n{header}\n---\n{text}".encode()))
     assert chunk.embedded.startswith(f"{first}\n") or chunk.embedded == first
     assert chunk.embedded.splitlines().count("2026-11-21") <= 1
@@ -428,7 +437,7 @@ def test_date(header, text, first):
     ],
 )
 def test_embedded(text, embedded):
-    """What is embedded is heading path, keywords and text, and nothing of where the file lies."""
+    """The embedded text is heading path, keywords and text, without the file's path."""
     assert [chunk.embedded for chunk in cut(parse("folder/name.md", text.encode()))] == embedded
 
 
@@ -444,7 +453,7 @@ def test_embedded(text, embedded):
     ],
 )
 def test_slug(heading, anchor):
-    """A slug is what GitHub makes of the heading, and never empty."""
+    """A slug is the one GitHub makes of the heading, and never empty."""
     assert slug(heading) == anchor
 
 
@@ -503,7 +512,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_time(name):
-    """No eighty kilobytes take more than a few seconds of a processor; what is quadratic takes minutes."""
+    """Cutting 80 kB takes at most a few seconds of CPU time, whatever the text; quadratic rules would take minutes."""
     begin = time.process_time()
     note = parse("a.md", HOSTILE[name].encode())
     chunks = cut(note)
@@ -513,7 +522,7 @@ def test_time(name):
 
 
 def test_a_path_is_as_long_as_its_tokens_allow():
-    """Two hundred letters of few tokens stand whole before the text; of too many tokens each name only begins."""
+    """A heading path of few tokens stays whole; of one with too many, each name is shortened."""
     title, heading = (
         "Deploying services to production without interruption " * 3 + "at night",
         "Waiting for connections to drain",

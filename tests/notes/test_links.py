@@ -1,4 +1,4 @@
-"""links: where links stand in a note, where they lead, and how they are written anew."""
+"""Links: where they are in a note, where they lead, and how they are rewritten."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spellbook.notes.note import parse
 
 
 def found(text: str) -> list[tuple[str, str]]:
-    """The links of a text: their targets as they are written, and what is behind them."""
+    """The links of a text: their targets as written, and what follows the target."""
     note = parse("folder/a.md", text.encode())
     return [(note.text[link.start : link.end], link.fragment) for link in find(note)]
 
@@ -64,7 +64,7 @@ def found(text: str) -> list[tuple[str, str]]:
     ],
 )
 def test_find(text: str, expected: list[str]) -> None:
-    """Links are found where Obsidian sees them, and nowhere else."""
+    """Links are found where Obsidian finds them, and nowhere else."""
     assert [written for written, _ in found(text)] == expected
 
 
@@ -86,12 +86,12 @@ def test_find(text: str, expected: list[str]) -> None:
     )
 )
 def test_every_run_is_looked_through(runs: list[str]) -> None:
-    """What stands before or behind a run of text takes no link from it."""
+    """Text before or after a link does not hide it."""
     assert found("\n\n".join(runs)) == [link for run in runs for link in found(run)]
 
 
 def test_fragments_and_lines() -> None:
-    """Headings and blocks belong to a link but not to its target; a link knows its line."""
+    """Headings and block ids belong to a link but not to its target; a link knows its line."""
     note = parse("a.md", b"---\nx: 1\n---\n[[b#H|t]]\n[c](d.md#e) [[f#^g]]\n")
     assert [(link.target, link.fragment, link.line) for link in find(note)] == [
         ("b", "#H", 4),
@@ -111,7 +111,7 @@ WORDS = st.text(alphabet="ab é\\`*_[]()<>#!%&.\n", max_size=40)
     )
 )
 def test_markdown_links_are_those_of_commonmark(parts: list[str]) -> None:
-    """Whatever stands around it, a link that is written as one of these is found if and only if CommonMark reads it."""
+    """A Markdown link is found if and only if CommonMark reads it, whatever surrounds it."""
     text = "".join(parts).replace("[[", "[ [").replace("%%", "%")
     meant = {"x.md", "x%20y.md", "a%20b.md"}
     read = [
@@ -126,7 +126,7 @@ def test_markdown_links_are_those_of_commonmark(parts: list[str]) -> None:
 
 @given(st.text(alphabet="ab[]()<>#|\\`%!\n\"'- ", max_size=80))
 def test_a_link_is_its_characters(text: str) -> None:
-    """In any text, writing every target anew as it is gives the text back, and each link's characters are within the text, in order."""
+    """Rewriting every target to itself gives the same text; links are in order and within the text."""
     note = parse("a.md", text.encode())
     links = find(note)
     assert (
@@ -206,7 +206,7 @@ MARKDOWN = replace(WIKI, style="plain")
     ],
 )
 def test_retargeted(link: Link, source: str, wanted: str, expected: str) -> None:
-    """A link that must change keeps its form."""
+    """A link whose target changes keeps its form."""
     files = Files(["f/old.md", "old.md", "old.png", "x/old.md", "z/old.md"])
     before = files.follow("f/q.md" if link.target.startswith("../") else source, link.target, link.is_markdown)
     assert before is not None
@@ -227,7 +227,7 @@ def test_retargeted(link: Link, source: str, wanted: str, expected: str) -> None
     ],
 )
 def test_spelled(style: str, written: str, target: str, expected: str) -> None:
-    """A target is written in the way of the one in whose place it stands."""
+    """A new target is spelled in the way of the old one."""
     assert spelled(replace(WIKI, style=style), written, target) == expected  # type: ignore[arg-type]
 
 
@@ -239,7 +239,7 @@ NAMES = st.text(alphabet="aé 한.%()'&~+,-1", min_size=1, max_size=8).map(str.s
     st.sampled_from(["[t](<>)", "[t]()", "[[]]", "---\nx: '[[]]'\n---\n", '---\nx: "[[]]"\n---\n']),
 )
 def test_what_is_spelled_is_read(parts: list[str], frame: str) -> None:
-    """Whatever a file is called, the link that is written for it is one to it."""
+    """A link written for a file leads to it, whatever the file is called."""
     target = "/".join(parts) + ".md"
     text = frame.replace("()", "(x)").replace("[[]]", "[[x]]").replace("<>", "<x>")
     link = find(parse("a.md", text.encode()))[0]
@@ -248,7 +248,7 @@ def test_what_is_spelled_is_read(parts: list[str], frame: str) -> None:
 
 
 def test_names() -> None:
-    """Links find a file by its name, without case and ending, composed."""
+    """Links find a file by name, ignoring case, ending and Unicode form."""
     assert [key(path) for path in ("a/B.md", "c.MD", "d.png", "v1.2.md", "e\u0301.md")] == [
         "b",
         "c",
@@ -259,6 +259,6 @@ def test_names() -> None:
 
 
 def test_a_move_changes_no_embedded_text() -> None:
-    """What is embedded names no folders of links into the vault; addresses stay."""
+    """The embedded text has no folders of links into the vault; web addresses stay."""
     text = "[[a/b c/d|x]] [t](../a/b.md#h) [u](<c/d e.md>) ![[f/g.png]] [v](http://x/y) a/b (c/d) [[e]]"
     assert without_folders(text) == "[[d|x]] [t](b.md#h) [u](<d e.md>) ![[g.png]] [v](http://x/y) a/b (c/d) [[e]]"

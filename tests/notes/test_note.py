@@ -1,4 +1,4 @@
-"""notes: bytes to a note and back, whatever the bytes are."""
+"""Notes: bytes to a note and back, whatever the bytes are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of(header: str, body: str = "", path: str = "folder/name.md"):
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be"]),
 )
 def test_encoding_comes_back(text, encoding):
-    """A file in UTF-8 with or without BOM, or UTF-16 with one, decodes to its text and encodes to its bytes."""
+    """UTF-8 with or without BOM and UTF-16 with BOM decode to text and encode to the same bytes."""
     data = (("\ufeff" if encoding.startswith("utf-16") else "") + text).encode(encoding)
     note = parse("a.md", data)
     assert note.text.removeprefix("\ufeff") == text
@@ -37,7 +37,7 @@ def test_encoding_comes_back(text, encoding):
 
 @given(st.binary())
 def test_bytes_are_read_or_refused(data):
-    """Any bytes are a note that gives them back, or an UnreadableNote that says where; never another exception."""
+    """Any bytes give a note that encodes to them, or UnreadableNote with the place; never another exception."""
     try:
         note = parse("a.md", data)
     except UnreadableNote as error:
@@ -48,7 +48,7 @@ def test_bytes_are_read_or_refused(data):
 
 @given(anything)
 def test_any_header_is_read(header):
-    """Whatever stands in the frontmatter, the note is read, and a fault has a line of the file."""
+    """Any frontmatter gives a note, and a fault has a line of the file."""
     note = of(header, "## A\n")
     assert isinstance(note.meta, dict)
     for fault in note.faults:
@@ -90,7 +90,7 @@ def test_any_header_is_read(header):
     ],
 )
 def test_unreadable(data, says):
-    """Bytes that are no text in an encoding we read are refused, told what they look like and what to do."""
+    """Bytes in an unsupported encoding are refused with a guess of the encoding and what to do."""
     with pytest.raises(UnreadableNote) as caught:
         parse("a.md", data)
     assert says in caught.value.message
@@ -98,7 +98,7 @@ def test_unreadable(data, says):
 
 
 def test_the_largest_note_is_read():
-    """A file of just the most bytes is read."""
+    """A file of exactly the maximum size is read."""
     assert decode("a.md", b"#" * MOST_BYTES)[1] == "utf-8"
 
 
@@ -139,7 +139,7 @@ MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
     ],
 )
 def test_bad_header(header, line, says):
-    """Frontmatter with a fault is told by line and reason, and hides neither the note nor its sections."""
+    """Faulty frontmatter is reported with line and reason, and the note and its sections are still indexed."""
     note = of(header, "## A\n")
     assert [says in fault.reason for fault in note.faults] == [True], note.faults
     assert line is None or note.faults[0].line == line
@@ -185,7 +185,7 @@ def test_bad_header(header, line, says):
     ],
 )
 def test_meta(header, meta, odd):
-    """Frontmatter is read as YAML means it, keys as they are written; an odd value is text and is told, and edits go on."""
+    """Frontmatter is read as YAML, keys as written; an odd value becomes text with a fault, and edits still work."""
     note = of(header)
     assert note.editable
     assert len(note.faults) == odd
@@ -275,7 +275,7 @@ def test_tags(text, tags):
     ],
 )
 def test_fields(header, name, value):
-    """Each field is read from every form in which people write it, and what cannot be one is as if it were not there."""
+    """Each field is read from every usual form; an invalid one counts as missing."""
     assert getattr(of(header, "# Heading\n"), name) == value
 
 
@@ -298,7 +298,7 @@ def test_title_falls_back():
     ],
 )
 def test_iso(value, expected):
-    """Dates in the forms that notes hold become ISO 8601; anything else is no date."""
+    """Dates in the usual forms become ISO 8601; anything else is no date."""
     assert iso(value) == expected
 
 
@@ -324,7 +324,7 @@ def test_heading_text(source, seen):
 
 
 def test_blocks():
-    """Top-level blocks are told with their lines, a list with its items, and code inside it."""
+    """Top-level blocks have their lines, a list its items, with code inside it."""
     found = list(blocks("# T\n\n- a\n- b\n\n  ```\n  c\n  ```\n\n> d\n\nx\ny\n"))
     assert [(block.kind, block.start, block.end) for block in found] == [
         ("heading", 0, 1),
@@ -353,7 +353,7 @@ def test_lines(text):
 
 @pytest.mark.parametrize(("text", "end"), [("a\r\nb\n", "\r\n"), ("a\rb\n", "\r"), ("a\nb\r\n", "\n"), ("a", "\n")])
 def test_newline(text, end):
-    """A file's line end is the one it uses first."""
+    """A file's line ending is the first one in it."""
     assert newline(text) == end
 
 
@@ -375,7 +375,7 @@ values = st.recursive(
 
 @given(values)
 def test_dump(value):
-    """What is dumped stands on one line and reads back as it was."""
+    """A dumped value is one line and reads back as it was."""
     text = dump(value)
     assert len(lines(text)) == 1
     note = of(f"key: {text}")
@@ -391,7 +391,7 @@ def test_dump(value):
 )
 @settings(max_examples=30)
 def test_compose(meta, body):
-    """A composed note has the metadata and the body it was given."""
+    """A composed note has the given metadata and body."""
     note = parse("a.md", compose(meta, body).encode())
     assert note.meta == meta
     assert list(note.meta) == list(meta)
@@ -402,5 +402,7 @@ def test_compose(meta, body):
     "text", ["\t--|--\n       <div>\n-1. -->\n\xa0####### no\n12. 1. :-:|\n> - <!-- c\n>", "> - <!-- c\n>"]
 )
 def test_what_the_parser_trips_over_is_a_note_all_the_same(text: str) -> None:
-    """An HTML block in a list in a quote, and no line end after it."""
+    """
+    A case that crashes the parser (an HTML block in a list in a quote without a final line ending) is still a note.
+    """
     assert parse("a.md", text.encode()).blocks

@@ -1,4 +1,4 @@
-"""why: what a question asked for, and what became of a chunk that somebody misses."""
+"""`why`: what a question searched for, and why a chunk is missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shares(row):
 
 @pytest.mark.parametrize("verb", ["search", "memorize", "find"])
 def test_the_rows_are_those_of_the_answer(filled, verb):
-    """Hits come in the order and with the score that the verb gives them, and every row's shares add up."""
+    """Hits have the order and scores of the search, and each row's shares add up."""
     given = filled.why("harbour keys", verb=verb, limit=3)
     hits = getattr(filled, verb)("harbour keys", limit=3).hits
     assert [(row.id, row.score) for row in given.rows if row.place] == [(hit.id, hit.score) for hit in hits]
@@ -39,7 +39,7 @@ def test_the_rows_are_those_of_the_answer(filled, verb):
 
 
 def test_the_words_asked_for_are_told(filled):
-    """Each with the number of chunks that hold it, and what the vault does not know at all."""
+    """Each word comes with the number of chunks that contain it; words that no chunk contains are marked."""
     given = filled.why("harbour kraken")
     assert [(word.text, word.chunks) for word in given.words] == [('"harbour"', 14), ('"krake"*', 0)]
     assert 0 < given.known < 1
@@ -63,20 +63,20 @@ def test_the_words_asked_for_are_told(filled):
     ],
 )
 def test_what_is_missed_is_told_why(filled, id, asked, expected):
-    """A note that is no hit names the reason that keeps it from being one."""
+    """A note that is no hit has the reason that kept it out."""
     [row, *_] = filled.why(asked.pop("query", "harbour keys"), id, **asked).rows
     assert (row.path, row.place) == (id, None)
     assert row.verdict.startswith(expected)
 
 
 def test_a_word_is_there_if_the_index_finds_it(filled):
-    """By its stem too: what matched is told as matched."""
+    """A word that matches by its stem counts as matched."""
     [row] = [row for row in filled.why("rotating key").rows if row.id == "keys#"]
     assert (row.words, row.lacks) == (("rotating", "key"), ())
 
 
 def test_every_chunk_of_a_note_is_told_and_one_alone_if_asked(filled):
-    """An id of a note explains all of it, an id of a chunk that chunk."""
+    """A note's id explains all its chunks, a chunk's id only that one."""
     assert {row.id for row in filled.why("harbour keys", "keys.md").rows} == {"keys#", "keys#spare"}
     assert [row.id for row in filled.why("harbour keys", "keys#spare").rows] == ["keys#spare"]
 
@@ -90,7 +90,7 @@ def test_what_makes_no_sense_is_refused(filled):
 
 
 def test_an_index_without_its_embedder_says_so(vault, write_note):
-    """The explanation of a search by words alone is degraded, as the search is."""
+    """The explanation of a search by words only is degraded, as the search is."""
     from spellbook.index import sync
     from spellbook.search.explain import why
     from spellbook.search.question import Question

@@ -1,4 +1,4 @@
-"""keywords: what a question asks of the words, as SQLite's full-text index answers it."""
+"""Search by words: the queries for SQLite's full-text index, and what they find."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.helpers import opened
 
 
 class Shelf:
-    """Texts in the catalog's own full-text table."""
+    """Texts in the catalog's full-text table."""
 
     def __init__(self, *texts):
         self.db = sqlite3.connect(":memory:")
@@ -85,7 +85,7 @@ FILLER = tuple(f"nothing of note number {i} is said here" for i in range(20))
     ],
 )
 def test_the_better_text_comes_first(question, first, second):
-    """A whole name, a stem and a content word find what was meant, and before what merely shares pieces with it."""
+    """Whole names, stems and content words rank before texts that share only parts of words."""
     assert Shelf(*FILLER, second, first).ask(question)[0] == len(FILLER) + 1
 
 
@@ -107,20 +107,20 @@ def test_the_better_text_comes_first(question, first, second):
     ],
 )
 def test_what_is_quoted_is_required(question, expected):
-    """Only texts with the phrase itself are found; quotes that hold nothing, or are no quotes, ask for nothing."""
+    """Only texts with the quoted phrase are found; empty or unbalanced quotes require nothing."""
     shelf = Shelf("the error boundary is reset", "오류 경계는 여기", "the boundary", "an error here", *FILLER)
     assert set(shelf.ask(question)) == expected
 
 
 def test_quotes_that_the_vault_lacks_do_not_silence_a_question():
-    """What quotes something said nowhere is asked by all its words, unless it is nothing but a quotation."""
+    """If a quoted phrase is nowhere, the question is asked by its words, unless it is only a quotation."""
     shelf = Shelf("the error boundary is reset", "who wrote of the whale", *FILLER)
     assert shelf.ask('who wrote "Moby Dick, or the whale"') == [1]
     assert shelf.ask('"Moby Dick"') == []
 
 
 def test_a_minus_excludes_nothing():
-    """`-x` is a flag, not a refusal."""
+    """`-x` is searched as a flag and excludes nothing."""
     assert set(Shelf("tar -x file", "file").ask("file -x")) == {0, 1}
 
 
@@ -130,13 +130,13 @@ def test_a_minus_excludes_nothing():
      ("훅을", "훅"), ("아이", "아이"), ("지도", "지도"), ("도커", "도커"), ("를", "를"), ("", "")],
 )  # fmt: skip
 def test_stem(word, expected):
-    """Particles and endings go, and what only looks like one stays."""
+    """Particles and endings are removed; similar endings of other words stay."""
     assert fts_query.stem(word) == expected
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_every_text_finds_itself(text):
-    """Whatever is written, asking for it finds it, if it asks for anything at all."""
+    """A text used as a query finds itself, if it has any terms."""
     query = fts_query.parse(text)
     assert Shelf("other", text).ask(text)[:1] == [1] * bool(query.terms or query.required)
 
@@ -157,7 +157,7 @@ def test_every_text_finds_itself(text):
     ],
 )
 def test_a_question_of_any_length_is_bounded(text):
-    """However long the question, there are at most 64 things to ask for, none of them long."""
+    """Any question gives at most 64 terms of limited length."""
     query = fts_query.parse(text)
     chosen = query.chosen(lambda part: 0)
     assert len(chosen.frequencies) <= 128
@@ -184,7 +184,9 @@ def paths(index, question, **asked):
     ids=lambda meta: next(iter(meta)),
 )
 def test_frontmatter_counts_more_than_a_mention(vault, write_note, meta):
-    """A note that says it is about something comes before one as long that mentions it, and its score is near 1."""
+    """
+    A note with the word in its frontmatter ranks before an equally long one that mentions it, with a score near 1.
+    """
     body = "An airship of some length is described here, at about the same length as the other."
     write_note("b.md", body, **meta)
     write_note("a.md", f"{body} zeppelin")  # the first, if nothing but names decided
@@ -198,7 +200,7 @@ def test_frontmatter_counts_more_than_a_mention(vault, write_note, meta):
 
 
 def test_the_depth_of_a_note_hides_nothing(vault, write_note):
-    """The first, the middle and the last words of a note of two megabytes are found, each in its place."""
+    """The first, middle and last words of a 2 MB note are found in their places."""
     line = "Nothing of interest is said in this sentence, whose number is {}.\n\n"
     lines = [line.format(i) for i in range(30_000)]
     for at, word in ((0, "aardvark"), (15_000, "중간단어"), (-1, "zyzzyva")):

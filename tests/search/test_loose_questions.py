@@ -1,4 +1,4 @@
-"""The loose questions of `tests/quality`: as many as promised, each with an answer that is there and whose heading it does not quote."""
+"""The loose questions of `tests/quality`: their number, their accepted answers, and that they do not quote headings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PARTICLE = re.compile(
 
 
 def stems(text: str) -> set[str]:
-    """Content words without their commonest endings: English of three letters and more, Korean of two syllables and more."""
+    """Content words without common endings: English of three letters or more, Korean of two syllables or more."""
     found = set()
     for word in re.findall("[a-z]+|[가-힣]+", re.sub("[`'’]", "", text.lower())):
         if not word.isascii():
@@ -42,7 +42,7 @@ def stems(text: str) -> set[str]:
 
 
 def quoted(question: str, heading: str) -> set[str]:
-    """What a question quotes of a heading; Korean words are one if one of them begins with the other."""
+    """The words that a question shares with a heading; Korean words are equal if one is the beginning of the other."""
     asked = stems(question)
     return {
         stem
@@ -54,7 +54,7 @@ def quoted(question: str, heading: str) -> set[str]:
 
 @pytest.mark.parametrize(("name", "korean", "english"), [("react", 100, 50), ("memories", 35, 25)])
 def test_counts_and_halves(name: str, korean: int, english: int) -> None:
-    """A set has as many questions of each language as promised, each of them once, and its half is told by the rule."""
+    """Each set has the promised number of different questions in each language, and the right half for each."""
     asked = loose(name)
     assert Counter(each.language for each in asked) == {"ko": korean, "en": english}
     assert len({each.text for each in asked}) == len(asked)
@@ -66,7 +66,7 @@ def test_counts_and_halves(name: str, korean: int, english: int) -> None:
 
 
 def test_memories_are_notes() -> None:
-    """The memories are 150 to 200 notes of two years in two languages, as `scribe` writes them, and small in the repository."""
+    """There are 150 to 200 memories of two years in two languages, in the form that `scribe` writes."""
     notes = memories()
     assert 150 <= len(notes) <= 200
     assert len({path for path, _ in notes.values()}) == len(notes)
@@ -83,7 +83,7 @@ def test_memories_are_notes() -> None:
 
 
 def test_memories_answer() -> None:
-    """Each accepted memory is there, some in another language than the question's, and its title or first words are not quoted."""
+    """Each accepted memory exists, some in the other language, and no question quotes its title or first words."""
     notes = memories()
     across = 0
     for each in loose("memories"):
@@ -95,7 +95,7 @@ def test_memories_answer() -> None:
 
 
 def test_pages_answer() -> None:
-    """Each accepted section of React's documentation is there, and no question quotes the words of its heading."""
+    """Each accepted section of React's documentation exists, and no question quotes its heading."""
     pages = react_pages(REACT)
     if pages is None:
         pytest.skip(f"React's documentation is not in {REACT}")
@@ -109,12 +109,12 @@ def test_pages_answer() -> None:
 
 
 def quotes(asked: Loose, headings: Iterable[str]) -> set[str]:
-    """What a question quotes of any of the headings."""
+    """The words that a question shares with any of the headings."""
     return set().union(*(quoted(asked.text, heading) for heading in headings))
 
 
 def everyday(pages: Iterable[str]) -> set[str]:
-    """Words that headings or titles of `EVERYDAY` pages hold."""
+    """Words in the headings or titles of `EVERYDAY` pages or more."""
     held: Counter[str] = Counter()
     for text in pages:
         headings = re.findall(r"^(?:title:|#{1,4}) *(.*?)(?:\{/\*|$)", text, re.M)

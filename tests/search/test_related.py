@@ -1,4 +1,4 @@
-"""neighbours: links, backlinks and related notes, in Python, on the command line and through MCP."""
+"""Links, backlinks and related notes, in Python, on the command line and through MCP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def notes(write_note: Callable[..., Path]) -> None:
 
 @pytest.mark.usefixtures("notes")
 def test_around(book: Spellbook) -> None:
-    """Links by name, alias and path lead to notes; each backlink names its lines; what is near says why."""
+    """Links by name, alias and path lead to notes; each backlink has its lines; related notes have reasons."""
     around = book.around("harbor/crane")
     assert [(link.target, link.line, link.path) for link in around.links] == [
         ("tides", 6, "harbor/tides.md"),
@@ -59,7 +59,9 @@ def test_around(book: Spellbook) -> None:
 
 @pytest.mark.usefixtures("notes")
 def test_a_renamed_target_is_followed_without_reading_its_sources(book: Spellbook, vault: Path) -> None:
-    """Where a link leads is asked of the files there are, so a note that comes or goes changes the backlinks of others at once."""
+    """
+    A note that appears or goes changes the backlinks of others at once, without reading the notes that link to it.
+    """
     assert len(book.around("harbor/crane").backlinks) == 2
     (vault / "harbor/crane.md").rename(vault / "harbor/derrick.md")
     assert [link.path for link in book.around("log/monday").links] == ["harbor/tides.md", None]
@@ -69,7 +71,7 @@ def test_a_renamed_target_is_followed_without_reading_its_sources(book: Spellboo
 
 @pytest.mark.usefixtures("notes")
 def test_an_edit_costs_its_own_links(vault: Path, write_note: Callable[..., Path]) -> None:
-    """A note whose links change alters what is known of its targets, and nothing else is read or embedded."""
+    """An edited link changes the backlinks of its targets; nothing else is read or embedded."""
     embedder = Counting()
     with opened(vault, embedder) as index:
         from spellbook.index import sync
@@ -88,7 +90,7 @@ def test_an_edit_costs_its_own_links(vault: Path, write_note: Callable[..., Path
 
 @pytest.mark.usefixtures("notes")
 def test_a_scope_hides_backlinks_of_others(vault: Path, write_note: Callable[..., Path]) -> None:
-    """Who looks from one scope sees no notes of another around a note."""
+    """From one scope, notes of other scopes are not shown as backlinks or related."""
     write_note("secret.md", "[[crane]]", scope="acme")
     with books.open(vault, embedder="hash") as book:
         assert "secret.md" in [back.path for back in book.around("harbor/crane").backlinks]
@@ -99,7 +101,7 @@ def test_a_scope_hides_backlinks_of_others(vault: Path, write_note: Callable[...
 
 @pytest.mark.usefixtures("notes")
 def test_show_prints_what_is_around(vault: Path) -> None:
-    """`spellbook show` ends with what links to the note and what is related; --json has all of it."""
+    """`spellbook show` ends with backlinks and related notes; --json has all of them."""
     run = CliRunner()
     shown = run.invoke(main, ["--vault", str(vault), "show", "harbor/crane.md"], catch_exceptions=False).stdout
     assert "Linked from\n  harbor/tides.md:6  Tides\n  log/monday.md:6  Monday\n" in shown
@@ -111,7 +113,7 @@ def test_show_prints_what_is_around(vault: Path) -> None:
 
 @pytest.mark.usefixtures("notes")
 def test_an_agent_reads_a_note_with_what_is_around(book: Spellbook, write_note: Callable[..., Path]) -> None:
-    """The tool show reads a pointer's id, whole or in part, counts it as use, and stays within its budget."""
+    """The tool show reads a pointer's id, whole or in part within its budget, and counts it as use."""
 
     async def conversation(agent: Agent) -> None:
         shown = await agent.call("show", id="harbor/crane")

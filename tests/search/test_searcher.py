@@ -1,4 +1,4 @@
-"""search: filters first, scores that add up, answers within their budget, and a query never breaks it."""
+"""Search: filters apply first, scores add up, answers stay within budget, and no query breaks it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def shares(hit):
     "text", ["lighthouse server", "도커 설정", "the cat", "keys rotated Monday", "server number 7"]
 )
 def test_the_shares_of_a_hit_add_up_to_its_score(index, mode, text):
-    """Every hit names its legs and adjustments, their sum is its score, and hits come in order of it."""
+    """Each hit's named shares add up to its score, and hits are in order of score."""
     hits = ask(index, text, mode, limit=40).hits
     assert hits
     for hit in hits:
@@ -85,7 +85,7 @@ def test_shares_add_up_whatever_is_asked(index, text, mode):
 
 
 def test_importance_and_pins_move_a_hit_and_say_so(index):
-    """A high importance and a pin raise, a low importance lowers, each by a share with a name."""
+    """High importance and a pin raise, low importance lowers, each by a named share."""
     [docker] = [hit for hit in ask(index, "compose").hits if hit.heading == "Compose"]
     assert [(each["share"] > 0) for each in docker.why["adjustments"] if each["reason"] == "importance 0.8"] == [True]
     assert ask(index, "harbour master").hits[0].why["adjustments"][0]["share"] < 0
@@ -97,7 +97,7 @@ def test_importance_and_pins_move_a_hit_and_say_so(index):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_filters_cut_before_the_legs(index, mode):
-    """A category that never makes the best of all fills its own answer, and a usual one its limit."""
+    """A filter by a rare category still fills the result with its notes, and by a common one the limit."""
     rare = ask(index, "lighthouse server number Monday", mode, limit=5, filter={"category": "decision"})
     assert found(rare) == ["infra/keys.md"]
     assert len(ask(index, "lighthouse", mode, limit=70, filter={"category": "server"}).hits) == 70
@@ -131,7 +131,7 @@ def test_what_makes_no_sense_is_refused_with_the_next_step(index, asked):
 
 
 def test_a_keyword_is_a_phrase_and_any_or_all_must_match(index):
-    """`any` finds each, `all` only what has both, and the words of a phrase stand together."""
+    """`any` finds chunks with one keyword, `all` with every one; the words of a phrase stand together."""
 
     def find(*words, match_all=False):
         return set(found(ask(index, " ".join(words), "keyword", keywords=words, match_all=match_all)))
@@ -156,7 +156,7 @@ def test_words_are_found_by_their_stem_and_korean_by_its_part(index):
 
 
 def test_a_word_at_the_end_of_a_long_note_is_found(vault, write_note):
-    """Nothing of a note is beyond search: the last of 300 paragraphs is found by words and by meaning, at its line."""
+    """The last of 300 paragraphs is found by words and by meaning, at its line."""
     write_note(
         "long.md",
         "# Long\n\n"
@@ -176,7 +176,7 @@ ODD = ['"', '""', "'", "a AND", "OR", "NOT x", "NEAR(a b, 3)", "(", ")(", "*", "
 
 @pytest.mark.parametrize("text", ODD, ids=lambda text: repr(text[:20]))
 def test_no_query_breaks_the_search(index, text):
-    """Operators, quotes, brackets, NUL and length are words or nothing, never an error."""
+    """Operators, quotes, brackets, NUL and long queries are searched as words, never an error."""
     for mode in MODES:
         assert ask(index, text, mode).query == text
     for match_all in (False, True):
@@ -206,7 +206,7 @@ def test_an_answer_says_what_answered(vault, write_note):
 
 
 def test_without_its_embedder_search_goes_by_words_and_says_so(vault, write_note):
-    """An embedder that fails makes the answer degraded with its reason, not empty; words alone never ask it."""
+    """If the embedder fails the answer is by words and degraded, not empty; `find` never needs it."""
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Failing()) as index:
         sync.scan(index)
@@ -218,7 +218,7 @@ def test_without_its_embedder_search_goes_by_words_and_says_so(vault, write_note
 
 
 def test_a_question_asked_again_is_not_embedded_again(vault, write_note):
-    """The last questions' vectors are kept."""
+    """The vectors of the last questions are cached."""
 
     class Asked(Counting):
         def embed_query(self, text):
@@ -237,7 +237,7 @@ def test_a_question_asked_again_is_not_embedded_again(vault, write_note):
 
 
 def test_what_was_a_hit_before_is_not_counted_again(vault, write_note):
-    """How many tokens a text has is remembered."""
+    """Token counts of texts are cached."""
     counted = []
 
     class Counted(Counting):
@@ -254,7 +254,7 @@ def test_what_was_a_hit_before_is_not_counted_again(vault, write_note):
 
 
 def test_a_long_lived_searcher_sees_every_change(vault, write_note):
-    """Between two questions notes come, change, go and come back, and each answer is that of now."""
+    """A searcher that stays open sees new, changed, deleted and restored notes at once."""
     with opened(vault) as index:
         searcher = Searcher(index)
 
@@ -273,7 +273,7 @@ def test_a_long_lived_searcher_sees_every_change(vault, write_note):
 
 
 def test_above_the_best_score_the_stronger_match_comes_first(vault, write_note):
-    """Among hits whose score cannot rise any further, the words decide before the date."""
+    """Among hits with the maximum score, the better match by words comes before the newer one."""
     write_note(
         "strong.md", "# Lighthouse\n\nlighthouse lighthouse lighthouse", category="decision", updated="2020-01-01"
     )
@@ -290,7 +290,7 @@ def test_above_the_best_score_the_stronger_match_comes_first(vault, write_note):
 
 
 def test_a_question_that_nothing_has_to_do_with_finds_nothing(index):
-    """Off-topic questions have no hits by default; a least score of 0, or a filter, shows what comes nearest."""
+    """Off-topic questions have no hits by default; `min_score=0` or a filter shows the nearest."""
     for mode in ("both", "semantic"):
         assert ask(index, "quantum chromodynamics lattice", mode).hits == ()
         assert ask(index, "quantum chromodynamics lattice", mode, min_score=0.0).hits != ()
@@ -298,7 +298,7 @@ def test_a_question_that_nothing_has_to_do_with_finds_nothing(index):
 
 
 def test_what_is_near_and_not_sure_is_named(index, monkeypatch):
-    """Where nothing is sure enough, up to three chunks that are near are named without their text, within the budget."""
+    """Without a confident match up to three near chunks are named, without text and within the budget."""
     monkeypatch.setattr(ranking, "least", lambda chunks: 1.1)
     answer = ask(index, "where is the lighthouse server?")
     assert (answer.hits, len(answer.perhaps)) == ((), 3)
@@ -311,7 +311,7 @@ def test_what_is_near_and_not_sure_is_named(index, monkeypatch):
 
 
 def test_a_word_in_common_is_not_near(vault, write_note):
-    """Texts that wait for their vectors and share a common word with the question are not named as what comes nearest."""
+    """A text without a vector that shares a common word with the question is not named as near."""
     for number in range(30):
         write_note(f"{number}.md", f"The train {'goes' if number < 3 else 'stays'} here, number {number}.")
     with opened(vault) as index:
@@ -321,7 +321,7 @@ def test_a_word_in_common_is_not_near(vault, write_note):
 
 
 def test_a_part_of_a_table_is_shown_with_its_header_and_one_of_code_with_its_fence(vault, write_note):
-    """What was cut out of the middle of something long can be read as it is found."""
+    """A part of a table is shown with its header, a part of code with its fence."""
     rows = "\n".join(f"| part{i} | the lighthouse keeper number {i} reads the barometer |" for i in range(60))
     code = "\n\n".join(f"def step{i}():\n    return lighthouse.signal({i}, 'barometer', retries=3)" for i in range(60))
     write_note("table.md", f"# Parts\n\n| name | task |\n| --- | --- |\n{rows}\n")
@@ -342,7 +342,7 @@ def test_a_part_of_a_table_is_shown_with_its_header_and_one_of_code_with_its_fen
 
 
 class Judge:
-    """Likes texts with `word`; or fails."""
+    """A reranker that prefers texts with `word`, or fails."""
 
     name = "judge"
 
@@ -357,7 +357,7 @@ class Judge:
 
 
 def test_a_reranker_judges_the_first_before_they_are_cut_to_the_limit(index):
-    """It sees twenty whole texts within a time box, moves what it likes to the top, and the shares still add up."""
+    """A reranker gets twenty whole texts and a time limit, reorders them, and the shares still add up."""
     judge = Judge("number 7 ")
     hits = ask(replace(index, reranker=judge), "lighthouse server 7", limit=2).hits
     [(query, texts, seconds)] = judge.given
@@ -371,7 +371,7 @@ def test_a_reranker_judges_the_first_before_they_are_cut_to_the_limit(index):
 
 
 def test_a_reranker_that_fails_is_skipped_and_told(index):
-    """The answer is that of the search itself, and says that it was not reranked."""
+    """If the reranker fails, the order is that of the search, and the answer says so."""
     answer = ask(
         replace(index, reranker=Judge("", EmbeddingError("The reranker is down.", "Start it."))), "lighthouse server"
     )

@@ -1,4 +1,4 @@
-"""contents: categories, topics and what they are about, as the notes say it themselves."""
+"""The table of contents: categories, topics and their descriptions, taken from the notes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Write = Callable[..., Path]
 
 
 def tree(book: Spellbook) -> dict[str, dict[str, int]]:
-    """Chunks by topic by category."""
+    """The number of chunks by category and topic."""
     return {category.name: {topic.topic: topic.chunks for topic in category.topics} for category in book.contents()}
 
 
@@ -49,12 +49,14 @@ def tree(book: Spellbook) -> dict[str, dict[str, int]]:
     ],
 )
 def test_the_first_sentence(text: str, sentence: str) -> None:
-    """Of Markdown, the first sentence of prose that says something, without marks, code, tables and comments."""
+    """The summary is the first sentence of prose, without marks, code, tables and comments."""
     assert first_sentence(text) == sentence
 
 
 def test_what_a_topic_is_about(book: Spellbook, write_note: Write) -> None:
-    """The note that stands for a topic gives title and summary: its index, README or namesake, else the first; a frontmatter summary goes first."""
+    """
+    A topic's title and summary come from its index, README, namesake or first note; `summary` in frontmatter wins.
+    """
     write_note("ops/a.md", "# First\n\nThe first note of them all.")
     write_note("ops/README.md", "# Operations\n\nHow we keep things running.")
     write_note("sea/b.md", "# Crane\n\nLifts copper over the quay.")
@@ -69,7 +71,7 @@ def test_what_a_topic_is_about(book: Spellbook, write_note: Write) -> None:
 
 
 def test_what_a_category_is_for(vault: Path, write_note: Write) -> None:
-    """`category.md` describes the category it names, else that of its folder; the vault's settings go before both."""
+    """`category.md` describes the category it names, else that of its folder; the settings win over both."""
     for category in ("decision", "project", "article"):
         write_note(f"{category}/a.md", "Words of it.", category=category, topic="t")
     write_note("decision/category.md", "What we decided, and why.")
@@ -89,14 +91,14 @@ def test_what_a_category_is_for(vault: Path, write_note: Write) -> None:
 
 @pytest.mark.parametrize("settings", ["categories = 3", "[categories]\nproject = 3"])
 def test_settings_that_make_no_sense(vault: Path, write_note: Write, settings: str) -> None:
-    """A description that is no text is named with its file and key."""
+    """An invalid description is refused with file and key."""
     write_note(".spellbook/config.toml", settings)
     with pytest.raises(InvalidInput, match=r"config\.toml.*categories"):
         books.open(vault, embedder="hash")
 
 
 def test_a_topic_is_what_its_notes_say(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """Topics are renamed, merged and split by editing frontmatter or by moving files, and nothing of the old ones is left."""
+    """Topics are renamed, merged and split by editing frontmatter or moving files, without leftovers."""
     a = write_note("old/a.md", "Words of a.")
     b = write_note("b.md", "Words of b.", topic="old", category="project")
     write_note("c.md", "Words of c.", topic="new", category="project")
@@ -113,7 +115,7 @@ def test_a_topic_is_what_its_notes_say(book: Spellbook, vault: Path, write_note:
 @pytest.mark.parametrize("sizes", [(300,), (80, 2, 2), (40, 40, 40), (1,) * 90, (5,) * 20])
 @pytest.mark.parametrize("room", [200, 500, 1_200, 4_000])
 def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> None:
-    """Nothing is told of any topic or category while a name is left out; what is left out is counted, and the budget is kept."""
+    """No topic is described while another one's name is left out; omitted names are counted, and the budget is kept."""
 
     def topics(category: int, count: int) -> tuple[Topic, ...]:
         return tuple(
@@ -140,7 +142,7 @@ def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> No
 
 
 def test_room_that_is_left_says_what_topics_are_about(book: Spellbook, write_note: Write) -> None:
-    """Few topics are all told of, with title, summary and keywords; of many the largest are, and the budget is kept."""
+    """If there is room, topics have title, summary and keywords; otherwise the largest do."""
     write_note("a.md", "# Crane\n\nLifts copper over the quay.", topic="harbour", keywords="[crane, copper]")
     text = render.contents(book.contents(), book.state(), 800, book.about)
     assert "- harbour (1, " in text

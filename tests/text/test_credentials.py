@@ -1,4 +1,4 @@
-"""What looks like a secret is written only with force, and no message repeats it."""
+"""Text that looks like a secret is written only with force, and no message repeats it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Write = Callable[..., Path]
 
 
 def random(length: int, letters: str = string.ascii_letters + string.digits) -> str:
-    """Letters that no rule takes for a word; made here, so that nobody's scanner finds a key in this file."""
+    """Random letters that no rule takes for a word, generated so that secret scanners find nothing in this file."""
     numbers = hashlib.shake_256(b"harbour").digest(length)
     return "".join(letters[number % len(letters)] for number in numbers)
 
@@ -72,7 +72,7 @@ PASSWORD = "Qz7" + random(11)
     ],
 )
 def test_what_is_a_secret(text: str, kind: str) -> None:
-    """Keys by their prefixes, private keys, and random values after a label; told by kind and line."""
+    """Keys by their prefixes, private keys, and random values after a label are reported by kind and line."""
     [found] = credentials.find(f"# Notes\n\nSome words, then {text}\nand more.")
     assert (found.kind, found.line) == (kind, 3)
     assert found.value not in repr(found)
@@ -111,12 +111,12 @@ def test_what_is_a_secret(text: str, kind: str) -> None:
     ],
 )
 def test_what_is_none(text: str) -> None:
-    """Placeholders, names of code, paths, dates and prose."""
+    """Placeholders, names in code, paths, dates and prose are no secrets."""
     assert credentials.find(f"Words before: {text}\nand after.") == []
 
 
 def test_it_takes_time_in_proportion() -> None:
-    """Whatever a text repeats: labels, prefixes, begins of keys and addresses."""
+    """Repeated labels, prefixes and beginnings of keys take linear time."""
     for part in (
         "password",
         "password=",
@@ -134,7 +134,9 @@ def test_it_takes_time_in_proportion() -> None:
 
 
 def test_only_what_is_new_counts() -> None:
-    """A secret that was there already is nobody's fault now, wherever the edit is; its line is that in the whole text."""
+    """
+    A secret that was already there is not reported for an edit elsewhere; a new one has its line in the whole text.
+    """
     old = "words\n" * 5_000 + f"password={PASSWORD}\n" + "words\n" * 5_000
     assert credentials.new(old, old) == credentials.new(old, old.replace("words", "other", 1)) == []
     assert credentials.new(old, f"{old}again {PASSWORD}") == []
@@ -159,7 +161,7 @@ def note(book: Spellbook, write_note: Write) -> Path:
 
 
 def test_scribe_refuses(book: Spellbook, vault: Path) -> None:
-    """Text and metadata; nothing of the call is written without force, and with it the warning stays."""
+    """`scribe` refuses secrets in text and metadata and writes nothing; with force it writes and warns."""
     bad = {"text": f"Deploy.\n\npassword={PASSWORD}", "metadata": META}
     good = {"text": "Deploys are on Tuesdays.", "metadata": META}
     with pytest.raises(
@@ -188,7 +190,7 @@ def test_scribe_refuses(book: Spellbook, vault: Path) -> None:
     ],
 )
 def test_revise_refuses(book: Spellbook, note: Path, change: dict[str, Any]) -> None:
-    """Whatever part is changed; shown beforehand by a dry run, and no reason to refuse what comes later."""
+    """`revise` refuses a new secret in any part, also in a dry run; existing ones do not matter."""
     before = note.read_bytes()
     with pytest.raises(
         InvalidInput, match=r"ops/keys\.md: line \d+ looks like it holds a secret after 'password'"
@@ -203,7 +205,7 @@ def test_revise_refuses(book: Spellbook, note: Path, change: dict[str, Any]) -> 
 
 
 def test_the_command_line(note: Path, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 2 and nothing written; with --force a warning."""
+    """Without --force the exit code is 2 and nothing is written; with it there is a warning."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
 
@@ -223,7 +225,7 @@ def test_the_command_line(note: Path, vault: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_tools(book: Spellbook, note: Path) -> None:
-    """Agents are told as people are, and pass force=true."""
+    """Tools refuse secrets too, unless force=true."""
 
     async def calls() -> list[tuple[bool, str]]:
         async with Client(build(book, live=False)) as client:

@@ -1,4 +1,4 @@
-"""differences: numbers and negations are told from other words, in Korean and English."""
+"""Differences: changed numbers and negations are told from other changes, in Korean and English."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spellbook.text.diff import contradiction, masked
     ],
 )
 def test_numbers_are_found_with_their_units(text: str, found: list[str]) -> None:
-    """A number is one with its thousands, its date or version, and its unit; what only begins like a unit is a word."""
+    """A number includes thousands separators, date or version and unit; words that begin like a unit stay words."""
     assert list(masked(text)[1]) == found
 
 
@@ -67,7 +67,7 @@ def test_numbers_are_found_with_their_units(text: str, found: list[str]) -> None
     ],
 )
 def test_contradictions_are_shown_side_by_side(a: str, b: str, parts: list[tuple[str, str]]) -> None:
-    """Texts that differ in numbers, units or a negation alone contradict; the parts are shown with a few words around."""
+    """Texts that differ only in numbers, units or a negation contradict; the parts are shown with some words around."""
     assert list(contradiction(a, b)) == parts
     assert list(contradiction(b, a)) == [(right, left) for left, right in parts]
 
@@ -85,7 +85,7 @@ def test_contradictions_are_shown_side_by_side(a: str, b: str, parts: list[tuple
     ],
 )
 def test_other_differences_are_none(a: str, b: str) -> None:
-    """Other marks, other words, an added number, and whole other clauses make no contradiction."""
+    """Other punctuation, words, an added number or clause is no contradiction."""
     assert contradiction(a, b) == ()
 
 
@@ -94,7 +94,7 @@ TEXTS = st.text("0123456789.,:-% \nab한글일분not안没", max_size=60)
 
 @given(TEXTS)
 def test_no_text_contradicts_itself(text: str) -> None:
-    """Whatever a text is, it agrees with itself."""
+    """No text contradicts itself."""
     assert contradiction(text, text) == ()
 
 
@@ -107,7 +107,7 @@ WORDS = st.sampled_from(["keys of", "백업은", "the harbour", "보관한다", 
     st.sampled_from(["days", "일", " GB", "%", ""]),
 )
 def test_whatever_the_numbers_are(parts: list[tuple[str, str, str]], unit: str) -> None:
-    """Two texts with other numbers have one mask, and contradict in as many places as numbers differ."""
+    """Texts with other numbers have one mask, and contradict in as many places as numbers differ."""
     a = " ".join(f"{word} {number}{unit} end" for word, number, _ in parts)
     b = " ".join(f"{word} {number}{unit} end" for word, _, number in parts)
     assert masked(a)[0] == masked(b)[0]

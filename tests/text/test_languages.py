@@ -1,4 +1,4 @@
-"""Which language a text is in, where its script leaves a doubt."""
+"""The language of a text, where its script alone does not tell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KNOWN = ("en", "de", "es", "fr", "it", "pt", "ro", "nl", "pl", "tr", "vi", "id",
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_sample_in_its_languages(name: str) -> None:
-    """Most passages are known, many questions are, and hardly any is taken for another language's."""
+    """Most passages and many questions are recognized, and hardly any is taken for another language."""
     for texts, least in ((PASSAGES[name], 0.4), (QUESTIONS[name], 0.35)):
         told = [language(text) for text in texts]
         assert told.count(name) >= least * len(texts), told
@@ -26,7 +26,7 @@ def test_the_sample_in_its_languages(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ko", "el", "hi", "th"])
 def test_a_script_of_one_language_needs_no_other_word(name: str) -> None:
-    """What its script tells already is not asked for."""
+    """A script with one language decides without looking at words."""
     assert {language(text) for text in PASSAGES[name]} == {""}
 
 
@@ -44,14 +44,14 @@ def test_a_script_of_one_language_needs_no_other_word(name: str) -> None:
     ],
 )
 def test_what_is_unclear_is_not_guessed(text: str) -> None:
-    """Names, code and single words are in no language."""
+    """Names, code and single words have no language."""
     assert language(text) == ""
 
 
 def test_an_answer_in_another_language_need_not_hold_the_words(
     book: Spellbook, write_note: Callable[..., Path]
 ) -> None:
-    """Of two texts that hold none of the question's words, the one in another language is credited with what it cannot hold."""
+    """Of two texts without the question's words, the one in another language gets credit for them."""
     write_note("en.md", "The harbor was rebuilt after the flood, and it is open to all ships that come from the north.")
     write_note(
         "es.md", "El puerto fue reconstruido tras la inundación y está abierto a los barcos que vienen del norte."

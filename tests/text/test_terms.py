@@ -1,4 +1,4 @@
-"""terms: what is indexed and what is asked for meet in SQLite's full-text index."""
+"""Terms: indexed terms and query terms match in SQLite's full-text index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ hangul = st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_
 
 
 def found(text: str, asked: str) -> bool:
-    """Whether the catalog's own full-text table finds `text` by the expression `asked`."""
+    """Whether the full-text table finds `text` by the expression `asked`."""
     db = sqlite3.connect(":memory:")
     try:
         for step in MIGRATIONS:
@@ -48,7 +48,7 @@ def found(text: str, asked: str) -> bool:
     ],
 )
 def test_index_form(text, form):
-    """Runs of CJK become overlapping pairs, the rest stays."""
+    """Runs of CJK become overlapping pairs; the rest stays."""
     assert index_form(text) == form
 
 
@@ -66,7 +66,7 @@ def test_index_form(text, form):
     ],
 )
 def test_terms(question, expected):
-    """A question's terms are its distinct words and pairs in order, at most 64."""
+    """A query's terms are its distinct words and pairs in order, at most 64."""
     assert terms(question) == expected
 
 
@@ -127,14 +127,14 @@ def test_terms(question, expected):
     ],
 )
 def test_phrase(text, asked, hit):
-    """A phrase finds the text that holds it, letter by letter in CJK, and nothing in it is taken for syntax."""
+    """A phrase finds the text that contains it, in CJK letter by letter, and is never read as syntax."""
     assert found(text, phrase(asked)) is hit
 
 
 @given(hangul, st.integers(0, 11), st.integers(2, 12))
 @settings(max_examples=50)
 def test_every_part_of_a_run_is_found(run, start, length):
-    """Any two letters or more of a run of Hangul find it."""
+    """Any two or more letters of a run of Hangul find it."""
     part = run[start : start + length]
     if len(part) > 1:
         assert found(f"앞 {run} 뒤", phrase(part))
@@ -145,7 +145,7 @@ def test_every_part_of_a_run_is_found(run, start, length):
 # The same texts each time: of signs that came into Unicode lately, SQLite's table and Python's do not say the same.
 @settings(derandomize=True)
 def test_every_word_of_a_text_finds_it(text):
-    """What stands between blanks in a text finds it, in any script and in any normal form, unless it holds no word at all."""
+    """Each word of a text finds it, in any script and Unicode form."""
     for word in text.split():
         for form in ("NFC", "NFD"):
             asked = phrase(unicodedata.normalize(form, word))
@@ -154,7 +154,7 @@ def test_every_word_of_a_text_finds_it(text):
 
 @given(st.from_regex(r"[a-zA-Z0-9_.+#/:@-]{1,12}( [a-zA-Z0-9_.+#/:@-]{1,12})?", fullmatch=True))
 def test_every_identifier_finds_itself(text):
-    """Letters, digits and marks in any order are found as they were written, in either case."""
+    """An identifier of any letters, digits and marks is found as written, in any case."""
     for word in text.split():
         for form in (word, word.lower(), word.upper()):
             asked = phrase(form)
@@ -169,7 +169,7 @@ NAMES = st.sampled_from(
 @given(st.lists(NAMES, max_size=10).map("".join))
 @example("A1.2useState.env")
 def test_no_identifier_is_overlooked(text):
-    """To look only where there is a hint of one finds what looking everywhere does."""
+    """The quick search for identifiers finds what the full one finds."""
     everywhere = [module.part(match) for match in module.IDENTIFIER.finditer(text)]
     assert parts(text) == " ".join(dict.fromkeys(filter(None, everywhere)))
 
@@ -188,20 +188,20 @@ def test_no_identifier_is_overlooked(text):
     ],
 )
 def test_parts_take_linear_time(text):
-    """No text of a megabyte takes more than seconds, and data is no name."""
+    """A megabyte of any text takes seconds at most, and binary data is no identifier."""
     assert len(parts(text)) <= len(text)
 
 
 @given(anything)
 def test_phrase_is_never_a_syntax_error(text):
-    """Whatever is asked, FTS5 takes the phrase, or there is none."""
+    """FTS5 accepts the phrase of any query, or there is none."""
     asked = phrase(text)
     assert asked == "" or found("x", asked) in {True, False}
 
 
 @given(anything)
 def test_normal_forms_are_one(text):
-    """NFC and NFD of a text are indexed and asked for alike."""
+    """NFC and NFD of a text match each other."""
     nfd = unicodedata.normalize("NFD", text)
     assert index_form(nfd) == index_form(text)
     assert terms(nfd) == terms(text)
@@ -209,7 +209,7 @@ def test_normal_forms_are_one(text):
 
 @given(anything, anything)
 def test_weights_add_up(a, b):
-    """The weight of two texts is the sum of theirs, and the estimate is it, rounded."""
+    """The weight of two texts is the sum of their weights, and the estimate is the rounded weight."""
     assert token_weight(a + b) == pytest.approx(token_weight(a) + token_weight(b))
     assert estimate_tokens(a) == round(token_weight(a))
 
@@ -219,7 +219,7 @@ def test_weights_add_up(a, b):
     [("word " * 100, 90, 120), ("한글 문장을 쓴다 " * 20, 70, 130), ("1234 " * 50, 80, 130), ("", 0, 0)],
 )
 def test_estimate(text, low, high):
-    """The estimate is of the size that the tokeniser gives."""
+    """The estimate is close to the tokenizer's count."""
     assert low <= estimate_tokens(text) <= high
 
 
@@ -234,12 +234,12 @@ def test_estimate(text, low, high):
     ],
 )
 def test_scripts(text, expected):
-    """Letters count by their script, Japanese as one; digits and signs do not."""
+    """Letters count by their script, Japanese as one; digits and signs do not count."""
     assert scripts(text) == pytest.approx(expected)
 
 
 def test_what_is_remembered_of_texts_is_bounded():
-    """However many were met; what was forgotten is told again as before."""
+    """Caches of texts are limited in size; evicted entries are computed again."""
     told = module.Memo(str.upper, 3)
     assert [told[letter] for letter in "abcdefgabcabcg"] == list("ABCDEFGABCABCG")
     assert len(told) <= 3
