@@ -1,4 +1,4 @@
-"""Whatever a caller gives, a verb answers or says what is wrong with it, and the vault stays as it was."""
+"""Bad input gets an answer or an error with a hint, and the vault does not change."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def snapshot(vault):
 @pytest.mark.parametrize("verb", VERBS, ids=str)
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: repr(odd[:12]))
 def test_an_odd_name_is_an_error_with_a_message(book, vault, write_note, verb, odd):
-    """A name that nothing has is refused by a SpellbookError with message and hint, and no file changes."""
+    """An unknown name is a SpellbookError with message and hint, and no file changes."""
     write_note("a.md", "# A\n\ntext\n\n## B\n\nmore", topic="t")
     before = snapshot(vault)
     with pytest.raises(SpellbookError) as caught:
@@ -72,14 +72,14 @@ def test_an_odd_name_is_an_error_with_a_message(book, vault, write_note, verb, o
     ids=lambda chunk: repr(chunk)[:40],
 )  # fmt: skip
 def test_a_bad_chunk_spoils_the_whole_batch(book, vault, chunk):
-    """One chunk that cannot be kept is named by its number, and none of the batch is written."""
+    """An invalid chunk is named by its number, and nothing of the batch is written."""
     with pytest.raises(SpellbookError, match=r"chunk 2|given\[1\]") as caught:
         book.scribe_all([GOOD, chunk])
     assert (caught.value.code, snapshot(vault)) == ("INVALID_INPUT", {})
 
 
 def test_an_empty_batch_is_refused(book):
-    """Nothing to keep is INVALID_INPUT."""
+    """An empty batch is INVALID_INPUT."""
     with pytest.raises(SpellbookError, match="no chunk"):
         book.scribe_all([])
 
@@ -102,7 +102,7 @@ def test_an_empty_batch_is_refused(book):
     ],
 )
 def test_a_memory_lands_in_the_vault_whatever_its_topic(book, vault, tmp_path, topic):
-    """Topic, category and title never lead a new note out of the vault or into hiding: it is there and found."""
+    """Whatever topic, category and title are, a new note is inside the vault and found."""
     metadata = {**GOOD["metadata"], "topic": topic, "category": topic[:200], "title": topic}
     [written] = book.scribe({**GOOD, "metadata": metadata}).written
     file = vault / written.path

@@ -1,4 +1,4 @@
-"""The table of `make bench`: what a figure says, when its aim is met, and that a part which fails takes no other with it."""
+"""The table of `make bench`: its rows, its aims, and parts that fail."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tests.benchmarks.table import Failure, Figure, Ratio, told
     ],
 )
 def test_a_row_tells_the_aim_and_whether_it_is_met(figure: Figure, row: str) -> None:
-    """A figure is met if its own bound and that of its ratio are; what could not be measured is not met."""
+    """A figure meets its aim if its own bound and its ratio's are met; an unmeasured one does not."""
     assert figure.row == row
 
 
@@ -54,19 +54,19 @@ def test_a_row_tells_the_aim_and_whether_it_is_met(figure: Figure, row: str) -> 
     [(0.00005, "s", "0.05 ms"), (0.9996, "s", "1,000 ms"), (12.34, "s", "12 s"), (1234.5, "MB", "1,234 MB")],
 )
 def test_measures_are_told_as_people_read_them(value: float, unit: str, expected: str) -> None:
-    """Seconds come in the unit that suits them, and no figure pretends to more digits than a noisy machine gives."""
+    """Seconds have a suitable unit, and figures have few digits."""
     assert told(value, unit) == expected
 
 
 def two_then_die(number: int) -> Iterator[int]:
-    """What `apart` runs in a process that dies on its way."""
+    """A measurement that reports two figures and then kills its process."""
     yield from (number, number + 1)
     os._exit(3)
 
 
 @pytest.mark.slow
 def test_what_a_process_measured_before_it_died_is_kept() -> None:
-    """Everything that was told arrives, then it is said that the rest is missing."""
+    """Figures from before the kill are kept, and a row says that the rest is missing."""
     told = apart(two_then_die, 7)
     assert [next(told), next(told)] == [7, 8]
     with pytest.raises(RuntimeError, match="ended with 3"):
@@ -74,14 +74,14 @@ def test_what_a_process_measured_before_it_died_is_kept() -> None:
 
 
 def test_a_part_that_cannot_be_measured_is_a_row(tmp_path: Path) -> None:
-    """It is named with its reason, and the parts after it are measured all the same."""
+    """A failing part is a row with its reason, and later parts are still measured."""
     rows = list(measured(["nowhere", "nobody"], Sizes(), tmp_path))
     assert [(type(row), row.name) for row in rows] == [(Failure, "nowhere"), (Failure, "nobody")]
     assert "nowhere" in rows[0].row
 
 
 def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
-    """Two writers agree in any order, no two notes share a path, and all of them are notes without a fault."""
+    """Generated notes are equal in every run, have different paths and no faults."""
     forth, back = ({number: Writer().note(number) for number in order} for order in (range(40), reversed(range(40))))
     assert forth == back
     size = write(tmp_path, range(40), Writer())
@@ -95,5 +95,5 @@ def test_generated_notes_are_the_same_ones_each_time(tmp_path: Path) -> None:
     "name", sorted(path.stem for path in (Path(__file__).parents[1] / "benchmarks").glob("[!_]*.py"))
 )
 def test_every_benchmark_fits_the_code(name: str) -> None:
-    """What it imports of the product is there still."""
+    """Every benchmark module can be imported."""
     import_module(f"tests.benchmarks.{name}")

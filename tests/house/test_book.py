@@ -1,4 +1,4 @@
-"""book: the verbs on a vault, the same for every door."""
+"""The Python interface: the verbs on a vault."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_readme_example(vault, write_note):
 
 
 def test_every_verb_sees_the_vault_as_it_is_now(book, vault, write_note):
-    """Without a watcher each question looks first: nothing needs to be told that a file came, changed or went."""
+    """Without a watcher each query scans first and sees new, changed and deleted files."""
     file = write_note("a.md", "lighthouse", topic="sea")
     assert [hit.path for hit in book.find("lighthouse").hits] == ["a.md"]
     assert [topic.topic for topic in book.topics()] == ["sea"]
@@ -42,7 +42,7 @@ def test_every_verb_sees_the_vault_as_it_is_now(book, vault, write_note):
 
 
 def test_find_and_memorize_are_words_and_meaning_alone(book, write_note):
-    """Each verb runs its own leg."""
+    """`find` uses only words, `memorize` only meaning."""
     write_note("a.md", "the lighthouse keeper")
     legs = {"keyword", "semantic"}
     assert [legs & set(answer.hits[0].why) for answer in (book.find(["lighthouse"]), book.memorize("the lighthouse keeper"), book.search("lighthouse"))] == [
@@ -53,7 +53,7 @@ def test_find_and_memorize_are_words_and_meaning_alone(book, write_note):
 
 
 def test_topics_are_read_in_order_by_name_or_with_their_category(book, write_note):
-    """`topic` gives the chunks of all its notes; `category/topic` those of one; a topic may hold a slash."""
+    """`topic` returns the chunks of all its notes, `category/topic` of one category; a topic may contain a slash."""
     write_note("a.md", "## One\n\nx\n\n## Two\n\ny", topic="t", category="project")
     write_note("b.md", "z", topic="t", category="decision")
     write_note("c/d/e.md", "w")
@@ -68,7 +68,7 @@ def test_topics_are_read_in_order_by_name_or_with_their_category(book, write_not
 
 
 def test_a_vault_that_is_away_is_said_to_be_and_still_searched(book, vault, write_note, tmp_path):
-    """When the vault cannot be read, what is known is found, the answer is degraded, and a look again mends it."""
+    """If the vault cannot be read, search uses the index and is degraded until the vault is back."""
     write_note("a.md", "lighthouse")
     book.reindex()
     vault.rename(tmp_path / "unplugged")
@@ -81,7 +81,7 @@ def test_a_vault_that_is_away_is_said_to_be_and_still_searched(book, vault, writ
 
 
 def test_a_broken_ignore_file_does_not_end_the_search(book, vault, write_note):
-    """A line that makes no sense is told in the answer, which is given all the same."""
+    """With an invalid ignore file search still answers, and the answer reports it."""
     write_note("a.md", "lighthouse")
     book.reindex()
     (vault / ".spellbookignore").write_text("!\n")
@@ -90,7 +90,7 @@ def test_a_broken_ignore_file_does_not_end_the_search(book, vault, write_note):
 
 
 def test_a_watched_vault_is_not_looked_at(book, write_note):
-    """While another process watches, its index is trusted; afterwards each question looks again."""
+    """While another process watches, queries do not scan; afterwards they do again."""
     write_note("a.md", "lighthouse")
     book.reindex()
     with FileLock(book.config.state / "watching.lock"):
@@ -102,7 +102,7 @@ def test_a_watched_vault_is_not_looked_at(book, write_note):
 
 
 def test_asking_whether_somebody_watches_does_not_look_like_watching(book):
-    """While one process asks, another that asks does not take it for a watcher."""
+    """Two processes that ask at once do not take each other for the watcher."""
     fcntl = pytest.importorskip("fcntl")
     lock = book.config.state / "watch.lock"
     lock.touch()
@@ -112,7 +112,7 @@ def test_asking_whether_somebody_watches_does_not_look_like_watching(book):
 
 
 def test_an_index_begun_anew_is_filled_though_somebody_watches(book, write_note):
-    """A state folder that was deleted does not make the answers empty until the watcher's next look."""
+    """After the state folder was deleted, a query fills the index without waiting for the watcher."""
     write_note("a.md", "lighthouse")
     book.reindex()
     shutil.rmtree(book.config.state)
@@ -121,7 +121,7 @@ def test_an_index_begun_anew_is_filled_though_somebody_watches(book, write_note)
 
 
 def test_sessions_say_what_to_do_next(book):
-    """Missing, unknown and ended sessions are told apart, each with its next step."""
+    """Missing, unknown and ended sessions are different errors, each with a hint."""
     session = book.rest("ko")[0]
     assert book.require_session(session.id).id == session.id
     assert 3590 < session.expires - session.created <= 3600
@@ -138,7 +138,7 @@ def test_sessions_say_what_to_do_next(book):
 
 
 def test_doctor_names_what_is_wrong_and_nothing_else(book, vault, write_note):
-    """A sound vault gets no complaint; two notes of one id, a broken header and pending texts are each named."""
+    """Doctor reports a shared id, a broken header and pending texts, and nothing in a sound vault."""
     write_note("a.md", "text", id="abc", age=100)
     book.reindex()
     assert [problems for _, problems in book.doctor()] == [[]] * len(list(book.doctor()))
@@ -152,14 +152,14 @@ def test_doctor_names_what_is_wrong_and_nothing_else(book, vault, write_note):
 
 
 def test_doctor_reports_an_embedder_that_is_down(vault, write_note):
-    """It is a finding, not an exception."""
+    """A failing embedder is a finding of doctor, not an exception."""
     write_note("a.md", "text")
     with Spellbook(config.load(vault, embedder="hash"), Failing()) as book:
         assert dict(book.doctor())["embedder"] == ["The embedder is down. Start it."]
 
 
 def test_status_says_where_things_are_and_how_many(book, write_note):
-    """Both places, the embedder, counts, sizes and faults."""
+    """Status has the paths, the embedder, counts, sizes and faults."""
     write_note("a.md", "# A\n\ntext", category="project")
     write_note("b.md", "---\na: [1\n---\nbody")
     book.reindex()
@@ -176,7 +176,7 @@ def test_status_says_where_things_are_and_how_many(book, write_note):
 
 
 def test_reindex_tells_its_progress(book, write_note):
-    """`progress` is called with each stage and ends with all of it done."""
+    """`progress` is called in each stage and ends at 100 %."""
     for i in range(20):
         write_note(f"{i}.md", f"text {i}")
     calls = []
@@ -187,7 +187,7 @@ def test_reindex_tells_its_progress(book, write_note):
 
 
 def test_threads_may_use_one_book(book, write_note):
-    """Searches, writes and looks at the vault from eight threads at once all succeed."""
+    """Searches, writes and scans from eight threads at once all succeed."""
     write_note("a.md", "lighthouse")
 
     def work(i):
@@ -207,7 +207,7 @@ def test_threads_may_use_one_book(book, write_note):
 
 
 def test_two_processes_index_one_vault_together(vault, write_note):
-    """Both finish, each note is there once, and no text is left without its vector."""
+    """Two reindex processes both finish, each note is there once, and nothing is pending."""
     for i in range(150):
         write_note(f"{i}.md", f"# Note {i}\n\ntext number {i}")
     code = """

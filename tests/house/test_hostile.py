@@ -1,4 +1,4 @@
-"""Whatever a vault holds that somebody hands over, nothing hangs, fills the machine or stops the rest of the vault."""
+"""Hostile vaults: nothing hangs, fills memory or disk, or stops the other notes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ODD = {
 
 
 def test_odd_values_stop_nothing(book, write_note, tmp_path):
-    """Whatever a note says of itself, and whenever its file is dated, all notes are found, and all that is told is JSON."""
+    """With any frontmatter and file date all notes are found, and all output is valid JSON."""
     write_note("plain.md", "# Plain\n\nThe lighthouse.\n")
     for name, header in ODD.items():
         write_note(f"odd/{name}.md", f"---\n{header}\n---\n\nThe lighthouse, {name}.\n")
@@ -84,7 +84,7 @@ def test_odd_values_stop_nothing(book, write_note, tmp_path):
 
 
 def test_a_note_that_the_catalog_cannot_keep_is_named_and_the_others_are_kept(vault, write_note):
-    """Of a batch in which one note cannot be stored, all others are; that one is forgotten and named until it changes."""
+    """A note that cannot be stored is named until it changes; the others of its batch are indexed."""
     for number in range(5):
         write_note(f"{number}.md", f"---\nid: note-{number}\n---\nThe note {number}.\n")
     with opened(vault, HashEmbedder()) as index:
@@ -112,7 +112,7 @@ def test_a_note_that_the_catalog_cannot_keep_is_named_and_the_others_are_kept(va
 
 
 def test_a_full_disk_is_no_fault_of_a_note(vault, write_note, monkeypatch):
-    """What is the whole file's fault is told as such, and no note is blamed for it."""
+    """A full disk is reported as such, not as a fault of a note."""
     write_note("a.md", "text " * 50_000)
     with opened(vault, HashEmbedder()) as index:
         [[pages]] = rows(index.catalog, "PRAGMA page_count")
@@ -130,7 +130,7 @@ def test_a_full_disk_is_no_fault_of_a_note(vault, write_note, monkeypatch):
 
 
 class Choking(HashEmbedder):
-    """An embedder whose library raises its own errors for some texts."""
+    """An embedder that raises errors of its own for some texts."""
 
     def embed_passages(self, texts):
         if any("poison" in text for text in texts):
@@ -139,7 +139,7 @@ class Choking(HashEmbedder):
 
 
 def test_a_text_that_cannot_be_embedded_waits_and_the_others_are_embedded(vault, write_note):
-    """Also where it is the first of its batch, and where the library says so in its own way."""
+    """A text that the embedder rejects stays pending, and the others of its batch are embedded."""
     for name in ("a", "b", "c"):
         write_note(f"{name}.md", f"The note {name}.\n")
     write_note("newest.md", "poison\n", age=-100)
@@ -156,7 +156,7 @@ def test_a_text_that_cannot_be_embedded_waits_and_the_others_are_embedded(vault,
 @pytest.mark.parametrize("name", [".spellbookignore", ".spellbook/config.toml", ".spellbook/queries.yaml"])
 @pytest.mark.timeout(60)
 def test_settings_are_read_from_small_regular_files(vault, name, kind):
-    """A device, a FIFO or a megabyte in the place of settings is named, by the file; nobody waits for it, or reads it."""
+    """A device, FIFO or huge file in the place of settings is named and not read."""
     file = vault / name
     file.parent.mkdir(exist_ok=True)
     {
@@ -174,7 +174,7 @@ def test_settings_are_read_from_small_regular_files(vault, name, kind):
 @unix
 @pytest.mark.timeout(60)
 def test_notes_that_are_no_regular_files_are_named_and_not_read(book, vault, write_note, tmp_path):
-    """FIFOs, and links to them and to devices, hang nothing that looks at the vault, or is told to look at them."""
+    """FIFOs, devices and links to them are named and block no scan."""
     write_note("plain.md", "The lighthouse.\n")
     os.mkfifo(vault / "fifo.md")
     (vault / "link.md").symlink_to("fifo.md")
@@ -196,7 +196,7 @@ def test_notes_that_are_no_regular_files_are_named_and_not_read(book, vault, wri
     "command", [["scribe", "{}", "--topic", "t", "-k", "k"], ["revise", "plain", "{}"]], ids=lambda command: command[0]
 )
 def test_a_file_that_is_given_must_end(vault, write_note, tmp_path, command):
-    """FILE is a regular file, and stdin is read as far as a note may go."""
+    """FILE must be a regular file, and stdin is read up to the size limit of a note."""
     write_note("plain.md", "The lighthouse.\n")
     os.mkfifo(tmp_path / "fifo")
     for file in (tmp_path / "fifo", "/dev/zero", tmp_path):
@@ -221,7 +221,7 @@ LONG = ["a" * 255, "a/" * 2_000 + "a.md", "a" * 4_000]
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern[:20])
 @pytest.mark.timeout(30)
 def test_no_pattern_takes_long(pattern):
-    """A path is compared with a pattern of `.spellbookignore`, or a glob of filters and scopes, in time that grows with its length."""
+    """Matching a path with a pattern or glob takes linear time."""
     started = time.process_time()
     for path in LONG:
         assert not compiled([pattern]).match_file(path)
@@ -242,7 +242,7 @@ NAME = st.text("ab.", min_size=1, max_size=4)
     st.sampled_from(["", "/"]),
 )
 def test_patterns_mean_what_they_mean_in_gitignore(lines, path, end):
-    """What is matched is what pathspec matches, by which the patterns are read."""
+    """Patterns match what pathspec matches."""
     from pathspec import GitIgnoreSpec
 
     try:
@@ -263,7 +263,7 @@ def test_patterns_mean_what_they_mean_in_gitignore(lines, path, end):
     ],
 )
 def test_patterns_that_are_too_much_are_refused_by_line(book, vault, text, says):
-    """The file and the line are named, and nothing is indexed that may have been meant to be left out."""
+    """Too long or too many patterns are refused by file and line, and nothing is indexed."""
     (vault / ".spellbookignore").write_text(text)
     with pytest.raises(InvalidInput, match=says):
         book.reindex()
@@ -284,7 +284,7 @@ def test_patterns_that_are_too_much_are_refused_by_line(book, vault, text, says)
     ],
 )
 def test_settings_that_overflow_are_refused(text):
-    """Whatever its numbers and depths, a config.toml is read at once or refused, in a message of a few lines."""
+    """Any config.toml is read at once or refused with a short message, whatever its numbers and depth."""
     started = time.process_time()
     with pytest.raises(InvalidInput) as caught:
         config.settings_of("config.toml", text)
@@ -293,7 +293,7 @@ def test_settings_that_overflow_are_refused(text):
 
 
 def test_links_that_nobody_closed_are_passed_over():
-    """The time to find links grows with the text, however many begin and never end."""
+    """Finding links takes linear time, however many are never closed."""
     for begun in ("[[a|", "[[a#", "![["):
         started = time.process_time()
         assert list(find(parse("a.md", (begun * 20_000 + "\n]]\n").encode()))) == []
@@ -304,7 +304,7 @@ def test_links_that_nobody_closed_are_passed_over():
 
 
 def test_a_damaged_journal_is_set_aside_and_told(vault, write_note, tmp_path, caplog):
-    """Commands go on with a new one; log, undo and doctor say what is lost, and where the old one lies."""
+    """Commands continue with a new journal; log, undo and doctor say what is lost and where the old file is."""
     write_note("a.md", "text\n")
     note = ["revise", "a", "--set"]
 
@@ -329,7 +329,7 @@ def test_a_damaged_journal_is_set_aside_and_told(vault, write_note, tmp_path, ca
 
 
 def test_a_damaged_text_of_the_journal_is_not_put_back(book, write_note):
-    """A text that is not what its hash says counts as one that is not kept."""
+    """A stored text that does not match its hash counts as missing."""
     write_note("a.md", "text\n")
     book.revise("a", "new\n")
     journal = book.index.vault.journal
@@ -343,7 +343,7 @@ def test_a_damaged_text_of_the_journal_is_not_put_back(book, write_note):
 
 
 def test_the_catalog_tells_of_its_own_damage(tmp_path: Path, caplog):
-    """A catalog that is set aside is told of as well, with what that costs: nothing."""
+    """A damaged catalog that is set aside is reported too; nothing is lost."""
     (tmp_path / "catalog.db").write_bytes(b"no database " * 4_000)
     Catalog.open(tmp_path).close()
     assert "it is rebuilt from the vault" in caplog.text
@@ -352,7 +352,7 @@ def test_the_catalog_tells_of_its_own_damage(tmp_path: Path, caplog):
 @unix
 @pytest.mark.timeout(30)
 def test_settings_of_clients_and_hooks_are_read_from_regular_files(tmp_path):
-    """What `install` looks at is named and left alone if it is a FIFO or a device."""
+    """`install` names a FIFO or device in the place of settings or hooks and leaves it alone."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("fifo", "zero"):

@@ -1,4 +1,4 @@
-"""Ids: a note's id or path is the note, a section's id the section, to every verb; and older ids still reach what they meant."""
+"""Ids: a note's id or path means the note, a section's id the section, in every verb; older ids still work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def keys(write_note):
 
 @pytest.fixture
 def hall(write_note):
-    """A note that declares its id, of one chunk."""
+    """A note with its own id and one chunk."""
     return write_note("ops/hall.md", "# Hall\n\nIt is dark.\n", id="01HALL")
 
 
@@ -43,7 +43,7 @@ def hall(write_note):
     ],
 )
 def test_an_id_means_the_same_to_all_that_read(book, keys, id, expected):
-    """`show`, `why` and what is around it take an id for the same chunks."""
+    """`show`, `why` and related notes resolve an id to the same chunks."""
     assert [found.id for found in book.show(id)] == [f"ops/keys{suffix}" for suffix in expected]
     assert {row.id for row in book.why("word1 Monday", id).rows} == {f"ops/keys{suffix}" for suffix in expected}
     assert book.around(id) == book.around("ops/keys.md")
@@ -74,7 +74,7 @@ def test_erasing_a_note_takes_all_of_it(book, keys, vault, id):
     ],
 )
 def test_erasing_a_section_leaves_the_others(book, keys, id, said, gone):
-    """A section's id erases that and no more, and the answer says in words what it was; its id brings it back."""
+    """A section's id erases only that section, the answer names it, and its id restores it."""
     text = book.show(id)[0].text
     done = book.erase(id)
     assert (done.erased, len(done.chunk_ids)) == (said, 1)
@@ -85,7 +85,7 @@ def test_erasing_a_section_leaves_the_others(book, keys, id, said, gone):
 
 
 def test_the_only_chunk_of_a_note_is_the_note(book, hall, vault):
-    """A hit of a note with one section names all of it, to whatever is done with it."""
+    """For a note with one section, the chunk's id means the whole note."""
     [hit] = book.find("dark").hits
     assert hit.id == "01HALL#"
     assert book.move(hit.id, "ops/hall2.md").new == "ops/hall2.md"
@@ -95,7 +95,7 @@ def test_the_only_chunk_of_a_note_is_the_note(book, hall, vault):
 
 
 def test_a_memory_is_named_by_its_note(book, vault):
-    """What `scribe` answers is the id of all that was written."""
+    """`scribe` returns the id of the note."""
     text = "Anna keeps the harbour keys.\n\n## Spare\n\nBob has a copy in the office of the harbour."
     [written] = book.scribe({"text": text, "metadata": {"topic": "keys", "keywords": ["a", "b", "c"]}}).written
     assert [found.id for found in book.show(written.chunk_id)] == [f"{written.chunk_id}#", f"{written.chunk_id}#spare"]
@@ -104,7 +104,10 @@ def test_a_memory_is_named_by_its_note(book, vault):
 
 
 def test_what_is_added_to_a_note_comes_last(book, keys):
-    """The end of a note is the note's, the end of what it begins with stands above the first section; each answers with what it changed."""
+    """
+    Appending to a note goes to its end, appending to `<note>#` above the first section; each answer has the id of what
+    changed.
+    """
     assert book.revise("ops/keys", append="The end.").chunk_id == "ops/keys"
     assert keys.read_text().endswith("In the office.\n\nThe end.\n")
     assert book.revise("ops/keys#", append="The beginning's end.").chunk_id == "ops/keys#"
@@ -112,7 +115,7 @@ def test_what_is_added_to_a_note_comes_last(book, keys):
 
 
 def test_a_new_content_is_for_a_section(book, keys, hall):
-    """Of a note with several sections it is refused, with the id to name; nothing is written."""
+    """New content for a note with several sections is refused with the id to use."""
     with pytest.raises(InvalidInput, match=r"note of 3 sections.* 'ops/keys#' is the first; nothing was changed"):
         book.revise("ops/keys", content="All is new.")
     assert keys.read_text() == TEXT
@@ -122,7 +125,7 @@ def test_a_new_content_is_for_a_section(book, keys, hall):
 
 
 def test_the_hash_of_a_note_guards_all_of_it(book, keys):
-    """What `revise` answers for a note is refused once any section of it has changed."""
+    """The hash of a note is refused once any section has changed."""
     hash = book.revise("ops/keys", append="One.").hash
     hash = book.revise("ops/keys", append="Two.", expected_hash=hash).hash
     book.revise("ops/keys#rotation", append="On Mondays.")
@@ -131,7 +134,7 @@ def test_the_hash_of_a_note_guards_all_of_it(book, keys):
 
 
 def test_a_section_cannot_be_moved_alone(book, keys):
-    """It is said what can be."""
+    """Moving a section is refused with a hint."""
     with pytest.raises(InvalidInput, match=r"is one section of ops/keys\.md.*'ops/keys'"):
         book.move("ops/keys#spare", "ops/spare.md")
     with pytest.raises(MemoryNotFound):
@@ -139,7 +142,7 @@ def test_a_section_cannot_be_moved_alone(book, keys):
 
 
 def test_a_path_may_hold_what_divides_ids(book, write_note):
-    """A file called `C# notes.md` is one note to use counts and answers, and `a~2.md` no part of `a.md`."""
+    """Paths may contain `#` and `~`: `C# notes.md` is one note, and `a~2.md` no part of `a.md`."""
     write_note("C# notes.md", "# C\n\nsharp\n\n## More\n\ntext\n")
     write_note("a.md", "one")
     write_note("a~2.md", "another")
@@ -153,7 +156,7 @@ def test_a_path_may_hold_what_divides_ids(book, write_note):
 
 
 def test_ids_in_notes_and_settings_reach_their_notes(book, vault, write_note, hall):
-    """An id as a hit shows it is understood in `supersedes`, in a filter, in a link and in golden queries, as is one from before."""
+    """Ids in `supersedes`, filters, links and golden queries resolve, also older ones."""
     write_note("new.md", "# New\n\nIt is dark no more. See [[ops/hall#]].\n", supersedes="01HALL#")
     write_note("ops/keys.md", TEXT)
     (vault / ".spellbook").mkdir()
@@ -168,7 +171,7 @@ def test_ids_in_notes_and_settings_reach_their_notes(book, vault, write_note, ha
 
 
 def test_both_doors_say_what_was_erased(book, vault, keys, hall, monkeypatch):
-    """The tool and the command answer with the same fields."""
+    """The tool and the command return the same fields."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     shown = json.loads(spellbook("--vault", vault, "erase", "ops/keys", "--json").stdout)
     told = talk(book, lambda agent: agent.json("erase", chunk_id="01HALL"))
@@ -181,7 +184,7 @@ def test_both_doors_say_what_was_erased(book, vault, keys, hall, monkeypatch):
 
 
 def test_a_heading_of_any_length_has_an_id_that_can_be_given(book, write_note):
-    """Two headings that begin alike have two ids, and each can be shown."""
+    """Long headings with the same beginning have different ids, and each can be shown."""
     write_note("a.md", f"# A\n\n## {'long ' * 60}one\n\nx\n\n## {'long ' * 60}two\n\ny\n")
     ids = [found.id for found in book.show("a")][1:]
     assert (len(set(ids)), max(map(len, ids)) < 210) == (2, True)
@@ -189,7 +192,7 @@ def test_a_heading_of_any_length_has_an_id_that_can_be_given(book, write_note):
 
 
 def test_a_catalog_from_before_is_renamed_in_place(vault, write_note):
-    """The ids of the version before become those of this one; nothing is read or embedded again, and uses stay with their notes."""
+    """Ids of an older catalog are renamed without reading or embedding, and use counts stay."""
     write_note("keys.md", TEXT)
     write_note("hall.md", "# Hall\n\nIt is dark.\n", id="01HALL")
     with opened(vault) as index:

@@ -1,4 +1,4 @@
-"""The house: imports go down only, and a command that needs nothing heavy loads nothing heavy."""
+"""The rooms of the package: imports go down only, and light commands load nothing heavy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def room(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The full names of what a file imports, wherever in it."""
+    """The full names of what a file imports, anywhere in it."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -65,7 +65,7 @@ def test_imports_go_down_only() -> None:
 
 
 def test_no_module_is_too_long() -> None:
-    """A module past 500 lines is missing a noun."""
+    """No module has more than 500 lines."""
     assert not [str(path.relative_to(ROOT)) for path in MODULES if len(path.read_text("utf-8").splitlines()) > LONGEST]
 
 
@@ -89,7 +89,7 @@ def test_every_room_says_what_is_in_it() -> None:
     ],
 )
 def test_one_room_for_each_outside_thing(outside: str, only: set[str]) -> None:
-    """Chroma, locks, SQLite, the models, MCP, watchdog and click are each known to their room alone."""
+    """Chroma, locks, SQLite, models, MCP, watchdog and click are each imported in one room only."""
     users = {room(path) for path in MODULES for name in imports(path) if name.split(".")[0] == outside}
     assert users
     assert users <= only

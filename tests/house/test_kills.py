@@ -1,4 +1,4 @@
-"""Killed between any two things that a verb does to a disk: what was there is in the vault, its trash or the journal."""
+"""Killed between any two disk operations of a verb, nothing is lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ SENTENCES = [b"the granite tide", b"the copper lamp", b"the silver orchard"]
     ],
 )
 def test_a_kill_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
-    """Wherever kill -9 comes every sentence is still somewhere, no note is empty, and the index follows."""
+    """
+    After SIGKILL anywhere every sentence is in the vault, trash or journal, no note is empty, and the index follows.
+    """
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     at, killed = 1, True
     while killed:
@@ -59,7 +61,7 @@ def test_a_kill_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, v
 
 @pytest.mark.skipif(sys.platform == "win32", reason="hard links of POSIX")
 def test_a_kill_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever kill -9 comes while a file with several names is written, it holds the old or the new text after the next start."""
+    """After SIGKILL while a file with hard links is written, it has the old or the new text at the next start."""
     old, new = (f"## One\n\n{word * 2_000}\n" for word in ("old ", "newer "))
     verb = f"book.index.vault.write('a.md', {new.encode()!r}, {digest(old.encode())!r})"
     at, killed, torn, texts = 6, True, 0, set()

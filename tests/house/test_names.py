@@ -1,4 +1,4 @@
-"""Tests use what a module offers: none reaches into a private name of it, so that its inside can change."""
+"""No test uses a private name of a module, so that its inside can change."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _of_a_program(node: ast.Constant) -> Iterator[tuple[int, str]]:
 
 
 def test_no_test_reaches_into_a_private_name() -> None:
-    """Neither by an attribute, nor by patching, nor by importing it, nor in a program that a test starts."""
+    """No test uses one by attribute, patch, import, or in a program that it starts."""
     found = {
         f"{path.relative_to(TESTS).as_posix()}:{line}: {name}"
         for path in TESTS.rglob("*.py")

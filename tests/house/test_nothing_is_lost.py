@@ -31,7 +31,7 @@ SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "10"))
 
 
 def everything(vault: Path, state: Path, snapshots: Path) -> Iterator[bytes]:
-    """All texts that are kept anywhere, but for temporary files."""
+    """Return all texts that are stored anywhere, except in temporary files."""
     yield from (file.read_bytes() for file in vault.rglob("*.md"))
     with contextlib.closing(sqlite3.connect(state / "journal.db")) as journal:
         yield from (zlib.decompress(data) for [data] in journal.execute("SELECT data FROM blobs"))

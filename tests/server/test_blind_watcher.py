@@ -1,4 +1,4 @@
-"""A watcher that cannot see every folder says so, is not relied upon, and looks for itself."""
+"""A watcher that cannot watch every folder says so; others do not rely on it and check themselves."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ limited = pytest.mark.skipif(not _has_namespaces(), reason="limits of its own ne
 
 @contextmanager
 def watcher(vault: Path, limit: str = "", most: int = 0, full_look: float = 30.0) -> Iterator[subprocess.Popen[str]]:
-    """A process that watches `vault`; with `limit`, in a user namespace where the kernel gives no more than `most` of these."""
+    """A process that watches `vault`; with `limit`, the kernel gives it at most `most` of that resource."""
     within = ["unshare", "-Ur", "sh", "-c", f'echo {most} > /proc/sys/user/{limit}; exec "$@"', "sh"] if limit else []
     with subprocess.Popen(
         [*within, sys.executable, "-c", WATCHER, str(vault), str(full_look)], stdin=subprocess.PIPE, text=True
@@ -87,7 +87,7 @@ def is_blind(book: Spellbook) -> bool:
 def test_what_cannot_be_watched_is_looked_at_and_named(
     book: Spellbook, vault: Path, limit: str, most: int, said: str
 ) -> None:
-    """At a limit of the kernel, others look for themselves at once, the watcher does every 2 s, and all say what to raise."""
+    """At a kernel limit others check at once, the watcher every 2 s, and all name the setting to raise."""
     folders = ("alpha", "beta", "gamma")
     for folder in folders:
         note(vault / folder / "a.md")
@@ -121,7 +121,7 @@ SEES_ALL = "watcher"
 
 @limited
 def test_a_limit_that_is_reached_later_and_raised(book: Spellbook, vault: Path) -> None:
-    """A folder that is made when no watch is left takes the trust away; once the limit is raised, the watcher sees it and is relied upon."""
+    """If watches run out later the watcher is not relied upon; once the limit is raised, it is again."""
     note(vault / "alpha" / "a.md")
     with watcher(vault, "max_inotify_watches", 3, full_look=1.0) as child:
         until(book.is_watched, 30)
@@ -139,7 +139,7 @@ def test_a_limit_that_is_reached_later_and_raised(book: Spellbook, vault: Path) 
 
 @limited
 def test_dot_folders_use_no_watches(book: Spellbook, vault: Path) -> None:
-    """A git repository in the vault, of which nothing is a note, leaves the kernel's watches to the notes."""
+    """Folders of `.git` use no watches."""
     for number in range(20):
         note(vault / ".git" / "objects" / f"{number:02}" / "x")
         note(vault / "sub" / ".obsidian" / f"{number}" / "x")
@@ -154,7 +154,7 @@ def test_dot_folders_use_no_watches(book: Spellbook, vault: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere folders are not watched one by one")
 def test_a_folder_that_may_not_be_read_is_named(book: Spellbook, vault: Path) -> None:
-    """A folder that the watcher may not read is one that it cannot see."""
+    """An unreadable folder counts as not watched."""
     closed = vault / "closed"
     note(closed / "a.md")
     note(vault / "open" / "b.md")
@@ -179,7 +179,7 @@ def test_a_folder_that_may_not_be_read_is_named(book: Spellbook, vault: Path) ->
 def test_a_watcher_that_is_stopped_is_not_relied_upon(
     book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that is stopped keeps its locks; without a sign of life others look for themselves, and say so, until it goes on."""
+    """A stopped process keeps its locks, but without its sign of life others check themselves and say so."""
     monkeypatch.setattr(processes, "BELIEVED", 5.0)
     with watcher(vault) as child:
         until(book.is_watched, 30)
@@ -196,7 +196,7 @@ def test_a_watcher_that_is_stopped_is_not_relied_upon(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")
 def test_a_vault_behind_a_link_is_watched(vault: Path, tmp_path: Path) -> None:
-    """A vault that is opened through a symlink is watched where it really is."""
+    """A vault opened through a symlink is watched at its real path."""
     note(vault / "sub" / "a.md")
     (tmp_path / "link").symlink_to(vault)
     with books.open(tmp_path / "link", embedder="hash") as book, watcher(tmp_path / "link"):
@@ -235,7 +235,7 @@ ROOT = "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
     ],
 )
 def test_drives_that_tell_of_nothing(tmp_path: Path, mounts: str, kind: str) -> None:
-    """A drive that other machines write to is known by its file system, wherever it is mounted."""
+    """A network drive is recognized by its file system, wherever it is mounted."""
     (tmp_path / "mountinfo").write_text(mounts)
     assert eventless(Path("/home/me/my notes"), tmp_path / "mountinfo") == kind
 
@@ -243,7 +243,7 @@ def test_drives_that_tell_of_nothing(tmp_path: Path, mounts: str, kind: str) -> 
 def test_a_drive_that_tells_of_nothing_is_not_relied_upon(
     book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On such a drive every question is answered from a look at it, and status says why."""
+    """On a network drive every query checks the vault, and status says why."""
     from spellbook.maintenance import doctor
     from spellbook.server import watcher as watch
 

