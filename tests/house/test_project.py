@@ -1,4 +1,4 @@
-"""What a developer relies on: `make help`, checks before a commit, the workflow, mutants, and the guides."""
+"""The developer's tools: make targets, pre-commit checks, the workflow, mutants and the guides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.M))
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the Makefile is for POSIX")
 def test_make_help_lists_every_target() -> None:
-    """`make` and `make help` say what each target does; a target without a comment is missing."""
+    """`make` and `make help` list each target with its comment."""
     shown = [
         subprocess.run(["make", *args], cwd=ROOT, capture_output=True, text=True).stdout for args in ([], ["help"])
     ]
@@ -37,13 +37,16 @@ def test_make_help_lists_every_target() -> None:
 
 @pytest.mark.parametrize("name", ["lint", "test"])
 def test_what_a_change_must_pass_is_in_the_makefile(name: str) -> None:
-    """`.ci/run` is `make lint` and `make test`."""
+    """`.ci/run` runs `make lint` and `make test`."""
     assert f"make {name}\n" in (ROOT / ".ci/run").read_text("utf-8")
     assert name in TARGETS
 
 
 def test_the_checks_before_a_commit() -> None:
-    """They are valid, run the tools of `make lint`, and leave the test cases out, whose bytes must not change."""
+    """
+    The pre-commit configuration is valid, runs the tools of `make lint`, and skips the test cases, whose bytes must not
+    change.
+    """
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
     hooks = {hook["id"]: hook for repo in config["repos"] for hook in repo["hooks"]}
     assert {"ruff", "ruff-format", "mypy", "trailing-whitespace", "large-files"} <= hooks.keys()
@@ -54,7 +57,7 @@ def test_the_checks_before_a_commit() -> None:
 
 
 def test_the_workflow() -> None:
-    """It lints, and runs `make test` on Linux, macOS and Windows with each Python that the package supports."""
+    """The workflow runs lint, and tests on Linux, macOS and Windows with each supported Python."""
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
     assert workflow.keys() == {"name", True, "permissions", "concurrency", "jobs"}  # YAML 1.1 reads `on` as true
     assert workflow[True].keys() == {"push", "pull_request"}
@@ -128,7 +131,7 @@ def most(values: list[int], few: bool = False) -> int:
 
 
 def test_mutants_are_small_changes_of_what_runs() -> None:
-    """Comparisons, numbers, `not`, `and`, `+`, constants and calls change, one at a time; text for people does not."""
+    """Mutants change one comparison, number, operator, constant or call at a time, and no text for people."""
     made = list(mutants.mutants("m.py", SOURCE))
     changed = {(each.line, each.before, each.after) for each in made}
     assert {
@@ -151,7 +154,7 @@ def test_mutants_are_small_changes_of_what_runs() -> None:
 def test_survivors_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A mutant that fails a test is noticed, one that does not is in the table, and the project itself is as it was."""
+    """A mutant that no test notices is listed, and the project itself stays unchanged."""
     files = {
         "spellbook/__init__.py": "",
         "spellbook/bounds.py": "def is_small(n, most):\n    return n < most\n\ndef is_large(n, most):\n    return n > most\n",
@@ -176,7 +179,7 @@ def test_survivors_are_listed(
 
 @pytest.mark.parametrize("guide", ["docs/architecture.md", "CONTRIBUTING.md"])
 def test_modules_that_the_guides_name_are_there(guide: str) -> None:
-    """Each file and folder of the package that is named is one; in the pictures, too."""
+    """Each module and folder that a guide or picture names exists."""
     text = (ROOT / guide).read_text("utf-8")
     package = ROOT / "spellbook"
     files = {path.name for path in package.rglob("*.py")}
@@ -196,7 +199,7 @@ TESTED = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
 
 
 def test_every_error_is_raised() -> None:
-    """No class of `errors.py` is there for nothing; one that others are derived from stands for them."""
+    """Each class of `errors.py` is raised somewhere, or is a base class."""
     from spellbook import errors
 
     classes = [

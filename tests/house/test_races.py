@@ -1,4 +1,4 @@
-"""What is saved in the very moment in which Spellbook writes, and what lies in its way, is never lost."""
+"""Files that are saved at the very moment Spellbook writes are never lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def notes(vault: Path, tmp_path: Path) -> Vault:
 
 @pytest.fixture
 def just_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Have something happen after the last look at a file, right before another one takes its place."""
+    """Run a function after the last check of a file, right before it is replaced."""
 
     def have(happen: Callable[[], object], times: int = 1) -> None:
         left = [times]
@@ -58,7 +58,7 @@ def just_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], objec
 def test_what_is_saved_in_the_last_moment_stays(
     notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]
 ) -> None:
-    """However an editor saves between the last look and the rename, its text stays, and the write is a conflict."""
+    """Text saved between the last check and the rename stays, and the write is a conflict."""
     file = write_note("a.md", "old")
     just_before(lambda: manner(file, b"saved just now"))
     with pytest.raises(Conflict):
@@ -74,7 +74,7 @@ def test_what_is_saved_in_the_last_moment_stays(
 def test_the_newest_of_what_is_saved_stays(
     notes: Vault, write_note: Write, just_before: Any, manner: Callable[..., None]
 ) -> None:
-    """An editor that saves again while its first text is being put back has its last one."""
+    """If an editor saves again while its first text is restored, the last text stays."""
     file = write_note("a.md", "old")
     texts = iter((b"first", b"second", b"third"))
     just_before(lambda: manner(file, next(texts)), 3)
@@ -85,7 +85,7 @@ def test_the_newest_of_what_is_saved_stays(
 
 @pytest.mark.skipif(not CAN_EXCHANGE, reason="names cannot be exchanged here")
 def test_a_folder_in_the_place_of_a_note_stays(notes: Vault, vault: Path, write_note: Write, just_before: Any) -> None:
-    """A folder that was put where the note was stays where it is, with what is in it; a note that is gone stays gone."""
+    """A folder that replaced a note stays with its contents; a deleted note stays deleted."""
     file = write_note("a.md", "old")
 
     def replace() -> None:
@@ -106,7 +106,7 @@ def test_a_folder_in_the_place_of_a_note_stays(notes: Vault, vault: Path, write_
 def test_disks_that_cannot_exchange_names(
     notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the system has no such rename, notes are written, moved, erased and restored as everywhere."""
+    """Where the system cannot exchange two names, writing, moving, erasing and restoring still work."""
     monkeypatch.setattr(renames, "system_call", lambda: None)
     write_note("a.md", "old")
     notes.write("a.md", b"new", digest(b"old"))
@@ -122,7 +122,7 @@ def test_disks_that_cannot_exchange_names(
 def test_a_name_that_is_taken_in_the_last_moment_stays(
     notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an editor makes where a note is about to go is not written over, and a kill there leaves no empty file."""
+    """A file created at a note's new path is not overwritten, and a kill there leaves no empty file."""
     write_note("a.md", "a")
     rename = renames.rename
 
@@ -142,7 +142,7 @@ def test_a_name_that_is_taken_in_the_last_moment_stays(
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
 def test_a_move_between_two_names_of_one_file(book: Spellbook, vault: Path, write_note: Write, link: Any) -> None:
-    """A note is not moved onto another name of itself: the file would be gone, or both names stay."""
+    """A note is not moved onto another hard link of itself."""
     write_note("b.md", "the only text")
     link(vault / "b.md", vault / "a.md")
     book.reindex()
@@ -158,7 +158,7 @@ def test_a_move_between_two_names_of_one_file(book: Spellbook, vault: Path, writ
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_cut_move_of_a_link_is_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relative link leads nowhere when it is moved; wherever that move is cut short, the next call goes on all the same."""
+    """An interrupted move of a relative link is finished by the next call."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     at, killed, halves = 1, True, 0
     while killed:
@@ -180,7 +180,7 @@ def test_a_cut_move_of_a_link_is_no_end(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_file_on_its_way_is_not_swept(notes: Vault, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An import or a restore gives files their old times; whoever looks at the vault in that moment does not take them for litter."""
+    """Temporary files of an import or restore, which have old times, are not swept."""
     claim = disk.claim
 
     def swept(source: Path, target: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_file_on_its_way_is_not_swept(notes: Vault, vault: Path, monkeypatch: 
 def test_what_cannot_be_deleted_is_back(
     notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note that is to be deleted for good, and cannot be, is where it was."""
+    """A note that cannot be deleted stays where it was."""
     write_note("a.md", "text")
     unlink = Path.unlink
 
@@ -214,7 +214,7 @@ def test_what_cannot_be_deleted_is_back(
 def test_an_interrupted_change_stays_in_the_journal(
     notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C right after a file was deleted: the whole change is taken back, and the file is there again."""
+    """After Ctrl-C during a deletion the whole change is undone, and the file is back."""
     write_note("a.md", "text")
     sync_folder = disk.sync_folder
 
@@ -230,7 +230,7 @@ def test_an_interrupted_change_stays_in_the_journal(
 
 
 def test_a_note_to_the_journal_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the journal could not keep is in none of its entries, and the next one is its own."""
+    """A failed write to the journal leaves nothing in it, and the next entry is complete."""
     journal = Journal(tmp_path)
     transaction = Database.transaction
 
@@ -260,7 +260,7 @@ def test_a_note_to_the_journal_that_failed_leaves_nothing(tmp_path: Path, monkey
 def test_a_move_of_what_vanishes(
     book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note that somebody deletes once its move is planned is told to be gone; nothing is left half done."""
+    """A note that disappears before its move is reported as gone; nothing is half done."""
     file = write_note("a.md", "a")
     book.reindex()
     relocate = Vault.relocate
@@ -276,7 +276,7 @@ def test_a_move_of_what_vanishes(
 
 
 def test_going_back_while_notes_vanish(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restore goes on when a note vanishes that it was about to move away, or to replace."""
+    """A restore continues if a note that it would move or replace disappears."""
     grow(vault, {"a.md": b"one", "b.md": b"b"})
     name = book.snapshots.create().name
     grow(vault, {"a.md": b"two", "new.md": b"new"})
@@ -305,7 +305,7 @@ def test_going_back_while_notes_vanish(book: Spellbook, vault: Path, monkeypatch
 def test_an_import_over_a_note_that_vanishes(
     book: Spellbook, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note that is deleted when it is about to be replaced is not missed: the new one is there."""
+    """If a note disappears before it is replaced, the new one is written."""
     mine = grow(vault, {"a.md": b"mine"}) / "a.md"
     copy = Trash.copy
 
@@ -322,7 +322,7 @@ def test_an_import_over_a_note_that_vanishes(
 
 
 def test_a_damaged_note_of_a_move_is_no_end(book: Spellbook, write_note: Write) -> None:
-    """A disk that lost what was written of a move under way does not end all that comes after."""
+    """A damaged record of a running move does not stop later changes."""
     write_note("a.md", "text")
     (book.config.state / "moving.json").write_bytes(b"")
     assert [hit.path for hit in book.find("text").hits] == ["a.md"]
@@ -330,7 +330,7 @@ def test_a_damaged_note_of_a_move_is_no_end(book: Spellbook, write_note: Write) 
 
 
 def test_a_journal_that_is_deleted_meanwhile(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """What a change still does after the journal was deleted is not taken for a part of the next one."""
+    """If the journal is deleted during a change, the rest of it does not join the next entry."""
     write_note("a.md", "text")
     book.reindex()
     with book.index.vault.change("first"):
@@ -350,7 +350,7 @@ def test_a_journal_that_is_deleted_meanwhile(book: Spellbook, vault: Path, write
 def test_a_folder_that_was_to_take_a_note_in_is_made_again(
     notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who clears away an empty folder in the moment before a move into it does not stop the move."""
+    """If the target folder is deleted before a move, it is created again."""
     write_note("a.md", "text")
     rename, left = renames.rename, [2]
 
@@ -366,7 +366,7 @@ def test_a_folder_that_was_to_take_a_note_in_is_made_again(
 
 
 def test_a_folder_that_is_gone_in_the_last_moment_is_not_found(notes: Vault, vault: Path) -> None:
-    """What nobody finds any more is not called a fault of the disk."""
+    """A folder that disappears is reported as missing, not as a disk fault."""
     with pytest.raises(MemoryNotFound, match="it is gone"):
         notes.relocate("folder", "other/folder")
     assert contents(vault) == {}

@@ -1,4 +1,4 @@
-"""The README and the pages in docs/ say what is so: tables are those of the code, links lead somewhere, examples run."""
+"""The README and the pages in docs/ are correct: tables match the code, links work, examples run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
 def blocks(*files: Path) -> list[tuple[bool, str, str]]:
-    """Every block of code: whether it is an example to run, its language and its text."""
+    """Every code block: whether it is an example to run, its language and its text."""
     return [
         (bool(marked), language, text)
         for file in files
@@ -66,7 +66,7 @@ def test_the_readme_is_read_in_five_minutes() -> None:
 
 
 def test_tables_are_up_to_date() -> None:
-    """Tools, commands, verbs and errors in the reference are those there are; `make readme` draws them anew."""
+    """The generated tables of the reference match the code; `make readme` updates them."""
     text = REFERENCE.read_text("utf-8")
     assert filled(text) == text, "run `make readme`"
     for row in ("`rest_end`", "`spellbook erase ID`", "`scribe_all`", "`REST_REQUIRED`"):
@@ -86,7 +86,7 @@ def test_every_page_is_linked() -> None:
 
 @each_page
 def test_links_lead_somewhere(page: Path) -> None:
-    """Every link of a page is to a file that is there, and to a heading of it."""
+    """Every link of a page leads to an existing file and heading."""
     prose = BLOCK.sub("", page.read_text("utf-8"))
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose):
         file = page.parent / target if target else page
@@ -95,7 +95,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def _anchors(file: Path) -> set[str]:
-    """What a link can name in a page, as GitHub has it: its headings, numbered if they repeat."""
+    """The anchors of a page's headings, as GitHub makes them."""
     prose = BLOCK.sub("", file.read_text("utf-8"))
     found: set[str] = set()
     for heading in re.findall(r"^#+ (.+)$", prose, re.M):
@@ -128,7 +128,7 @@ def _named(*pages: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", [*PAGES, KOREAN], ids=lambda page: page.stem)
 def test_it_names_no_other_command(page: Path) -> None:
-    """Every `spellbook VERB` that is shown is a command."""
+    """Every `spellbook VERB` on a page is a command."""
     text = page.read_text("utf-8")
     verbs = re.findall(r'(?:[/|`$]|^)[ \t]*spellbook (?:--vault (?:"[^"]*"|\S+) )?([a-z]+)', text, re.M)
     assert set(verbs) <= main.commands.keys()
@@ -145,7 +145,7 @@ def test_targets_are_those_of_the_makefile() -> None:
 
 @each_page
 def test_whatever_can_run_is_run(page: Path) -> None:
-    """Blocks of commands and of code are examples, but for those of nothing but lines that are left out."""
+    """Every block of commands or code is an example, unless all its lines are left out."""
     for marked, language, text in blocks(page):
         if not marked and language in {"bash", "python", "sh"}:
             assert all(any(word in line for word in LEFT_OUT) for line in text.splitlines()), text
@@ -169,7 +169,7 @@ def test_what_is_shown_is_valid() -> None:
 
 
 def test_models_are_named_as_they_are_understood() -> None:
-    """Every embedder and reranker that an example sets is one."""
+    """Every embedder and reranker in an example is valid."""
     text = "\n".join(shown("bash"))
     embedders, rerankers = (re.findall(rf"export SPELLBOOK_{kind}=(\S+)", text) for kind in ("EMBEDDER", "RERANKER"))
     assert len([models.create(name) for name in embedders]) == 5
@@ -178,7 +178,7 @@ def test_models_are_named_as_they_are_understood() -> None:
 
 
 def test_settings_are_those_of_a_new_vault(vault: Path) -> None:
-    """The reference names each setting that `init` explains, with the value that the explanation has, and no other."""
+    """The reference lists exactly the settings that `init` explains, with the same values."""
     CliRunner().invoke(main, ["init", str(vault)], catch_exceptions=False)
     template = (vault / ".spellbook" / "config.toml").read_text("utf-8")
     explained = dict(re.findall(r"^# (\w+) = (\S+)", template.partition("# [")[0], re.M))
@@ -194,7 +194,7 @@ def test_settings_are_those_of_a_new_vault(vault: Path) -> None:
 
 
 def test_variables_are_those_that_are_read() -> None:
-    """The reference names every SPELLBOOK_ variable in the code and no other; `install` copies only such, and no key."""
+    """The reference lists exactly the SPELLBOOK_ variables of the code; `install` copies only those, and no key."""
     sources = "".join(file.read_text("utf-8") for file in (README.parent / "spellbook").rglob("*.py"))
     told = {name for names in table("Environment variables") for name in code(names)}
     read = set(re.findall(r"\bSPELLBOOK_[A-Z_]*[A-Z]\b", sources))
@@ -212,7 +212,7 @@ def test_variables_are_those_that_are_read() -> None:
 def test_json_has_the_names_that_the_reference_tells(
     vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What each command prints with `--json` has exactly the names of the table; those with a `?` may be missing."""
+    """Each command's JSON has exactly the names of the table; those with a `?` may be missing."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     write_note("ops/keys.md", "# Keys\n\nKeys are rotated every 3 days.\n")
     write_note("ops/rotation.md", "# Rotation\n\nKeys are rotated every 3 days. Ann does it. See [keys](keys.md).\n")
@@ -313,7 +313,7 @@ def test_the_answer_is_a_real_one(
     "page", [page for page in PAGES if any(marked for marked, _, _ in blocks(page))], ids=lambda page: page.stem
 )
 def test_examples_run(page: Path, tmp_path: Path) -> None:
-    """The examples of a page, one after another as a reader would type them in an empty home, all succeed."""
+    """The examples of a page run one after another in an empty home."""
     home = tmp_path / "home"
     (home / "notes").mkdir(parents=True)
     environment = {

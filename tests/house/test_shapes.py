@@ -1,4 +1,4 @@
-"""Notes that no person writes: reading, editing and undoing them takes time and space in proportion to them, and their text is found."""
+"""Extreme notes: reading, editing and undoing take linear time and space, and their text is found."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def entry(text: str) -> extract.Entry:
 
 
 def size(found: extract.Entry) -> int:
-    """Bytes of the texts that the catalog keeps of a note."""
+    """Bytes of the texts that the catalog stores of a note."""
     told = [column for row in found.chunks for column in (*row[:-1], *row.words)] + [
         each for field in found.fields for each in field
     ]
@@ -45,7 +45,7 @@ def size(found: extract.Entry) -> int:
 
 
 def test_any_shape_is_read_whole_and_in_proportion() -> None:
-    """Each character of a body is in one chunk, and what is kept of a note is at most ten times what it is, and what little notes repeat."""
+    """Each character of a body is in one chunk, and the catalog stores at most ten times the note."""
     for name, shape in SHAPES.items():
         text = shape(6_000)
         found = entry(text)
@@ -66,13 +66,13 @@ def test_any_shape_is_read_whole_and_in_proportion() -> None:
     ],
 )
 def test_labels_of_a_note_are_not_repeated_for_each_of_very_many_chunks(name: str) -> None:
-    """A hundred kilobytes of headings with a tag each took a hundred megabytes."""
+    """Tags are not stored with each of very many chunks; 100 kB of them once took 100 MB."""
     text = SHAPES[name](100_000)
     assert size(entry(text)) < 10 * len(text) + 700_000
 
 
 def test_labels_of_ordinary_notes_are_found_in_each_of_their_chunks() -> None:
-    """Some tens of labels on some hundreds of chunks are in every one of them, in all three columns."""
+    """Some tens of labels are indexed with each of some hundreds of chunks."""
     labels = "".join(f"- label {i}\n" for i in range(40))
     header = f"---\nkeywords:\n{labels}questions:\n{labels}aliases:\n{labels}---\n"
     rows = entry(header + "".join(f"## Part {i}\n\nSome text of it.\n\n" for i in range(100))).chunks
@@ -84,7 +84,7 @@ def test_labels_of_ordinary_notes_are_found_in_each_of_their_chunks() -> None:
 
 
 def test_what_is_too_much_to_be_indexed_is_named_and_its_text_is_found(book: Spellbook, vault, write_note) -> None:
-    """Of very many tags the first thousand are indexed, and of very many sections the first; a fault says so, and the text is found."""
+    """Only the first thousand tags and sections are indexed one by one; a fault says so, and all text is found."""
     write_note("many.md", "".join(f"## Part {i}\n\n#tag{i}\n\nword{i}\n\n" for i in range(1_300)))
     report = book.reindex(words_only=True)
     reasons = sorted(fault.reason for fault in report.failed)
@@ -101,7 +101,7 @@ def test_what_is_too_much_to_be_indexed_is_named_and_its_text_is_found(book: Spe
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """Time of the processor, the least of three: other processes take none of it."""
+    """CPU time of a call, the least of three."""
     took = []
     for _ in range(3):
         started = time.process_time()
@@ -133,13 +133,13 @@ def test_reading_does_not_take_the_square(name: str, small: int) -> None:
 
 
 def test_a_table_of_any_length_is_one_token() -> None:
-    """The parser's own rule makes twenty of each row, which took a minute for 150,000."""
+    """A table is one token; the parser's own rule took a minute for 150,000 rows."""
     tokens = markdown.block_parser().parse(SHAPES["table"](2_000_000))
     assert [token.type for token in tokens] == ["table"]
 
 
 def test_merging_does_not_take_the_square() -> None:
-    """Four times the sentences take about four times as long; a note of more than anybody merges is refused at once."""
+    """Merging four times the sentences takes about four times as long; too large notes are refused at once."""
 
     def join(text: str) -> object:
         half = text.index("\n\n", len(text) // 2)
@@ -162,7 +162,7 @@ def test_merging_does_not_take_the_square() -> None:
 
 
 class Counted(str):
-    """A line that counts how often one is compared with another."""
+    """A line that counts its comparisons."""
 
     compared = 0
     __hash__ = str.__hash__
@@ -188,7 +188,7 @@ def applied(before: list[str], after: list[str], spans: list[diff.Span]) -> list
 
 
 def edited(lines: list[str]) -> list[str]:
-    """Other first and last lines, and one more in the middle: what is equal at both ends is no help."""
+    """A text with other first, last and middle lines."""
     middle = len(lines) // 2
     return ["first\n", *lines[1:middle], "middle\n", *lines[middle:-1], "last\n"]
 
@@ -200,14 +200,14 @@ def edited(lines: list[str]) -> list[str]:
     ids=["few", "many"],
 )
 def test_a_difference_does_not_take_the_square(name: str, change: Callable[[list[str]], list[str]]) -> None:
-    """However many lines are equal, and however many were changed: four times the lines are about four times the comparisons."""
+    """Four times the lines take about four times the comparisons, whatever changed."""
     few, many = ((SHAPES[name](100_000).splitlines(keepends=True) * 20)[:count] for count in (10_000, 40_000))
     assert comparisons(many, change(many)) < 8 * comparisons(few, change(few)) + 4 * diff.MOST_STEPS
 
 
 @pytest.mark.parametrize("name", ["equal lines", "two lines", "two paragraphs", "table", "lines"])
 def test_a_few_edits_of_a_long_text_are_told_as_they_are(name: str) -> None:
-    """Three edits are three places, also where lines are equal, and changes to other places are joined with them."""
+    """Three edits of a long text are three differences, also with equal lines."""
     lines = SHAPES[name](300_000).splitlines(keepends=True)
     assert len(changed_spans(lines, edited(lines))) <= 4
     other = [*lines[: len(lines) // 3], "third\n", *lines[len(lines) // 3 :]]
@@ -223,7 +223,7 @@ def test_a_few_edits_of_a_long_text_are_told_as_they_are(name: str) -> None:
 
 @given(st.lists(st.sampled_from("abc\n"), max_size=12), st.lists(st.sampled_from("abc\n"), max_size=12), st.data())
 def test_spans_are_all_that_differs(before: list[str], after: list[str], data: st.DataObject) -> None:
-    """What is between the spans is equal, by whichever way they are found, and they neither touch nor cross."""
+    """Text between the spans is equal, and spans neither touch nor cross."""
     limits = data.draw(
         st.sampled_from(
             [
@@ -244,7 +244,7 @@ def test_spans_are_all_that_differs(before: list[str], after: list[str], data: s
 
 
 def test_a_unified_difference_is_as_diff_shows_it() -> None:
-    """Hunks have a line around them, and those with at most two lines between them are one."""
+    """A hunk has one line of context, and hunks with at most two lines between them are joined."""
     before, after = "a\nb\nc\nd\ne\nf\ng\nh\n", "a\nB\nc\nd\nE\nf\ng\nh\ni\n"
     assert unified(before, after, "x", "y").split("\n") == [
         *(
@@ -273,7 +273,10 @@ def test_a_unified_difference_is_as_diff_shows_it() -> None:
 
 
 def test_where_there_are_more_lines_than_are_read_the_rest_is_text() -> None:
-    """It is found, its links too, a fault says from which line on, and the note can still be edited on either side."""
+    """
+    Beyond the line limit the rest is plain text: it is found with its links, a fault names the line, and edits still
+    work.
+    """
     long = "# Long\n\n" + "a line\n" * markdown.MOST_LINES + "\n## Late\n\nLaterword and [[target]].\n"
     read = note(long)
     assert [fault.line for fault in read.faults] == [markdown.MOST_LINES + 1]
@@ -289,7 +292,7 @@ def test_where_there_are_more_lines_than_are_read_the_rest_is_text() -> None:
 
 
 def test_headings_with_marks_are_parsed_as_far_as_they_are_few() -> None:
-    """Their marks take ten microseconds a letter; behind two hundred thousand letters what follows is text."""
+    """Marks in headings are parsed for the first 200,000 letters; the rest is plain text."""
     blocks = [*markdown.blocks(("## " + "*a" * 100 + "\n") * 1_100)]
     assert len(blocks) == markdown.MOST_MARKED // 200 + 1
     assert blocks[-1].kind == markdown.REST
@@ -297,7 +300,7 @@ def test_headings_with_marks_are_parsed_as_far_as_they_are_few() -> None:
 
 
 def test_long_frontmatter_is_read_once_for_a_note(book: Spellbook, vault, write_note) -> None:
-    """Its values come with every hit, and took their length once for each chunk of the note."""
+    """Long frontmatter is read once for a note, not for each chunk."""
     write_note("long.md", "".join(f"## Part {i}\n\nSome text.\n\n" for i in range(200)), summary="word " * 40_000)
     book.reindex(words_only=True)
     tracemalloc.start()
@@ -311,7 +314,7 @@ def test_long_frontmatter_is_read_once_for_a_note(book: Spellbook, vault, write_
 
 
 def test_what_a_note_links_to_very_often_is_counted_once_for_it(book: Spellbook, vault, write_note) -> None:
-    """The order of embedding asks how often a note is linked to: for each note, and not for each of its chunks."""
+    """Links are counted once for a note when texts are ordered for embedding."""
     taken = []
     for parts in (50, 400):
         write_note("note.md", "".join(f"## Part {i}\n\n{'See [[note]] again. ' * 20}{i}\n\n" for i in range(parts)))
@@ -323,7 +326,7 @@ def test_what_a_note_links_to_very_often_is_counted_once_for_it(book: Spellbook,
 
 
 def test_a_value_that_aliases_would_make_huge_is_refused() -> None:
-    """Frontmatter of 250 kB cannot become gigabytes: the body is read, and the fault says why its values are not."""
+    """Frontmatter with YAML aliases cannot expand to gigabytes: a fault says why, and the body is read."""
     read = note(SHAPES["aliases in the header"](200_000))
     assert not read.meta
     assert "too many" in read.faults[0].reason

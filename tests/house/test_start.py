@@ -1,4 +1,4 @@
-"""Starting costs what is needed and no more: which modules each door imports, and that nothing is written where nothing changed."""
+"""Starting is cheap: which modules each command imports, and that nothing is written if nothing changed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ print("imported", *sorted({name.split(".")[0] for name in sys.modules} | {name f
 
 
 def imported(*arguments: object) -> set[str]:
-    """The modules of the package, and the packages of all others, that a command has imported when it ends."""
+    """The modules of the package, and the other packages, that a command has imported at its end."""
     code = f"import sys; sys.argv = ['spellbook', *sys.argv[1:]]\n{RUN}"
     output = finished(python(code, *arguments, SPELLBOOK_EMBEDDER="hash"))[0]
     return set(output.rpartition("imported ")[2].split())
@@ -52,7 +52,7 @@ def imported(*arguments: object) -> set[str]:
 
 @pytest.mark.bare
 def test_help_imports_no_book():
-    """`spellbook --help` needs click and the commands."""
+    """`spellbook --help` imports click and the commands, not `book`."""
     heavy = (
         MODELS
         | PARSERS
@@ -65,7 +65,7 @@ def test_help_imports_no_book():
 
 @pytest.mark.bare
 def test_a_reindex_with_nothing_to_do_reads_nothing_in(vault, write_note, book):
-    """Neither a parser nor a model nor another verb is imported where no note changed."""
+    """A no-op reindex imports no parser, no model and no other verb."""
     write_note("a.md", "text", age=100)
     book.reindex()
     book.close()
@@ -74,7 +74,7 @@ def test_a_reindex_with_nothing_to_do_reads_nothing_in(vault, write_note, book):
 
 
 def test_the_server_answers_before_it_imports_what_only_a_tool_needs(vault, write_note):
-    """When `initialize` is answered, `spellbook mcp` has imported no model, no parser, no Chroma and no watcher."""
+    """When `initialize` is answered no model, parser, Chroma or watcher is imported."""
     write_note("a.md", "text")
     command = [sys.executable, "-X", "importtime", "-m", "spellbook", "--vault", str(vault), "mcp"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
@@ -93,7 +93,7 @@ def test_the_server_answers_before_it_imports_what_only_a_tool_needs(vault, writ
 
 
 def test_a_first_answer_imports_nothing_of_other_tools():
-    """What renders an answer knows nothing of moves, links that lead nowhere and tables of contents until they are asked for."""
+    """A first answer imports nothing for moves, broken links or the table of contents."""
     others = sorted(f"spellbook.{name}" for name in ("broken", "contents", "differences", "mending", "moves"))
     code = f"import sys, spellbook.search.searcher, spellbook.server.render; print(*sorted(set({others}) & set(sys.modules)))"
     assert finished(python(code)) == [""]
@@ -101,7 +101,9 @@ def test_a_first_answer_imports_nothing_of_other_tools():
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_a_server_is_built_of_is_never_looked_through_for_garbage(fails):
-    """Not while it is built, and not afterwards; everything else is, whether or not the building succeeded."""
+    """
+    Garbage collection is off while the server is built and skips its objects later; it is on again even after an error.
+    """
     code = """
 import contextlib, gc, sys
 from spellbook.system.heap import growing
@@ -116,7 +118,7 @@ print(sum(each["collections"] for each in gc.get_stats()) - before, gc.get_freez
 
 
 def test_a_server_answers_with_its_heap_settled(vault, write_note):
-    """`spellbook mcp` has frozen what it is built of before it answers anything."""
+    """`spellbook mcp` freezes its objects before it answers."""
     write_note("a.md", "text")
     code = """
 import gc, sys
@@ -129,7 +131,7 @@ main(["--vault", sys.argv[1], "mcp"])
 
 
 def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path):
-    """While one process holds the lock under which a catalog is made, others open the finished one at once."""
+    """An existing catalog is opened without the lock that guards its creation."""
     from filelock import FileLock
 
     file = tmp_path / "x.db"
@@ -151,7 +153,7 @@ for steps in (1, 2):
 
 
 def test_what_is_pending_costs_what_is_pending(vault, write_note, book):
-    """SQLite takes as many steps to name the texts that wait for vectors, however many others there are."""
+    """Listing pending texts takes as many SQLite steps however many others there are."""
 
     def steps():
         taken = []
@@ -173,7 +175,7 @@ def test_what_is_pending_costs_what_is_pending(vault, write_note, book):
 
 
 def test_what_is_imported_lazily_is_there_by_name():
-    """`spellbook.Spellbook`, `spellbook.models.E5` and the like are found, and what is none is an AttributeError."""
+    """Lazy names such as `spellbook.Spellbook` resolve; unknown ones are an AttributeError."""
     import spellbook
     from spellbook.models import embedders
 

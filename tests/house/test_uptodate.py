@@ -1,4 +1,4 @@
-"""The seal: a reindex with nothing to do says so without opening the index, and only then."""
+"""The up-to-date check ("seal"): a no-op reindex ends without opening the index, and only then."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SENTENCE = "2 notes: nothing new. 2 chunks, 0.0 s."
 
 
 def reindex(vault, *options):
-    """Run the command as click does, without the shortcut, and return what it prints."""
+    """Run the command without the shortcut and return what it prints."""
     result = CliRunner().invoke(main, ["--vault", str(vault), "reindex", *options])
     assert result.exit_code == 0, result.output
     return result.stdout.strip()
@@ -36,7 +36,7 @@ def _embedder(monkeypatch):
 
 @pytest.fixture
 def sealed(vault, write_note):
-    """A vault of two notes that was indexed, and looked at again."""
+    """An indexed vault of two notes with a stored seal."""
     (vault / ".spellbook").mkdir()
     (vault / ".spellbook" / "config.toml").write_text("exact_most = 1\n")
     write_note("a.md", "# A\n\nfirst", age=100)
@@ -75,7 +75,7 @@ CHANGES = {
 
 
 def replace_alike(file):
-    """What a tool that keeps times and sizes does, a restored backup say."""
+    """Replace a file by one with the same time and size, as a restored backup does."""
     status = file.stat()
     new = file.with_suffix(".new")
     new.write_bytes(file.read_bytes().upper())
@@ -85,20 +85,20 @@ def replace_alike(file):
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_whatever_there_is_to_do_breaks_the_seal(sealed, change):
-    """After any change of notes, settings or index, the seal says nothing."""
+    """After any change of notes, settings or index the seal is invalid."""
     change(sealed)
     assert uptodate.said(str(sealed)) is None
 
 
 @pytest.mark.parametrize("name", ["SPELLBOOK_EMBEDDER", "SPELLBOOK_CHROMA_URL", "OLLAMA_HOST"])
 def test_another_embedder_breaks_the_seal(sealed, monkeypatch, name):
-    """What the environment says of the embedder and of Chroma belongs to what was looked at."""
+    """Another embedder or Chroma setting in the environment makes the seal invalid."""
     monkeypatch.setenv(name, "http://localhost:1")
     assert uptodate.said(str(sealed)) is None
 
 
 def test_a_change_of_the_index_by_another_process_breaks_the_seal(sealed):
-    """Whatever another process writes into the index is looked at once, by the next run."""
+    """A change of the index by another process makes the seal invalid for the next run."""
     code = "import sys, spellbook; book = spellbook.open(sys.argv[1]); book.erase('a'); book.restore('.trash/a.md'); book.close()"
     finished(python(code, sealed))
     assert uptodate.said(str(sealed)) is None
@@ -106,7 +106,7 @@ def test_a_change_of_the_index_by_another_process_breaks_the_seal(sealed):
 
 
 def test_other_files_do_not_matter(sealed):
-    """What is no note leaves the seal whole: git's own files, pictures, a touched folder."""
+    """Files that are no notes leave the seal valid: git's files, pictures, a touched folder."""
     (sealed / ".git").mkdir()
     (sealed / ".git" / "note.md").write_text("x")
     (sealed / "picture.png").write_bytes(b"x")
@@ -124,7 +124,7 @@ def test_other_files_do_not_matter(sealed):
     ids=["young", "not as it is written"],
 )
 def test_what_is_to_be_looked_at_again_is_never_sealed(sealed, write_note, path, text):
-    """A note that has just been saved may change again unseen; one with a fault is told each time."""
+    """No seal is stored after a very recent save, or while a note has faults."""
     write_note(path, text, age=-3600 if path == "young.md" else 100)
     for _ in range(3):
         CliRunner().invoke(main, ["--vault", str(sealed), "reindex"])
@@ -132,7 +132,7 @@ def test_what_is_to_be_looked_at_again_is_never_sealed(sealed, write_note, path,
 
 
 def test_texts_that_wait_for_their_vectors_are_not_sealed(sealed, write_note):
-    """With words only, something is left to do."""
+    """No seal is stored while texts are pending."""
     write_note("c.md", "third", age=100)
     for _ in range(2):
         reindex(sealed, "--words-only")
@@ -153,7 +153,7 @@ def run(*arguments, **environment):
     [["reindex", "--vault", "{}"], ["--vault", "{}", "reindex"], ["reindex", "--quiet", "--vault", "{}"], ["reindex"]],
 )
 def test_the_program_says_it_without_importing_anything(sealed, arguments):
-    """A sealed vault is answered for by a handful of small modules, in the words of the long way."""
+    """With a valid seal a few small modules print the usual words."""
     printed, modules = run(*(each.format(sealed) for each in arguments), SPELLBOOK_VAULT=str(sealed))
     assert printed == ([] if "--quiet" in arguments else [SENTENCE])
     assert {name for name in modules if name.startswith("spellbook")} == {
@@ -177,7 +177,7 @@ def test_the_program_says_it_without_importing_anything(sealed, arguments):
 
 
 def test_json_is_what_the_long_way_prints(sealed):
-    """But for the seconds that it took."""
+    """The JSON equals that of a full run, except for the seconds."""
     printed, modules = run("--vault", sealed, "reindex", "--json")
     assert "click" not in modules
     longer = reindex(sealed, "--json")
@@ -187,7 +187,7 @@ def test_json_is_what_the_long_way_prints(sealed):
 
 @pytest.mark.parametrize("options", [["--full"], ["--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]])
 def test_what_else_is_asked_goes_the_long_way(sealed, options):
-    """The shortcut reads three plain forms; click reads all others."""
+    """The shortcut handles three plain forms of the command; click handles all others."""
     from spellbook.__main__ import nothing_to_do
 
     assert nothing_to_do(["--vault", str(sealed), "reindex"])
@@ -196,7 +196,7 @@ def test_what_else_is_asked_goes_the_long_way(sealed, options):
 
 
 def test_whoever_reads_may_have_gone(sealed):
-    """With nobody at the other end of the pipe the program ends as the long way does: that is no fault, and no word is said of it."""
+    """If the reader of stdout is gone, the program ends quietly."""
     program = [
         sys.executable,
         "-c",
@@ -213,7 +213,7 @@ def test_whoever_reads_may_have_gone(sealed):
 
 
 def test_a_reindex_with_nothing_to_do_writes_nothing(sealed):
-    """Neither way changes a byte of the index, nor even touches the catalog."""
+    """A no-op reindex, with or without the shortcut, changes no byte of the index."""
     catalog = state(sealed) / "catalog.db"
     before = catalog.stat().st_mtime_ns, catalog.read_bytes()
     seen = uptodate.look(str(sealed), str(state(sealed)))
@@ -225,7 +225,7 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed):
 
 
 def test_every_folder_is_listed_once(sealed, monkeypatch):
-    """One pass over the vault, whichever way it goes: no folder is listed twice, and no note is opened."""
+    """A no-op reindex lists each folder once and opens no note."""
     from spellbook.vault.vault import Vault
 
     listed, scandir = [], os.scandir
@@ -245,7 +245,7 @@ def test_every_folder_is_listed_once(sealed, monkeypatch):
 
 
 def test_what_looks_alike_is_alike_byte_for_byte():
-    """Text that Python keeps once and text that was put together a moment ago, short and long numbers: equal lists are equal bytes."""
+    """Equal lists are stored as equal bytes, however their strings and numbers were made."""
     kept, made = sys.intern("note.md"), "".join(["note", ".md"])
     first, second = (
         [kept, kept, 2**62, 7, "\udc80.md"],
@@ -257,7 +257,7 @@ def test_what_looks_alike_is_alike_byte_for_byte():
 
 
 def test_half_a_seal_is_none(sealed):
-    """Wherever writing it ended, between two folders too."""
+    """A seal cut off anywhere is invalid."""
     file = state(sealed) / uptodate.FILE
     whole = file.read_bytes()
     for size in range(len(whole)):
@@ -270,7 +270,7 @@ def test_half_a_seal_is_none(sealed):
 
 
 def test_another_spellbook_looks_for_itself(sealed, tmp_path):
-    """What one program found to be done is not what another one would, even if its files are the same."""
+    """A seal of another Spellbook version is invalid, even with equal files."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[2]); from spellbook import uptodate; print(uptodate.said(sys.argv[1]))"
     )
@@ -284,7 +284,7 @@ def test_another_spellbook_looks_for_itself(sealed, tmp_path):
     "line", [b"moats 5 7\n", b"notes 5\n", b"notes -5 7\n", b"notes 5 x\n", b"notes 5 -99\n"], ids=str
 )
 def test_a_seal_of_another_making_is_none(sealed, line):
-    """What another version wrote, or a damaged disk, is no reason to stop, let alone to go on for ever."""
+    """A seal in another form or damaged is ignored without an error."""
     file = state(sealed) / uptodate.FILE
     sentence, text, _, seen = file.read_bytes().split(b"\n", 3)
     at = seen.index(b"notes ")
@@ -294,7 +294,7 @@ def test_a_seal_of_another_making_is_none(sealed, line):
 
 
 def test_a_change_in_any_folder_breaks_the_seal(sealed, write_note):
-    """Also a folder that is gone or new; the seal holds again once all is as it was."""
+    """A change in any folder makes the seal invalid; reverting it makes the seal valid again."""
     notes = [write_note(f"{name}/note.md", "text", age=100) for name in "abcde"]
     for _ in range(2):
         reindex(sealed)
@@ -317,7 +317,7 @@ def test_a_change_in_any_folder_breaks_the_seal(sealed, write_note):
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=30))
 def test_the_folder_of_an_index_is_named_after_its_vault(name):
-    """Letters and digits of the name, and a hash of the whole path; the same ever since."""
+    """The state folder is named after the vault and a hash of its path, as in every earlier version."""
     import hashlib
     import re
 
@@ -330,7 +330,7 @@ def test_the_folder_of_an_index_is_named_after_its_vault(name):
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs is asked")
 @pytest.mark.parametrize("variables", [{}, {"XDG_STATE_HOME": "/elsewhere"}, {"XDG_STATE_HOME": ""}], ids=str)
 def test_without_a_setting_the_state_is_where_the_system_has_it(monkeypatch, variables):
-    """The same place as platformdirs says, asked or not."""
+    """By default the state folder is where platformdirs puts it."""
     monkeypatch.delenv("SPELLBOOK_STATE")
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     for name, value in variables.items():

