@@ -79,7 +79,9 @@ NAMES = (
 
 
 def arguments(random: Random, schema: Mapping[str, Any], known: Sequence[str] = ()) -> dict[str, Any]:
-    """Return arguments for a tool of this input schema: most of them fit it, some are anything; `known` are ids that exist."""
+    """
+    Return arguments for a tool with this input schema: most are valid, some are anything; `known` are existing ids.
+    """
     given: dict[str, Any] = {}
     for name, wanted in schema.get("properties", {}).items():
         if name in schema.get("required", ()) or random.random() < 0.4:
@@ -90,7 +92,7 @@ def arguments(random: Random, schema: Mapping[str, Any], known: Sequence[str] = 
 
 
 def value(random: Random, schema: Mapping[str, Any], known: Sequence[str] = (), depth: int = 0) -> Any:
-    """Return a value for a schema, or one time in eight anything."""
+    """Return a value for a schema, or anything one time in eight."""
     if random.random() < 0.12:
         return random.choice(JUNK)
     if random.random() < 0.05:

@@ -1,4 +1,6 @@
-"""A client of our own for a server on stdio: strict about every line that the server prints, and sure what to do when it dies."""
+"""
+A strict client for a server on stdio: it checks every line that the server prints, and notices when the server dies.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ class Gone(Exception):
 
 
 class Server:
-    """`spellbook mcp` as a child. `said` holds lines on its stdout that are no message of the protocol: there must be none."""
+    """
+    `spellbook mcp` as a child process.
+
+    `said` holds lines on its stdout that are no protocol messages: there must be none.
+    """
 
     def __init__(self, vault: Path, toolsets: str = "core,desk,backup") -> None:
         self.said: list[str] = []
@@ -67,7 +73,7 @@ class Server:
             raise Gone from error
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the result, or `{"error": …}`. Raises Gone; AssertionError for a server that hangs."""
+        """Return the result, or `{"error": …}`. Raises Gone, or AssertionError if the server hangs."""
         self._count += 1
         self._send({"id": self._count, "method": method, "params": params})
         while True:
@@ -98,7 +104,7 @@ class Server:
         return {tool["name"]: tool["inputSchema"] for tool in self.ask("tools/list", {})["tools"]}
 
     def kill(self) -> None:
-        """kill -9."""
+        """Send SIGKILL."""
         self.process.kill()
         self._closed()
 

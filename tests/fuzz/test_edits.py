@@ -1,4 +1,4 @@
-"""One note, however it is written: an edit changes what was asked and nothing else, and undoing all of them gives every byte back."""
+"""Any note: an edit changes only what was asked, and undoing all edits restores every byte."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EDITS = st.one_of(
 @bounded(60)
 @given(note(), st.lists(st.tuples(EDITS, st.integers(0, 9)), max_size=5))
 def test_any_note_is_edited_without_a_stray_byte(text: str, edits: list[tuple[dict[str, Any], int]]) -> None:
-    """What stands before and behind an edited section stays, the body stays under edits of the header, and undo gives all back."""
+    """Text around an edited section stays, the body stays when the header changes, and undo restores all."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "vault" / "a.md"
         file.parent.mkdir()
@@ -56,7 +56,7 @@ def test_any_note_is_edited_without_a_stray_byte(text: str, edits: list[tuple[di
 
 
 def _edit(book: Spellbook, file: Path, asked: dict[str, Any], which: int) -> None:
-    """Make one edit, and hold it to what it may change."""
+    """Make one edit and check that it changed only what it may."""
     before = file.read_bytes()
     try:
         chunks = book.show("a.md")

@@ -1,4 +1,4 @@
-"""What others hand over: exports, zips and folders of any paths, modes and times leave nothing but parts of a vault, or nothing."""
+"""Imports of any exports, zips and folders, with any paths, modes and times, write only into the vault, or nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ FILES = st.lists(st.tuples(PATHS, st.binary(max_size=40), MODES, TIMES), max_siz
     st.sampled_from(["", "in", "../out", ".git"]),
 )
 def test_only_parts_of_a_vault_are_written(files: list[Any], kind: str, rule: str, into: str) -> None:
-    """No file outside, in a dot-folder or to be run, no fault of the index afterwards; what is refused changed nothing."""
+    """
+    An import writes no file outside, in a dot-folder or executable, and leaves a sound index; a refused one changes
+    nothing.
+    """
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         vault = folder / "vault"

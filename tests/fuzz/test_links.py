@@ -1,4 +1,6 @@
-"""Linked notes that are moved, edited and moved back: links lead where they led, and undo gives back every byte nobody edited."""
+"""
+Linked notes that are moved, edited and moved back: links keep their targets, and undo restores every unedited byte.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class Links(RuleBasedStateMachine):
         known=st.sets(st.sampled_from(PATHS), min_size=2),
     )
     def write(self, bodies: list[str], known: set[str]) -> None:
-        """Begin with some notes and a picture."""
+        """Start with some notes and a picture."""
         (self.vault / "pic.png").write_bytes(b"png")
         for path, body in zip(PATHS, bodies, strict=True):
             if path in known:
@@ -51,7 +53,7 @@ class Links(RuleBasedStateMachine):
 
     @rule(which=WHICH, new=st.sampled_from(NEW))
     def move(self, which: int, new: str) -> None:
-        """Move a note or a folder: every link that led somewhere leads to the same file afterwards, unless the answer names it."""
+        """Move a note or folder; every link keeps its target, unless the answer names it."""
         folders = sorted({path.rpartition("/")[0] for path in self.notes() if "/" in path})
         old = (places := [*self.notes(), *folders])[which % len(places)]
         new = new if old.endswith(".md") else new.removesuffix(".md")
@@ -73,14 +75,14 @@ class Links(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(PATHS), body=BODY)
     def edit(self, path: str, body: str) -> None:
-        """Somebody saves a note; what was done before is not undone byte for byte any more."""
+        """A person saves a note; earlier changes can no longer be undone byte for byte."""
         (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
         (self.vault / path).write_text(body, "utf-8", newline="")
         self.undoable.clear()
 
     @rule()
     def undo(self) -> None:
-        """Take the last move back: every byte is as it was."""
+        """Undo the last move: every byte is as before."""
         if not self.undoable:
             return
         entry, before = self.undoable.pop()
@@ -89,7 +91,7 @@ class Links(RuleBasedStateMachine):
 
     @rule(added=sentence(), which=WHICH)
     def undo_after_an_edit(self, added: str, which: int) -> None:
-        """Take the last move back after a note got a sentence: that note has it still, every other one is as it was."""
+        """Undo the last move after a note got a sentence: that note keeps it, and all others are as before."""
         if not self.undoable:
             return
         entry, before = self.undoable.pop()
@@ -108,7 +110,7 @@ class Links(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_under_way(self) -> None:
-        """No move is left half done."""
+        """No move is half done."""
         assert not (self.book.config.state / "moving.json").exists()
 
     def teardown(self) -> None:

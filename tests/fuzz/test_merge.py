@@ -1,4 +1,4 @@
-"""Two notes that are merged: no sentence of either is lost, no link leads to the note itself, and undo gives both back."""
+"""Merging any two notes: no sentence is lost, no link leads to the note itself, and undo restores both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ NOTE = st.builds(lambda header, body: header + body + "\n", st.one_of(st.just(""
 @bounded(60)
 @given(NOTE, NOTE, NOTE, st.sampled_from(["", "a", "b", "both"]))
 def test_a_merge_keeps_all_and_can_be_undone(first: str, other: str, third: str, keep: str) -> None:
-    """Each line of letters is in the note that stays unless it contradicts, links of others lead there, and undo restores every byte."""
+    """
+    Each line of text is in the union unless it contradicts, links of others lead there, and undo restores every byte.
+    """
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder) / "vault"
         for path, text in (("a.md", first), ("x/b.md", other), ("c.md", third)):
@@ -56,7 +58,7 @@ def test_a_merge_keeps_all_and_can_be_undone(first: str, other: str, third: str,
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a body that say something, without marks of lists and quotes, headings and what is code or a link."""
+    """The lines of a body with text, without marks of lists and quotes, headings, code and links."""
     body = text.lstrip("\ufeff")
     if body.startswith("---\n"):
         body = body[4:].partition("\n---\n")[2] if "\n---\n" in body else ""
@@ -69,5 +71,5 @@ def _lines(text: str) -> list[str]:
 
 
 def _letters(text: str) -> str:
-    """A text without blanks and marks."""
+    """A text without blanks and punctuation."""
     return "".join(re.findall(r"\w", text)).casefold()

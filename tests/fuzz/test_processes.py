@@ -33,7 +33,7 @@ KILLS_PER_SECOND = 2
 
 
 class Stage:
-    """What all share: the vault, what was acknowledged, and what is alive and may be killed."""
+    """What all threads share: the vault, what was acknowledged, and the processes that may be killed."""
 
     def __init__(self, vault: Path) -> None:
         self.vault = vault
@@ -46,7 +46,7 @@ class Stage:
         self._guard = threading.Lock()
 
     def sentence(self) -> str:
-        """A sentence that nobody has written yet."""
+        """Return a sentence that was never written before."""
         with self._guard:
             self.count += 1
             return (
@@ -56,7 +56,7 @@ class Stage:
             )
 
     def paths(self, root: str = "") -> list[str]:
-        """The paths of the notes in a folder; a folder that goes away meanwhile is passed over."""
+        """The paths of the notes in a folder; a folder that disappears is skipped."""
         walked = os.walk(self.vault / root)
         found = [Path(place, name).relative_to(self.vault).as_posix() for place, _, names in walked for name in names]
         return [path for path in found if path.endswith(".md")]
@@ -70,7 +70,7 @@ class Stage:
         return random.choice(self.paths(".trash") or [".trash/none.md"])
 
     def until_the_end(self, name: str, work: Callable[[], None]) -> None:
-        """Do one thing after the other; what goes wrong otherwise than by a kill is kept."""
+        """Repeat a piece of work, and record failures that no kill explains."""
         while time.monotonic() < self.end and not self.failed:
             try:
                 work()
@@ -79,7 +79,7 @@ class Stage:
 
 
 def serve(stage: Stage, name: str) -> None:
-    """An agent at a server; when that is killed it starts another one."""
+    """An agent at a server; it starts another one when that is killed."""
     server: Server | None = None
     session = ""
 
@@ -158,7 +158,7 @@ def command(stage: Stage) -> None:
 
 
 def edit(stage: Stage) -> None:
-    """An editor that saves, each note in one of the manners that editors have."""
+    """An editor that saves notes in the ways editors do."""
 
     def work() -> None:
         text, file = stage.sentence(), stage.vault / stage.note()
@@ -174,7 +174,7 @@ def edit(stage: Stage) -> None:
 
 
 def git(stage: Stage) -> None:
-    """Git, which lets forty notes come and go at once."""
+    """Git, which adds and removes forty notes at once."""
 
     def run(*args: str) -> None:
         subprocess.run(
@@ -203,7 +203,7 @@ def git(stage: Stage) -> None:
 
 
 def kill(stage: Stage) -> None:
-    """kill -9 to a server or a command, twice a second."""
+    """SIGKILL a server or a command, twice a second."""
     while time.monotonic() < stage.end and not stage.failed:
         time.sleep(1 / KILLS_PER_SECOND)
         victims = list(stage.alive.values())
@@ -214,12 +214,12 @@ def kill(stage: Stage) -> None:
 
 
 def hooks(vault: Path) -> Iterator[Path]:
-    """What git would run."""
+    """Run what git's hooks would run."""
     return (path for path in (vault / ".git" / "hooks").glob("*") if path.suffix != ".sample")
 
 
 def test_nothing_acknowledged_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every sentence that was acknowledged is in the vault, its trash, the journal or a snapshot; the index is one made anew."""
+    """Every acknowledged sentence is in the vault, trash, journal or a snapshot, and the index equals a new one."""
     for name in ("state", "data"):
         monkeypatch.setenv(f"SPELLBOOK_{name.upper()}", str(tmp_path / name))
     random.seed(5)

@@ -47,7 +47,7 @@ def vault_at(folder: Path) -> Path:
 
 
 def known(vault: Path) -> list[str]:
-    """Ids and paths that exist, or did, and words that are in notes."""
+    """Existing and former ids and paths, and words of the notes."""
     return [
         *held(vault),
         "a",
@@ -65,7 +65,7 @@ def known(vault: Path) -> list[str]:
 
 
 def well(tool: str, given: Any, is_done: bool, text: str) -> None:
-    """Hold an answer to what every answer is."""
+    """Check what holds for every answer."""
     assert "INTERNAL_ERROR" not in text, (tool, given, text)
     assert "Traceback" not in text, (tool, given, text)
     # -32602 is the protocol's own word for arguments that cannot even be read.
@@ -76,7 +76,7 @@ def well(tool: str, given: Any, is_done: bool, text: str) -> None:
 @bounded(20)
 @given(st.randoms(use_true_random=False))
 def test_any_arguments_in_memory(random: Random) -> None:
-    """Twelve calls on a vault of their own."""
+    """Twelve calls with any arguments on a new vault each get a proper answer or error."""
 
     async def main(vault: Path) -> None:
         with books.open(vault, embedder="hash", state=vault.parent / "state") as book:
@@ -98,7 +98,7 @@ def test_any_arguments_in_memory(random: Random) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_any_arguments_on_stdio(tmp_path: Path) -> None:
-    """One server takes them all: each line on its stdout is a message, it never ends by itself, and it ends when it is let go."""
+    """One server gets all calls: each line on stdout is a message, and it ends only when its stdin is closed."""
     random = Random(os.environ.get("SPELLBOOK_FUZZ_SEED", "11"))
     vault = vault_at(tmp_path)
     server = Server(vault)
@@ -135,7 +135,7 @@ def test_any_arguments_on_stdio(tmp_path: Path) -> None:
     ],
 )
 def test_calls_that_once_had_no_proper_answer(tmp_path: Path, tool: str, given: dict[str, Any]) -> None:
-    """What the machines found: each gets an error with its code."""
+    """Calls that once failed each get an error with its code."""
 
     async def main() -> None:
         with books.open(vault_at(tmp_path), embedder="hash", state=tmp_path / "state") as book:

@@ -1,4 +1,4 @@
-"""Every verb on one vault, in any order: only what a verb names is changed, undo gives it back, and the index is that of a new one."""
+"""Any verbs in any order on one vault: only named files change, undo restores them, and the index equals a new one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMES = st.sampled_from([0, 1, 10**9, 10**18, 2**62, -1, -(2**61), 10_413_792_00
 
 
 class VaultMachine(RuleBasedStateMachine):
-    """A vault that a person, an editor and agents share."""
+    """A vault shared by a person, an editor and agents."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class VaultMachine(RuleBasedStateMachine):
 
     @initialize(texts=st.lists(note(), min_size=4, max_size=4))
     def write(self, texts: list[str]) -> None:
-        """Begin with some notes."""
+        """Start with some notes."""
         for path, text in zip(PATHS, texts, strict=False):
             self.save(path, text)
 
@@ -51,7 +51,7 @@ class VaultMachine(RuleBasedStateMachine):
         return sorted(path for path in held(self.vault) if path.endswith(".md") and not path.startswith("."))
 
     def change(self, verb: Callable[[], Any], names: Callable[[Any], set[str]]) -> None:
-        """Do what changes the vault; only files that `names` gives for its answer may differ, and none if it is refused."""
+        """Run a verb; only files that `names` gives for its answer may change, and none if it is refused."""
         before, last = held(self.vault), self.book.log(1)
         try:
             done = verb()
@@ -65,7 +65,7 @@ class VaultMachine(RuleBasedStateMachine):
             self.undoable.append((entry[0].id, before))
 
     def some(self, which: int) -> str:
-        """One of the notes. A number of the same range each time: what hypothesis draws must not depend on the vault."""
+        """Return one of the notes, by a number of a fixed range: what Hypothesis draws must not depend on the vault."""
         return (paths := self.paths() or ["none.md"])[which % len(paths)]
 
     # -- what agents and people ask for
@@ -117,12 +117,12 @@ class VaultMachine(RuleBasedStateMachine):
 
     @rule()
     def mend_links(self) -> None:
-        """Mend links that lead nowhere."""
+        """Repair broken links."""
         self.change(lambda: self.book.mend_links(), lambda done: {each.path for each in done.changed})
 
     @rule()
     def undo(self) -> None:
-        """Take the last change back: every byte is as it was before it."""
+        """Undo the last change: every byte is as before."""
         if self.undoable:
             entry, before = self.undoable.pop()
             self.book.undo(entry)
@@ -132,7 +132,7 @@ class VaultMachine(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(PATHS), text=note(), mtime_ns=st.one_of(st.none(), TIMES))
     def edit(self, path: str, text: str, mtime_ns: int | None) -> None:
-        """Somebody saves a note, or has one with a time of its own."""
+        """A person saves a note, with any file time."""
         self.save(path, text)
         if mtime_ns is not None:
             os.utime(self.vault / path, ns=(0, mtime_ns))
@@ -146,7 +146,7 @@ class VaultMachine(RuleBasedStateMachine):
 
     @rule(query=sentence())
     def look(self, query: str) -> None:
-        """Every way to look changes nothing."""
+        """No verb that only reads changes anything."""
         before = held(self.vault)
         self.book.reindex()
         for verb in (self.book.search, self.book.memorize, self.book.find):
@@ -156,7 +156,7 @@ class VaultMachine(RuleBasedStateMachine):
         assert held(self.vault) == before
 
     def teardown(self) -> None:
-        """In the end the index says what one says that is made anew."""
+        """At the end the index equals a new one."""
         try:
             self.book.reindex()
             sync.run(self.book.index)

@@ -1,4 +1,4 @@
-"""Texts and names as people, programs and enemies write them."""
+"""Random texts and names, as people, programs and attackers write them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def sentence() -> st.SearchStrategy[str]:
 
 
 def link(targets: Sequence[str] = TARGETS) -> st.SearchStrategy[str]:
-    """A link in one of the ways in which people write them."""
+    """A link in any form that people write."""
     forms = (
         "[[{}]]",
         "[[{}|shown]]",
@@ -111,7 +111,7 @@ def block() -> st.SearchStrategy[str]:
 
 
 def value() -> st.SearchStrategy[str]:
-    """A value of frontmatter as YAML has it, right or wrong."""
+    """A frontmatter value in YAML, valid or not."""
     plain = st.sampled_from(
         [
             *(

@@ -105,8 +105,7 @@ def test_a_memory_is_named_by_its_note(book, vault):
 
 def test_what_is_added_to_a_note_comes_last(book, keys):
     """
-    Appending to a note goes to its end, appending to `<note>#` above the first section; each answer has the id of what
-    changed.
+    Text appended to a note goes to its end, text appended to `<note>#` to the end of the text above the first section.
     """
     assert book.revise("ops/keys", append="The end.").chunk_id == "ops/keys"
     assert keys.read_text().endswith("In the office.\n\nThe end.\n")

@@ -114,7 +114,7 @@ def quotes(asked: Loose, headings: Iterable[str]) -> set[str]:
 
 
 def everyday(pages: Iterable[str]) -> set[str]:
-    """Words in the headings or titles of `EVERYDAY` pages or more."""
+    """Words that the headings or titles of at least `EVERYDAY` pages contain."""
     held: Counter[str] = Counter()
     for text in pages:
         headings = re.findall(r"^(?:title:|#{1,4}) *(.*?)(?:\{/\*|$)", text, re.M)
