@@ -16,9 +16,9 @@ from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.index.catalog.schema import Place
-    from spellbook.maintenance.duplicates import Alike, Contradiction
     from spellbook.maintenance.evaluate import Checked, Failed, Missed, Unlabelled
     from spellbook.maintenance.migrate import Estimate, Migrated
+    from spellbook.search.duplicates import Alike, Contradiction
 
 _MOST_PARTS = 3
 _MOST_ALIKE = 5

@@ -19,19 +19,10 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
 from spellbook.notes.note import Note, Stamp, parse
+from spellbook.search.duplicates import DUPLICATE, LIKELY
 from spellbook.search.searcher import Searcher
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, unified
-
-DUPLICATE = 0.95
-"""From this score on, a text counts as a duplicate."""
-
-LIKELY = 0.88
-"""
-From this score on, a text with the same topic and labels may be a duplicate.
-
-93 % of Korean paraphrases reach it (KLUE-STS).
-"""
 
 _NEAREST = 10
 _MOST_COMPARED = 10_000

@@ -20,10 +20,10 @@ from spellbook.index.filters import Condition, Filter, conditions
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
 from spellbook.maintenance import golden
-from spellbook.maintenance.duplicates import Alike, Contradiction, Piece, compare
 from spellbook.maintenance.golden import Golden
 from spellbook.notes.note import Note
 from spellbook.paths import MARKER
+from spellbook.search.duplicates import Alike, Contradiction, Piece, compare
 from spellbook.search.question import MOST_QUERY, VERBS, Question, State, state
 from spellbook.search.ranking import Hit
 from spellbook.search.searcher import Searcher

@@ -350,7 +350,7 @@ def test_a_memory_is_not_told_apart_by_the_name_that_was_made_from_it(book: Spel
 
 def test_comparing_goes_on_past_one_block(vault: Path, memory: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs are found wherever they lie among the blocks of the comparison, each once."""
-    monkeypatch.setattr("spellbook.maintenance.duplicates._BLOCK", 7)
+    monkeypatch.setattr("spellbook.search.duplicates._BLOCK", 7)
     long = " ".join([KEYS, TOKENS, CATS])
     for number in range(40):
         memory(f"{number:02}.md", " ".join(f"w{number}x{i}y" for i in range(30)))
