@@ -158,12 +158,12 @@ def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
     text = given.note(str(ULID()), now)
     note = parse(f"{given.folder}/{given.name}.md", text.encode("utf-8"))
     entry = extract.entry(note, sync.rules(index), Stamp(0, 0, 0), 0, "")
-    rows = tuple({row.key: row.embedded for row in entry.chunks}.items())
+    rows = tuple({row.key: row.chunk.embedded for row in entry.chunks}.items())
     try:
         vectors = dict(embed.vectors_of(index, rows))
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
-    return _Draft(note, text, rows, tuple(row.same for row in entry.chunks if row.text.strip()), vectors)
+    return _Draft(note, text, rows, tuple(row.same for row in entry.chunks if row.chunk.text.strip()), vectors)
 
 
 def _duplicates(index: Index, searcher: Searcher, draft: _Draft) -> list[Duplicate]:
