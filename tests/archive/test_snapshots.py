@@ -618,7 +618,7 @@ def test_the_command_line(vault, tmp_path):
     listed = json.loads(run("snapshot", "list", "--vault", vault, "--json").stdout)
     assert listed["snapshots"][-1]["name"] == taken["name"]
     assert taken["name"].encode() in run("--vault", vault, "snapshot", "list").stdout
-    assert run("--vault", vault, "snapshot", "verify").stdout == b"2 snapshots, 1 contents: nothing damaged.\n"
+    assert run("--vault", vault, "snapshot", "verify").stdout == b"2 snapshots, 1 content: nothing damaged.\n"
     grow(vault, {"b.md": b"new"})
     told = run("--vault", vault, "snapshot", "restore", taken["name"]).stdout.decode()
     assert "0 files written, 1 unchanged, 1 moved into .trash." in told

@@ -530,7 +530,7 @@ def test_scribe_from_a_file(vault: Path, tmp_path: Path) -> None:
     path, _, id = result.stdout.strip().partition("  ")
     assert (vault / path).is_file()
     assert id
-    assert "keywords" in result.stderr
+    assert "1 keyword; 3 to 10 are best" in result.stderr
 
 
 @pytest.mark.parametrize(
