@@ -225,7 +225,7 @@ def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = froze
     elif (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"get", "rstrip", "removeprefix"}
+        and node.func.attr in {"get", "rstrip", "removeprefix", "replace"}
     ):
         yield from _texts(node.func.value, names, seen)
         for argument in node.args[1:]:
