@@ -24,7 +24,6 @@ from spellbook.text.quoting import one_line, quoted
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
-    from spellbook.search.question import Answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -124,25 +123,24 @@ scope_option = click.option(
     "[SPELLBOOK_SCOPE].",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-limit_option = click.option(
-    "-n", "--limit", default=5, show_default=True, metavar="N", help="Most hits to print, up to 100."
-)
+
+
+def _filter(ctx: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, object] | None:
+    check_text(option, pairs)
+    if not pairs:
+        return None
+    from spellbook.index.filters import from_pairs
+
+    return from_pairs(pairs)
+
+
 filter_option = click.option(
     "--filter",
-    "filters",
     multiple=True,
     metavar="K=V",
+    callback=_filter,
     help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, or any "
     "frontmatter key. K!=V for all others; repeat for more.",
-)
-min_score_option = click.option(
-    "--min-score",
-    type=float,
-    metavar="S",
-    help="Leave out hits below this score (0 to 1), instead of using the built-in limit.",
-)
-max_tokens_option = click.option(
-    "--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer."
 )
 
 
@@ -273,22 +271,9 @@ def main() -> None:
     """
 
 
-def filtered(pairs: Sequence[str]) -> dict[str, object] | None:
-    from spellbook.index.filters import from_pairs
-
-    return from_pairs(pairs) or None
-
-
-def doubt(book: Spellbook, filters: Sequence[str]) -> None:
+def doubt(book: Spellbook, filter: dict[str, object] | None) -> None:
     """Say on stderr which values of a filter no note has, for commands whose answers do not."""
     from spellbook.index.filters import conditions
 
-    if filters:
-        output.unmatched(book.index.catalog.unmatched(conditions(filtered(filters)), book.index.visible))
-
-
-def answer(found: Answer, as_json: bool, *, by_words: bool = False) -> None:
-    if as_json:
-        output.as_json(found.as_dict())
-    else:
-        output.answer(found, by_words=by_words)
+    if filter:
+        output.unmatched(book.index.catalog.unmatched(conditions(filter), book.index.visible))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spellbook.cli import checks, output, progress_bar
-from spellbook.cli.app import command, filter_option, filtered, json_option, main
+from spellbook.cli.app import command, filter_option, json_option, main
 from spellbook.text.quoting import one_line
 from spellbook.translate import translated
 
@@ -24,8 +23,8 @@ def status(book: Spellbook, as_json: bool) -> None:
     state = book.status()
     if as_json:
         output.as_json(state)
-        return
-    output.status(state)
+    else:
+        output.status(state)
 
 
 @command(
@@ -56,7 +55,7 @@ def status(book: Spellbook, as_json: bool) -> None:
     ),
     json_option,
 )
-def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **held_to: Any) -> None:
+def check(book: Spellbook, limit: int, as_json: bool, **held_to: Any) -> None:
     """
     Measure how well search finds notes by the questions they list, and compare all texts; exit 1 if the vault falls
     short.
@@ -70,7 +69,7 @@ def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **
     spellbook check --min-recall5 0.8
     """
     with progress_bar.bar(hidden=as_json) as progress:
-        done = book.check(filter=filtered(filters), progress=progress, **held_to)
+        done = book.check(progress=progress, **held_to)
     if as_json:
         output.as_json(done.as_dict())
     else:

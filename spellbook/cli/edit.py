@@ -64,9 +64,7 @@ def scribe(
             )
     done = book.scribe(chunk, source=source, force=force)
     if as_json:
-        from dataclasses import asdict
-
-        output.as_json({**asdict(done), "status": "success" if done.written else "warning"})
+        output.as_json({**output.fields(done), "status": "success" if done.written else "warning"})
     for warning in done.warnings[0]:
         output.say(f"spellbook: {one_line(warning)}", err=True)
     if not done.written:
@@ -126,13 +124,11 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, yes: bool, as_js
     spellbook erase ops/keys#rotation
     spellbook erase decision/infra --topic
     """
-    from dataclasses import asdict
-
     if hard and not yes and sys.stdin.isatty():
         output.confirm(f"Delete {id} permanently?")
     done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard)
     if as_json:
-        output.as_json({"status": "erased", **asdict(done)})
+        output.as_json({"status": "erased", **output.fields(done)})
     else:
         where = f" It is in {', '.join(map(one_line, done.trash))}." if done.trash else ""
         output.say(f"Erased {done.erased}.{where}")
@@ -172,8 +168,6 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     spellbook revise ops/keys --replace "3 days" "5 days"
     spellbook revise ops/keys --set importance=high --set tags=ops,keys --unset draft
     """
-    from dataclasses import asdict
-
     text = None if file is None else _text(file)
     if is_added and text is None:
         raise click.UsageError("--append needs the text: give FILE, or - for stdin.")
@@ -185,7 +179,7 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     for warning in done.warnings:
         output.say(f"spellbook: {warning}.", err=True)
     if as_json:
-        output.as_json(asdict(done))
+        output.as_json(output.fields(done))
     elif done.difference:
         click.echo(plain(done.difference))
     else:
@@ -240,12 +234,7 @@ def merge(book: Spellbook, a: str, b: str, keep: Any, apply: bool, as_json: bool
     spellbook merge ops/keys ops/key-rotation --keep b --yes
     """
     done = book.merge(a, b, keep=keep or "", apply=apply)
-    if as_json:
-        from dataclasses import asdict
-
-        output.as_json(asdict(done))
-    else:
-        output.merged(done)
+    output.result(done, as_json, output.merged)
 
 
 @command(click.argument("name"), json_option)
@@ -340,9 +329,7 @@ def mv(book: Spellbook, old: str, new: str, dry_run: bool, as_json: bool) -> Non
     """
     done = book.move(old, new, dry_run=dry_run)
     if as_json:
-        from dataclasses import asdict
-
         moved = [{"old": before, "new": after} for before, after in done.moved]
-        output.as_json({**asdict(done), "moved": moved, "dry_run": dry_run})
+        output.as_json({**output.fields(done), "moved": moved, "dry_run": dry_run})
     else:
         output.moved(done, dry_run=dry_run)

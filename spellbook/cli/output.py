@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from spellbook.search.toc import About, Category
     from spellbook.vault.journal import Entry
 
+T = TypeVar("T")
+
 _MOST_COLUMNS = 100
 _MOST_PLACE = 48
 _MOST_NEAR = 20
@@ -55,6 +57,21 @@ def confirm(text: str, *, default: bool = False, abort: bool = True) -> bool:
 def as_json(value: Any) -> None:
     """Print `value` as one JSON object."""
     click.echo(json_of(value))
+
+
+def fields(done: Any) -> dict[str, Any]:
+    """Return the fields of a result for JSON."""
+    from dataclasses import asdict
+
+    return dict(done.as_dict() if hasattr(done, "as_dict") else asdict(done))
+
+
+def result(done: T, is_json: bool, show: Callable[[T], object]) -> None:
+    """Print a result as one JSON object, or by `show` for people."""
+    if is_json:
+        as_json(fields(done))
+    else:
+        show(done)
 
 
 def counted(number: int, noun: str, several: str = "") -> str:
