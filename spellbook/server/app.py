@@ -160,7 +160,7 @@ def run_stdio(mcp: MCPServer) -> None:
     try:
         anyio.run(_serve, mcp)
     except BaseExceptionGroup as group:
-        raise _first(group) from None
+        raise first(group) from None
     deadline = time.monotonic() + 0.5
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and (not thread.daemon or thread.name.startswith("spellbook-")):
@@ -169,7 +169,7 @@ def run_stdio(mcp: MCPServer) -> None:
                 _leave(0)
 
 
-def _first(error: BaseException) -> BaseException:
+def first(error: BaseException) -> BaseException:
     """Return the first error out of the exception groups that tasks raise."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,14 +122,8 @@ class Watcher:
 
     def start(self) -> Watcher:
         """Begin; returns at once."""
-        for name, work in (
-            ("watch", self._run),
-            ("embed", self._embed),
-            ("settle", self._settle),
-            ("keep", self._keep),
-            ("rest", self._rest),
-        ):
-            thread = threading.Thread(target=work, name=f"spellbook-{name}", daemon=True)
+        for work in (self._watch, self._embed, self._settle, self._keep, self._rest):
+            thread = threading.Thread(target=work, name=f"spellbook-{work.__name__.strip('_')}", daemon=True)
             self._threads.append(thread)
             thread.start()
         return self
@@ -152,7 +146,7 @@ class Watcher:
 
     # -- looking
 
-    def _run(self) -> None:
+    def _watch(self) -> None:
         lock = self._elected()
         if lock is None:
             return
@@ -180,7 +174,6 @@ class Watcher:
                         next_full = time.monotonic() + self._period(well)
         finally:
             self._is_elected = False
-            self._hand_over(is_current=False)
             self._retract()
             with contextlib.suppress(SpellbookError):
                 self._book.index.catalog.set_unseen("")
@@ -214,11 +207,11 @@ class Watcher:
             self._hand_over(is_current=True)
             self._beat()
         else:
-            self._hand_over(is_current=False)
             self._retract()
 
     def _retract(self) -> None:
         """No longer let others rely on this watcher."""
+        self._hand_over(is_current=False)
         if self._ready is not None:
             self._ready.release()
             self._ready = None
@@ -257,16 +250,14 @@ class Watcher:
         try:
             self._book.follow()
             # A full look announces the embedding before it starts, because the embedding thread is only woken after it.
-            with processes.present(self._book.config.state, processes.EMBEDDING) if full else contextlib.nullcontext():
-                report = (
-                    sync.scan(self._book.index, progress=self._beat)
-                    if full
-                    else sync.scan_paths(self._book.index, paths)
-                )
             if full:
+                with processes.present(self._book.config.state, processes.EMBEDDING):
+                    report = sync.scan(self._book.index, progress=self._beat)
                 self._look_seconds = time.monotonic() - started
                 self._eventless = eventless(self._book.config.vault)
                 self._to_count.set()  # what could not be watched may be gone, or ignored now
+            else:
+                report = sync.scan_paths(self._book.index, paths)
             if full or report.added or report.changed:
                 self._to_embed.set()
             if self._on_report and (report.added or report.changed or report.moved or report.removed):
@@ -289,16 +280,13 @@ class Watcher:
             self._to_embed.clear()
             if self._stopping.is_set():
                 return
-            try:
+            with self._reporting("embed"):  # tried again after the next look at everything
                 started = time.monotonic()
                 with processes.present(self._book.config.state, processes.EMBEDDING):
                     stored = embed.embed_texts(self._book.index, stop=self._stopping.is_set)
                 self._to_settle.set()
                 if stored and self._on_report:
                     self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))
-                self._say("embed", None)
-            except Exception as error:  # tried again after the next look at everything
-                self._say("embed", error)
 
     def _settle(self) -> None:
         """
@@ -313,16 +301,13 @@ class Watcher:
                 self._stopping.wait(SETTLE_AFTER)
             if self._stopping.is_set():
                 return
-            try:
+            with self._reporting("settle"):
                 index = self._book.index
                 index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
                 if time.monotonic() >= self._follow_after and follow.is_due(index):
                     failed = follow.in_child(index, self._stopping)
                     self._follow_after = time.monotonic() + follow.MOST_AGE if failed else 0.0
                     self._say("follow", StorageError(failed) if failed else None)
-                self._say("settle", None)
-            except Exception as error:
-                self._say("settle", error)
 
     def _keep(self) -> None:
         """
@@ -333,17 +318,24 @@ class Watcher:
         wait = SNAPSHOT_AFTER
         while self._book.config.snapshots and not self._stopping.wait(wait):
             wait = SNAPSHOT_LOOK
-            try:
+            with self._reporting("keep"):
                 if self._is_elected and self._book.snapshots.is_due():
                     self._book.snapshots.create()
-                self._say("keep", None)
-            except Exception as error:
-                self._say("keep", error)
 
     def _rest(self) -> None:
         """Keep a process small that is not asked: several clients may hold one open all day."""
         while not self._stopping.wait(RELEASE_LOOK):
             self._book.release(time.monotonic() - RELEASE_AFTER)
+
+    @contextlib.contextmanager
+    def _reporting(self, what: str) -> Iterator[None]:
+        """Log an error instead of raising it."""
+        try:
+            yield
+        except Exception as error:
+            self._say(what, error)
+        else:
+            self._say(what, None)
 
     def _say(self, what: str, error: Exception | None) -> str:
         """Log what went wrong, once until it is well again, and return it."""
@@ -420,19 +412,6 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-class _Overflow(logging.Handler):
-    """Turns watchdog's only sign of lost events, a line in its log, into a call."""
-
-    def __init__(self, lost: Callable[[], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._lost = lost
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take a log record."""
-        if "overflow" in record.getMessage().lower():
-            self._lost()
-
-
 class Hints(events.FileSystemEventHandler):
     """Collects where to look."""
 
@@ -443,12 +422,19 @@ class Hints(events.FileSystemEventHandler):
         self._paths: set[str] = set()
         self._full = False
         self._first = self._last = 0.0
-        self._overflow = _Overflow(self.everything)
+        self._overflow = logging.Handler(logging.WARNING)
+        self._overflow.addFilter(self._take_record)
         logging.getLogger("watchdog").addHandler(self._overflow)
 
     def close(self) -> None:
         """Take no more hints from the log."""
         logging.getLogger("watchdog").removeHandler(self._overflow)
+
+    def _take_record(self, record: logging.LogRecord) -> bool:
+        """Look everywhere after watchdog's only sign of lost events, a line in its log; handle no record."""
+        if "overflow" in record.getMessage().lower():
+            self.everything()
+        return False
 
     def dispatch(self, event: events.FileSystemEvent) -> None:
         """Take an event; small, since the thread that reads them from the kernel waits for it."""

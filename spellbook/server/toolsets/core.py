@@ -15,11 +15,14 @@ from spellbook.editing.sessions import when
 from spellbook.errors import InvalidInput
 from spellbook.server import arguments as a
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, quoted
 
 if TYPE_CHECKING:
-    from spellbook.editing.write import Duplicate
-    from spellbook.search.question import Answer, Options
+    from spellbook.search.question import Answer
+    from spellbook.server import render
+else:  # Imported at the first answer: an idle server stays small.
+    (render,) = lazy("spellbook.server", "render")
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
@@ -92,7 +95,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             valid=not found.errors,
             errors=found.errors,
             warnings=found.warnings,
-            duplicates=[_repeat(each) for each in repeats],
+            duplicates=[asdict(each) for each in repeats],
         )
 
     def memorize(
@@ -108,7 +111,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Best for questions and loose descriptions. For exact names, codes and terms use find; when unsure, search.
         """
-        return _answer(book.memorize(query, **_asked(limit, filter, min_score, max_tokens)), format)
+        found = book.memorize(query, limit=limit, filter=filter, min_score=min_score, max_tokens=max_tokens)
+        return _answer(found, format)
 
     def find(
         keywords: a.Keywords,
@@ -123,7 +127,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Korean, Japanese, Chinese and Thai words are found inside longer ones. For questions use memorize.
         """
-        return _answer(book.find(keywords, match, **_asked(limit, filter, None, max_tokens)), format)
+        return _answer(book.find(keywords, match, limit=limit, filter=filter, max_tokens=max_tokens), format)
 
     def search(
         query: a.Query,
@@ -138,7 +142,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Search before you answer from memory, and before you write: notes may have changed.
         """
-        return _answer(book.search(query, **_asked(limit, filter, min_score, max_tokens)), format)
+        found = book.search(query, limit=limit, filter=filter, min_score=min_score, max_tokens=max_tokens)
+        return _answer(found, format)
 
     def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800) -> str:
         """
@@ -146,14 +151,10 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Load it at the start of a session to know what is there.
         """
-        from spellbook.server import render
-
         return render.contents(book.contents(scope), book.state(), max_tokens, book.about)
 
     def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000) -> str:
         """All chunks of a topic in reading order, with ids, hashes, backlinks. Name it `topic` or `category/topic`."""
-        from spellbook.server import render
-
         found = book.topic(topic_id)
         return render.topic(topic_id, found, max_tokens, book.backlinks({chunk.path for chunk in found}))
 
@@ -161,8 +162,6 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         Read a note or one chunk by the id in a hit or a pointer, with its hash, backlinks and related notes.
         """
-        from spellbook.server import render
-
         found = book.show(id)
         return render.shown(found, book.around(found[0].path), max_tokens)
 
@@ -257,13 +256,7 @@ _STATUS_OPEN = {
 }
 
 
-def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> Options:
-    return {"limit": limit, "filter": filter, "min_score": min_score, "max_tokens": max_tokens}
-
-
 def _answer(found: Answer, form: str) -> str:
-    from spellbook.server import render
-
     return render.answer(found) if form == "text" else as_json(**render.fenced(found).as_dict())
 
 
@@ -276,7 +269,7 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
                 message="A similar memory exists; nothing was written. Revise that one, or pass force=true."
                 if repeats
                 else "Nothing was written, because another chunk of this call is a duplicate.",
-                duplicates=[_repeat(each) for each in repeats],
+                duplicates=[asdict(each) for each in repeats],
                 warnings=list(warnings),
             )
             for repeats, warnings in zip(done.duplicates, done.warnings, strict=True)
@@ -289,7 +282,7 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
             path=each.path,
             generation=each.generation,
             warnings=list(warnings),
-            **({"duplicates": [_repeat(repeat) for repeat in repeats]} if repeats else {}),
+            **({"duplicates": [asdict(repeat) for repeat in repeats]} if repeats else {}),
         )
         for each, warnings, repeats in zip(done.written, done.warnings, done.duplicates, strict=True)
     ]
@@ -302,7 +295,3 @@ def _written(is_pending: bool, is_like_another: bool) -> str:
         else "Written; search finds it now."
     )
     return said + (" It may be a duplicate: look at duplicates, and merge the two if so." if is_like_another else "")
-
-
-def _repeat(duplicate: Duplicate) -> dict[str, Any]:
-    return asdict(duplicate)
