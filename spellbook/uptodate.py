@@ -1,10 +1,9 @@
 """
 The seal: what vault, settings and index looked like when a `reindex` found nothing to do.
 
-As long as all of it looks so, there is nothing to do still, and that is said
-without opening the index, in about the time that `git status` takes. Any
-difference, and anything that cannot be looked at, breaks the seal; it is only
-ever a reason to look properly.
+As long as all of it looks so, there is nothing to do still, and that is said without opening the index, in about the
+time that `git status` takes. Any difference, and anything that cannot be looked at, breaks the seal; it is only ever a
+reason to look properly.
 """
 
 from __future__ import annotations

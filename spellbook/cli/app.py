@@ -49,12 +49,8 @@ class Group(help.Spoken, click.Group):
             if hasattr(stream, "reconfigure"):  # a console of another code page must not end the program
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="spellbook: %(message)s")
-        is_alone = kwargs.get("standalone_mode", True)
-        kwargs["standalone_mode"] = False
-        if not is_alone:
-            return super().main(*args, **kwargs)
         try:
-            code = super().main(*args, **kwargs)
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.ClickException as error:
             help.show(error)
             code = error.exit_code

@@ -1,6 +1,4 @@
-"""
-Print what `check`, `migrate` and its estimate found.
-"""
+"""Print what `check`, `migrate` and its estimate found."""
 
 from __future__ import annotations
 

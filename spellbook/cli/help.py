@@ -1,6 +1,4 @@
-"""
-Help and wrong uses in the person's language. In English they are click's own, byte for byte.
-"""
+"""Help and wrong uses in the person's language. In English they are click's own, byte for byte."""
 
 from __future__ import annotations
 

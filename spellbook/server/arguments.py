@@ -1,9 +1,8 @@
 """
 Types of tool arguments, which accept what clients really send.
 
-Some clients send a missing argument as null or as the text "null", and a list
-or an object as JSON text. The schemas stay plain: every argument has a
-description and bounds, and every array names its items.
+Some clients send a missing argument as null or as the text "null", and a list or an object as JSON text. The schemas
+stay plain: every argument has a description and bounds, and every array names its items.
 """
 
 from __future__ import annotations

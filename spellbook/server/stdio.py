@@ -1,6 +1,4 @@
-"""
-Answer requests over stdin that the SDK cannot parse with an error, instead of ignoring them.
-"""
+"""Answer requests over stdin that the SDK cannot parse with an error, instead of ignoring them."""
 
 from __future__ import annotations
 

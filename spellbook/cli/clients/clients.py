@@ -36,10 +36,9 @@ class Client:
     """
     An MCP client.
 
-    `key`: the object that holds its servers. `project`: its settings in a
-    folder of work, "" if it has none. `typed`: an entry says that it speaks
-    over stdio. `comments`: it reads JSON with comments. `next`: what makes it
-    see the change.
+    `key`: the object that holds its servers. `project`: its settings in a folder of work, "" if it has none. `typed`:
+    an entry says that it speaks over stdio. `comments`: it reads JSON with comments. `next`: what makes it see the
+    change.
     """
 
     title: str
@@ -182,9 +181,8 @@ def add(file: Path, client: Client, name: str, told: Mapping[str, Any], *, force
     """
     Return the change that tells `client` of the entry `told`, under `name`.
 
-    An entry of ours is brought up to date where it differs. Raises
-    InvalidInput if another server has that name, unless `force`, or if the
-    file is not what the client reads.
+    An entry of ours is brought up to date where it differs. Raises InvalidInput if another server has that name, unless
+    `force`, or if the file is not what the client reads.
     """
     before, text = _read(file, client)
     place = (client.key, name)

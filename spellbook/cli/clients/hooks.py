@@ -1,9 +1,8 @@
 """
 Git hooks that keep a vault's index current.
 
-Each starts a re-index in the background and returns: it fails no git command
-and holds none up. Hooks that are there run as before, with the same
-arguments, input and exit status, and uninstalling leaves them as they were.
+Each starts a re-index in the background and returns: it fails no git command and holds none up. Hooks that are there
+run as before, with the same arguments, input and exit status, and uninstalling leaves them as they were.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class Hook:
                 if os.path.lexists(file):
                     self.aside.parent.mkdir(exist_ok=True)
                     _move(file, self.aside)
-                Change(file, None, self.change.after, self.change.mode).make()
+                Change(file, None, self.change.after, is_program=True).make()
         except OSError as error:
             raise StorageError(f"{file}: {error.strerror or error}.", "Correct that and repeat the command.") from error
 
@@ -102,7 +101,7 @@ def find(vault: Path) -> Repository:
 
 def _git(folder: Path, *asked: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=_environment())
+        done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=environment())
     except FileNotFoundError as error:
         raise InvalidInput("There is no git on this machine.", "Install git first.") from error
     except subprocess.CalledProcessError as error:
@@ -113,7 +112,7 @@ def _git(folder: Path, *asked: str) -> str:
     return os.fsdecode(done.stdout).removesuffix("\n").removesuffix("\r")
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """
     Return this process's environment without what names another repository: git is asked about the folder alone.
 
@@ -166,7 +165,8 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
             f"{aside}: there is one already, and {file} is another.", "Combine them in one, and delete the other."
         )
     moves = kept or os.path.lexists(file)
-    return Hook(Change(file, before, _SHEBANG + added + (_CHAIN if moves else _MADE), 0o777), aside if moves else None)
+    made = Change(file, before, _SHEBANG + added + (_CHAIN if moves else _MADE), is_program=True)
+    return Hook(made, aside if moves else None)
 
 
 def take_out(hooks: Path, name: str, vault: Path) -> Hook | None:

@@ -103,8 +103,7 @@ def parse(text: str, *, comments: bool = True) -> Document:
     """
     Return what `text` holds.
 
-    Without `comments` there must be none, nor a comma before a closing
-    bracket. Raises Malformed.
+    Without `comments` there must be none, nor a comma before a closing bracket. Raises Malformed.
     """
     bare = _ASIDE.sub(lambda found: re.sub(r"[^\r\n]", " ", found[0]) if found["comment"] else found[0], text)
     bare = bare.replace(_BOM, " ", 1) if bare.startswith(_BOM) else bare
@@ -147,9 +146,8 @@ def put(text: str, path: Sequence[str], data: Any) -> str:
     """
     Return `text` with `data` at `path` and nothing else changed.
 
-    Objects that are not there yet are made; what says so already is left as
-    it is written. Raises Malformed if the text is no JSON, or if something on
-    the way is no object.
+    Objects that are not there yet are made; what says so already is left as it is written. Raises Malformed if the text
+    is no JSON, or if something on the way is no object.
     """
     if is_blank(text):
         mark, blank = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
