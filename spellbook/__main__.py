@@ -86,11 +86,7 @@ def _sentence(error: OSError) -> str:
 
 
 def _is_reader_gone(error: OSError) -> bool:
-    """
-    Return whether the reader of our output has closed the pipe, as `head` does.
-
-    Any other broken pipe is an error.
-    """
+    """Return whether the reader of our output closed the pipe, as `head` does; other broken pipes are errors."""
     if not isinstance(error, BrokenPipeError):
         return False
     try:

@@ -58,28 +58,17 @@ _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvw
 
 
 def vault(named: str = "") -> str:
-    """
-    Return the vault folder: `named`, else SPELLBOOK_VAULT, else the nearest parent folder with `.spellbook/`, else
-    `~/spellbook`.
-    """
+    """Return the vault: `named`, SPELLBOOK_VAULT, the nearest parent folder with `.spellbook/`, or `~/spellbook`."""
     return os.path.expanduser(named or os.environ.get("SPELLBOOK_VAULT") or _nearest() or "~/spellbook")
 
 
 def state(root: str, base: str = "") -> str:
-    """
-    Return the folder of the index of the vault at the real path `root`.
-
-    It is in `base`, else in SPELLBOOK_STATE, else in the system's folder for state.
-    """
+    """Return the index folder of the vault at the real path `root`: in `base`, SPELLBOOK_STATE, or the system's."""
     return _of(root, base or os.environ.get("SPELLBOOK_STATE") or _default("state"))
 
 
 def snapshots(root: str) -> str:
-    """
-    Return the folder of the snapshots of the vault at the real path `root`.
-
-    It is in SPELLBOOK_DATA, else in the system's folder for data.
-    """
+    """Return the snapshot folder of the vault at the real path `root`: in SPELLBOOK_DATA, or the system's folder."""
     return _of(root, os.path.join(os.environ.get("SPELLBOOK_DATA") or _default("data"), "snapshots"))
 
 

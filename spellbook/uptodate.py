@@ -47,11 +47,7 @@ def look(root: str, state: str) -> bytes:
 
 
 def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None:
-    """
-    Seal what was `seen` before a run that had nothing to do, if all of it still looks so.
-
-    The seal keeps the sentence and the JSON to print.
-    """
+    """Seal what was `seen` before a run with nothing to do, if it still looks so, with what to print of the run."""
     if not seen or look(root, state) != seen:
         return
     try:

@@ -51,12 +51,10 @@ def export(
     spellbook export ~/backup.zip
     spellbook export - --filter category=decision | jq .
     """
-    if file == "-":
-        if as_json:
-            raise click.UsageError("--json and an export to stdout cannot be combined.")
-        done = book.export(sys.stdout.buffer, format, filter=filter, attachments=attachments)
-    else:
-        done = book.export(file, format, filter=filter, attachments=attachments)
+    if file == "-" and as_json:
+        raise click.UsageError("--json and an export to stdout cannot be combined.")
+    target = sys.stdout.buffer if file == "-" else file
+    done = book.export(target, format, filter=filter, attachments=attachments)
     doubt(book, filter)
     if as_json:
         output.as_json(output.fields(done))
@@ -180,8 +178,7 @@ def verify(book: Spellbook, as_json: bool) -> None:
         output.as_json(output.fields(done))
     else:
         output.say(f"{done.snapshots} snapshots, {done.contents} contents: {len(done.faults) or 'nothing'} damaged.")
-    for fault in done.faults:
-        output.say(f"spellbook: {one_line(str(fault))}.", err=True)
+    output.left_out(done.faults)
     if done.faults:
         sys.exit(1)
 

@@ -31,16 +31,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would c
     ),
     json_option,
 )
-def scribe(
-    book: Spellbook,
-    file: bytes,
-    topic: str,
-    category: str,
-    keywords: Sequence[str],
-    source: str,
-    force: bool,
-    as_json: bool,
-) -> None:
+def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool, **labels: Any) -> None:
     """
     Keep a memory from FILE, or from stdin with -.
 
@@ -53,9 +44,9 @@ def scribe(
     from spellbook.errors import InvalidInput
 
     chunk = _read_chunk(file)
-    given = {"topic": topic, "category": category, "keywords": list(keywords)}
     meta = chunk.get("metadata", {})
     if isinstance(meta, dict):  # else scribe says what is wrong with it
+        given = {**labels, "keywords": list(labels["keywords"])}
         chunk["metadata"] = {**meta, **{key: value for key, value in given.items() if value}}
         if not (chunk["metadata"].get("topic") and chunk["metadata"].get("keywords")):
             raise InvalidInput(

@@ -42,39 +42,23 @@ QUIET, MOST_WAIT = 0.3, 2.0
 FULL_LOOK = 30.0
 """Seconds between looks at everything, whatever the events said."""
 AGAIN = 2.0
-"""
-Seconds between such looks while some folder reports no events, or after a look that failed.
-
-The time is longer if a look takes long.
-"""
+"""Seconds between such looks while a folder reports no events or after a failed one; longer if a look takes long."""
 
 SETTLE_AFTER = 2.0
-"""
-Seconds without new vectors before the cache is trimmed and Chroma may be updated.
-
-See `vectors.follow` for when Chroma is updated.
-"""
+"""Seconds without new vectors before the cache is trimmed and Chroma may be updated; see `vectors.follow`."""
 
 SNAPSHOT_AFTER, SNAPSHOT_LOOK = 120.0, 1800.0
 """Seconds until a process that watches first looks whether the day's snapshot is there, and between such looks."""
 
 RELEASE_AFTER, RELEASE_LOOK = 600.0, 60.0
-"""
-Seconds without a question or a new vector before memory that only they need is freed.
-
-The second number is the seconds between checks of this.
-"""
+"""Seconds without a question or a new vector before the memory for them is freed, and between checks of this."""
 
 _MOST_NAMED = 3
 """Folders that a complaint names; it is one line."""
 
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
-"""
-Seconds between checks whether the watcher of this vault has ended.
-
-The number is a judgement. Meanwhile the other processes look for changes themselves.
-"""
+"""Seconds between checks whether this vault's watcher has ended, a judgement; the others look themselves meanwhile."""
 
 _USEFUL: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
@@ -289,11 +273,7 @@ class Watcher:
                     self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))
 
     def _settle(self) -> None:
-        """
-        Update the cache and Chroma once no more vectors come.
-
-        This has its own thread, because the next save must not wait for it.
-        """
+        """Update the cache and Chroma once no more vectors come; in its own thread, so that no save waits for it."""
         while not self._stopping.is_set():
             self._to_settle.wait()
             while self._to_settle.is_set() and not self._stopping.is_set():
@@ -310,11 +290,7 @@ class Watcher:
                     self._say("follow", StorageError(failed) if failed else None)
 
     def _keep(self) -> None:
-        """
-        Take the day's snapshot, if this process watches.
-
-        If the process is killed meanwhile, the next snapshot uses what it left.
-        """
+        """Take the day's snapshot, if this process watches; after a kill, the next one uses what it left."""
         wait = SNAPSHOT_AFTER
         while self._book.config.snapshots and not self._stopping.wait(wait):
             wait = SNAPSHOT_LOOK
@@ -384,11 +360,7 @@ class Watcher:
             self._observer = None
 
     def _mend_observer(self) -> None:
-        """
-        Start the observer again where events have ended, or might come now.
-
-        If a root is deleted or replaced, the observer still looks alive.
-        """
+        """Start the observer again where events ended, or might come now; if its root was replaced, it looks alive."""
         root = _identity(self._book.config.vault)
         is_early = root == self._root and time.monotonic() < self._next_try
         if self._observer is not None:

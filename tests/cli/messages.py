@@ -47,7 +47,7 @@ PLACED = {
     ("search", "count"): 2,
     ("", "progress"): 0,
     ("models", "Good"): 2,
-    ("cli", "Client"): 5,
+    ("cli", "Client"): 2,
     ("search", "crowded"): 0,
 }
 """Which argument of a function of a room is a message."""
@@ -56,6 +56,7 @@ SENTENCES = {
     "cli/checks.py": {"ahead", "checked", "migrated", "_missed", "_failed", "_alike", "_unlabelled", "_first"},
     "cli/output.py": {
         "told",
+        "_fault",
         "around",
         "_snapshots",
         "chroma",

@@ -78,11 +78,7 @@ class Change:
             raise disk.storage_error(str(self.path), error) from error
 
     def keep(self) -> Path | None:
-        """
-        Copy what would be lost beside the file, with its mode and the time in the name.
-
-        Returns the path of the copy, None if nothing would be lost.
-        """
+        """Copy what would be lost beside the file, with its mode and the time in its name; return the copy's path."""
         if self.before is None or not self.matters:
             return None
         copy = self.path.with_name(

@@ -43,44 +43,38 @@ class Client:
 
     title: str
     key: str
-    project: str
-    typed: bool
-    comments: bool
     next: str
+    project: str = ""
+    typed: bool = False
+    comments: bool = False
 
 
 CLIENTS = {
     "claude-desktop": Client(
-        "Claude Desktop",
-        "mcpServers",
-        "",
-        False,
-        False,
-        "Quit Claude Desktop (its window alone is not enough) and start it again.",
+        "Claude Desktop", "mcpServers", "Quit Claude Desktop (its window alone is not enough) and start it again."
     ),
     "claude-code": Client(
         "Claude Code",
         "mcpServers",
-        ".mcp.json",
-        True,
-        False,
         "Start a new session of Claude Code; /mcp shows its servers.",
+        project=".mcp.json",
+        typed=True,
     ),
     "vscode": Client(
         "VS Code",
         "servers",
-        ".vscode/mcp.json",
-        True,
-        True,
         "Open a new chat in VS Code; MCP: List Servers in its palette starts a server.",
+        project=".vscode/mcp.json",
+        typed=True,
+        comments=True,
     ),
     "cursor": Client(
         "Cursor",
         "mcpServers",
-        ".cursor/mcp.json",
-        True,
-        True,
         "Restart Cursor, or switch the server on in its MCP settings.",
+        project=".cursor/mcp.json",
+        typed=True,
+        comments=True,
     ),
 }
 
@@ -152,11 +146,7 @@ def carried(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """
-    Return the entry by which a client starts Spellbook for `vault`, a real path.
-
-    Raises InvalidInput if the path is not UTF-8.
-    """
+    """Return the entry that starts Spellbook for the real path `vault`. Raises InvalidInput if it is not UTF-8."""
     command, *arguments = launch()
     arguments += ["--vault", str(vault), "mcp", *(["--scope", scope] if scope else [])]
     try:

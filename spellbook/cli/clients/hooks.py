@@ -113,11 +113,7 @@ def _git(folder: Path, *asked: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    """
-    Return this process's environment without what names another repository: git is asked about the folder alone.
-
-    A process that git starts, for example from a hook, has GIT_DIR, GIT_INDEX_FILE and more of that repository.
-    """
+    """Return this process's environment without what names another repository, as git sets it for hooks."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _OF_THE_PERSON}
 
 

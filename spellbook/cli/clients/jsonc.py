@@ -69,11 +69,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """
-    A text and the value that it holds.
-
-    `bare` is the text with blanks in place of comments, `plain` also without trailing commas; all are equally long.
-    """
+    """A text and its value; `bare` has blanks in place of comments, `plain` also in place of trailing commas."""
 
     text: str
     bare: str
@@ -100,11 +96,7 @@ class Document:
 
 
 def parse(text: str, *, comments: bool = True) -> Document:
-    """
-    Return what `text` holds.
-
-    Without `comments` there must be none, nor a comma before a closing bracket. Raises Malformed.
-    """
+    """Return what `text` holds. Without `comments`, these and trailing commas are Malformed too."""
     bare = _ASIDE.sub(lambda found: re.sub(r"[^\r\n]", " ", found[0]) if found["comment"] else found[0], text)
     bare = bare.replace(_BOM, " ", 1) if bare.startswith(_BOM) else bare
     plain = _TRAILING.sub(lambda found: f"{found[0][:-1]} " if found["comma"] else found[0], bare)
