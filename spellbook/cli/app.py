@@ -90,10 +90,8 @@ def _pipes_left_alone() -> Iterator[None]:
 def check_text(param: click.Parameter, value: object) -> None:
     """Raise InvalidInput, naming the argument, for a value that is no valid Unicode, unless it is a path."""
     if not isinstance(param.type, click.Path):
-        unicode.check(
-            value,
-            max(param.opts, key=len) if isinstance(param, click.Option) else (param.name or "").strip("_").upper(),
-        )
+        is_option = isinstance(param, click.Option)
+        unicode.check(value, max(param.opts, key=len) if is_option else (param.name or "").strip("_").upper())
 
 
 def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
@@ -198,14 +196,10 @@ class Asking(Command):
             if arg == "--":
                 words += rest
                 break
-            if takes_value and not equals and name == arg and rest and rest[0] not in names:
+            is_whole = bool(equals) if takes_value else arg in names
+            if takes_value and not equals and rest and rest[0] not in names:
                 given += [arg, rest.popleft()]
-            elif (
-                (takes_value and equals)
-                or (arg in names and not takes_value)
-                or re.fullmatch(r"-n\d+", arg)
-                or _is_misspelt(name, names)
-            ):
+            elif is_whole or re.fullmatch(r"-n\d+", arg) or _is_misspelt(name, names):
                 given.append(arg)
             else:
                 if len(arg) > 1 and arg.startswith("-"):

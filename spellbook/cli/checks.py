@@ -81,13 +81,9 @@ def ahead(found: Estimate) -> str:
 
 
 def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 90
-        else f"{seconds / 60:.0f} min"
-        if seconds < 5400
-        else f"{seconds / 3600:.1f} h"
-    )
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def migrated(done: Migrated) -> None:
@@ -103,16 +99,16 @@ def migrated(done: Migrated) -> None:
     if not any(check.questions or check.golden for check in checks):
         say("No note lists questions and there are no golden queries, so recall cannot be compared.")
         return
-    rows: list[tuple[str, Callable[[Checked], float | int | None]]] = [
-        ("recall@1", lambda check: check.recall1),
-        ("recall@5", lambda check: check.recall5),
-        ("MRR", lambda check: check.mrr),
-        ("golden queries failed", lambda check: len(check.golden_failed)),
-    ]
+    rows: dict[str, list[float | int | None]] = {
+        "recall@1": [check.recall1 for check in checks],
+        "recall@5": [check.recall5 for check in checks],
+        "MRR": [check.mrr for check in checks],
+        "golden queries failed": [len(check.golden_failed) for check in checks],
+    }
     heads = [translated(head) for head in (("before", "after") if done.before else ("now",))]
     click.echo(" " * 24 + "".join(" " * (8 - width_of(head)) + head for head in heads))
-    for name, figure in rows:
-        figures = ["-" if (value := figure(check)) is None else f"{value:.3g}" for check in checks]
+    for name, values in rows.items():
+        figures = ["-" if value is None else f"{value:.3g}" for value in values]
         click.echo(padded(translated(name), 24) + "".join(f"{value:>8}" for value in figures))
     if done.before and done.switched:
         say("To go back without embedding anything: spellbook migrate --rollback")

@@ -106,10 +106,8 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     sick = False
     for name, problems in book.doctor():
         is_wrong = not all(isinstance(problem, Remark) for problem in problems)
-        mark = click.style(
-            output.padded(translated("wrong" if is_wrong else "ok"), 5), fg="red" if is_wrong else "green"
-        )
-        click.echo(f"{mark}  {translated(name)}")
+        mark = output.padded(translated("wrong" if is_wrong else "ok"), 5)
+        click.echo(f"{click.style(mark, fg='red' if is_wrong else 'green')}  {translated(name)}")
         for problem in problems:
             output.say(f"       {one_line(problem)}")
         sick = sick or is_wrong
@@ -148,7 +146,7 @@ def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
         follow.copy(book.index, copied)
     state = doctor.chroma(book.index)
     if as_json:
-        output.as_json({**state, **({"copy": str(copied)} if copied else {})})
+        output.as_json({**state, "copy": str(copied)} if copied else state)
         return
     output.say(output.chroma(state))
     if copied:

@@ -129,12 +129,10 @@ def explanation(given: Explanation) -> None:
         return
     click.echo(click.style(translated("  #  score = meaning (rank) + words (rank) + adjusted   sure"), dim=True))
     for each in given.rows:
-        shares = [f"{_share(each, leg):>7} {_rank(each, leg):>6}" for leg in ("semantic", "keyword")]
+        meaning, by_words = _leg(each, "semantic"), _leg(each, "keyword")
         adjusted = sum(one["share"] for one in each.adjustments)
         sure = "" if each.evidence is None else f"{each.evidence:.2f}"
-        click.echo(
-            f"{each.place or '-':>3}  {each.score:5.2f} = {shares[0]} + {shares[1]} + {adjusted:+8.2f}   {sure:>4}"
-        )
+        click.echo(f"{each.place or '-':>3}  {each.score:5.2f} = {meaning} + {by_words} + {adjusted:+8.2f}   {sure:>4}")
         click.echo(f"     {click.style(place(each), fg='cyan')}  {titles(each)}")
         for one in each.adjustments:
             click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
@@ -147,12 +145,12 @@ def explanation(given: Explanation) -> None:
         say(f"Degraded: {one_line(given.index['reason'])}", err=True)
 
 
-def _share(each: Row, leg: str) -> str:
-    return f"{each.legs[leg]['share']:.2f}" if leg in each.legs else "-"
-
-
-def _rank(each: Row, leg: str) -> str:
-    return f"(#{each.legs[leg]['rank']})" if leg in each.legs and each.legs[leg]["rank"] else ""
+def _leg(each: Row, name: str) -> str:
+    """Return the share and the rank of one leg as two columns."""
+    leg = each.legs.get(name, {"share": None, "rank": None})
+    share = "-" if leg["share"] is None else f"{leg['share']:.2f}"
+    rank = f"(#{leg['rank']})" if leg["rank"] else ""
+    return f"{share:>7} {rank:>6}"
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -114,12 +114,9 @@ def backups(path: Path) -> Iterator[bytes]:
     """Yield what `Change.keep` kept of a file, the newest first."""
     prefix, suffix = _BACKUP.split("{}")
     with contextlib.suppress(OSError):
-        names = [
-            name for name in os.listdir(path.parent) if name.startswith(path.name + prefix) and name.endswith(suffix)
-        ]
-        for copy in sorted(
-            (path.with_name(name) for name in names), key=lambda copy: copy.stat().st_mtime_ns, reverse=True
-        ):
+        beside = [each for each in path.parent.iterdir() if each.name.startswith(path.name + prefix)]
+        copies = [each for each in beside if each.name.endswith(suffix)]
+        for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime_ns, reverse=True):
             yield disk.read_small(copy, _MOST_BYTES)
 
 

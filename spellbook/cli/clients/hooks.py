@@ -73,18 +73,17 @@ class Hook:
         """
         file = self.change.path
         try:
-            if self.aside is None:
-                self.change.make()
-            elif self.change.after is None:
-                self.change.make()
-                _move(self.aside, file)
-                with contextlib.suppress(OSError):  # others are in it
-                    self.aside.parent.rmdir()
-            else:
+            if self.aside and self.change.after is not None:
                 if os.path.lexists(file):
                     self.aside.parent.mkdir(exist_ok=True)
                     _move(file, self.aside)
                 Change(file, None, self.change.after, is_program=True).make()
+                return
+            self.change.make()
+            if self.aside:
+                _move(self.aside, file)
+                with contextlib.suppress(OSError):  # others are in it
+                    self.aside.parent.rmdir()
         except OSError as error:
             raise StorageError(f"{file}: {error.strerror or error}.", "Correct that and repeat the command.") from error
 
@@ -143,16 +142,11 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
     before = changes.read(file)
     added = b"\n" + lines
     span = _span(before, vault) if before else None
-    if (
-        before is not None
-        and span is None
-        and (shebang := _SHELL.match(before))
-        and os.access(file, os.X_OK)
-        and not file.is_symlink()
-    ):
+    is_run = os.access(file, os.X_OK) and not file.is_symlink()
+    if before and span is None and is_run and (shebang := _SHELL.match(before)):
         place = len(shebang[0].rstrip(b"\r"))
         span = (place, place)
-    if before is not None and span is not None:
+    if before and span is not None:
         after = before[: span[0]] + added + before[span[1] :]
         return None if after == before else Hook(Change(file, before, after))
     kept = os.path.lexists(aside)
@@ -170,7 +164,7 @@ def take_out(hooks: Path, name: str, vault: Path) -> Hook | None:
     file, aside = hooks / name, hooks / ASIDE / name
     before = changes.read(file)
     span = _span(before, vault) if before else None
-    if before is None or span is None:
+    if not before or not span:
         return None
     after = before[: span[0]] + before[span[1] :]
     if after == _SHEBANG + _MADE:

@@ -224,9 +224,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             anyio.from_thread.run(ctx.report_progress, done, total, stage)
 
         report = book.reindex(full=True, progress=progress)
-        return as_json(
-            status="rebuilt", **{**report.as_dict(), "failed": [asdict(fault) for fault in report.failed[:20]]}
-        )
+        failed = [asdict(fault) for fault in report.failed[:20]]
+        return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
 
     add = adder(mcp)
     add(rest, "Begin writing memories", ADD)
@@ -243,13 +242,12 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(revise, "Change a memory", CHANGE)
     add(erase, "Erase a memory", CHANGE)
     add(stats, "State of the index", READ)
-    add(
-        rebuild_index,
-        "Rebuild the index",
-        ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True),
-    )
+    rebuilding = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
+    add(rebuild_index, "Rebuild the index", rebuilding)
 
 
+_PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
+_ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
 _STATUS_OPEN = {
     "en": "REST session open for one hour: scribe is possible.",
     "ko": "REST 세션이 한 시간 동안 열렸습니다. scribe를 쓸 수 있습니다.",
@@ -277,7 +275,7 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
     return [
         as_json(
             status="success",
-            message=_written(each.pending, bool(repeats)),
+            message=(_PENDING if each.pending else "Written; search finds it now.") + (_ALIKE if repeats else ""),
             chunk_id=each.chunk_id,
             path=each.path,
             generation=each.generation,
@@ -286,12 +284,3 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
         )
         for each, warnings, repeats in zip(done.written, done.warnings, done.duplicates, strict=True)
     ]
-
-
-def _written(is_pending: bool, is_like_another: bool) -> str:
-    said = (
-        "Written; search finds it by words now, and by meaning once it is embedded."
-        if is_pending
-        else "Written; search finds it now."
-    )
-    return said + (" It may be a duplicate: look at duplicates, and merge the two if so." if is_like_another else "")
