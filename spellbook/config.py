@@ -188,18 +188,15 @@ def service(name: str) -> Service | None:
     if kind is None:
         return None
     form = _FORMS[kind[1]]
+    hint = f"Write {form}, with a URL such as http://127.0.0.1:8080."
     parts = _PARTS.fullmatch(name, kind.end())
     if parts is None:
-        raise InvalidInput(
-            f"{_shown(name)} does not name a service.", f"Write {form}, with a URL such as http://127.0.0.1:8080."
-        )
+        raise InvalidInput(f"{_shown(name)} does not name a service.", hint)
     model, given = parts["model"] or "", parts["url"] or ""
     if not model and "[:MODEL]" not in form:
         raise InvalidInput(f"{_shown(name)} does not name a model.", f"Write {form}.")
     if not given and "[@URL]" not in form:
-        raise InvalidInput(
-            f"{_shown(name)} does not name an address.", f"Write {form}, with a URL such as http://127.0.0.1:8080."
-        )
+        raise InvalidInput(f"{_shown(name)} does not name an address.", hint)
     try:
         options = dict(parse_qsl(parts["options"] or "", keep_blank_values=True, strict_parsing=bool(parts["options"])))
     except ValueError as error:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ async def _session(vault: Path, embedder: str) -> None:
     async with Client(server) as client:
         tools = await client.list_tools()
         _did(f"its tools: {', '.join(tool.name for tool in tools.tools)}")
-        call = _caller(client)
+        call = partial(_call, client)
         session = json.loads(await call("rest", language="en"))
         _did(
             f"rest() opened {session['session_id']} and handed out {len(session['chunking_guide']['principles'])} rules"
@@ -122,15 +123,12 @@ async def _session(vault: Path, embedder: str) -> None:
         click.echo()
 
 
-def _caller(client: Any) -> Callable[..., Any]:
-    async def call(tool: str, **arguments: Any) -> str:
-        result = await client.call_tool(tool, arguments)
-        text = str(result.content[0].text)
-        if result.is_error:
-            raise SpellbookError(f"{tool}: {text}")
-        return text
-
-    return call
+async def _call(client: Any, tool: str, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments)
+    text = str(result.content[0].text)
+    if result.is_error:
+        raise SpellbookError(f"{tool}: {text}")
+    return text
 
 
 async def _finds(call: Callable[..., Any], tool: str, path: str, **arguments: Any) -> None:

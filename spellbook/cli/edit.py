@@ -159,7 +159,9 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     spellbook revise ops/keys --replace "3 days" "5 days"
     spellbook revise ops/keys --set importance=high --set tags=ops,keys --unset draft
     """
-    text = None if file is None else _text(file)
+    from spellbook.notes.note import parse
+
+    text = None if file is None else parse("input", file).text.removeprefix("\ufeff")
     if is_added and text is None:
         raise click.UsageError("--append needs the text: give FILE, or - for stdin.")
     if given["every"] and not given["replace"]:
@@ -175,12 +177,6 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
         click.echo(plain(done.difference))
     else:
         output.say("Nothing to change: it already says so.", err=True)
-
-
-def _text(data: bytes) -> str:
-    from spellbook.notes.note import parse
-
-    return parse("input", data).text.removeprefix("\ufeff")
 
 
 def _metadata(pairs: Sequence[str]) -> dict[str, object]:

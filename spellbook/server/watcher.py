@@ -131,9 +131,10 @@ class Watcher:
     # -- looking
 
     def _watch(self) -> None:
-        lock = self._elected()
-        if lock is None:
-            return
+        # The lock is taken and released by this thread; the kernel frees it if the process dies.
+        while (lock := take(self._book.config.state / processes.ELECTED)) is None:
+            if self._stopping.wait(_ELECTION):
+                return
         self._is_elected = True
         try:
             self._observe()
@@ -148,8 +149,7 @@ class Watcher:
                 now = time.monotonic()
                 if now >= next_full:
                     self._hints.everything()
-                due = self._hints.due(now, force=now >= next_full)
-                if due is not None:
+                if due := self._hints.due(now, force=now >= next_full):
                     full, paths = due
                     well = self._look(full, paths)
                     self._has_looked |= well
@@ -164,15 +164,6 @@ class Watcher:
             self._unobserve()
             self._hints.close()
             lock.release()
-
-    def _elected(self) -> Held | None:
-        """Wait until no other process watches; None if stopped before."""
-        # The lock is taken and released by this thread; the kernel frees it if the process dies.
-        while not self._stopping.is_set():
-            if lock := take(self._book.config.state / processes.ELECTED):
-                return lock
-            self._stopping.wait(_ELECTION)
-        return None
 
     def _period(self, well: bool) -> float:
         # Without events, look as often as costs no more than some per cent of a processor.
@@ -421,16 +412,12 @@ class Hints(events.FileSystemEventHandler):
     def due(self, now: float, *, force: bool = False) -> tuple[bool, list[str]] | None:
         """Return whether to look at everything, and where else, once it has been quiet; None until then."""
         with self._guard:
-            if not self._first:
-                self.wake.clear()
-                return None
-            if not force and now - self._last < QUIET and now - self._first < MOST_WAIT:
-                wait = min(QUIET - (now - self._last), MOST_WAIT - (now - self._first))
-            else:
-                result = self._full, sorted(self._paths)
+            wait = min(self._last + QUIET, self._first + MOST_WAIT) - now
+            if not self._first or force or wait <= 0:
+                found = (self._full, sorted(self._paths)) if self._first else None
                 self._paths, self._full, self._first = set(), False, 0.0
                 self.wake.clear()
-                return result
+                return found
         time.sleep(max(0.005, wait))
         return None
 

@@ -22,7 +22,7 @@ from spellbook.cli.clients import changes, jsonc
 from spellbook.cli.clients.changes import Change
 from spellbook.errors import InvalidInput
 
-CARRIED = (*paths.variables("folder"), *paths.variables("entry"))
+_CARRIED = (paths.variables("folder"), paths.variables("entry"))
 """Settings that what starts without this shell's environment must be told too, or it would keep another index."""
 
 SECRETS = paths.variables("secret")
@@ -138,11 +138,8 @@ def launch() -> list[str]:
 
 def carried(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what `environ` sets that Spellbook needs wherever it is started; paths absolute."""
-    told = {name: environ[name] for name in CARRIED if environ.get(name)}
-    return {
-        name: str(Path(value).expanduser().absolute()) if name in paths.variables("folder") else value
-        for name, value in told.items()
-    }
+    folders, others = ({name: environ[name] for name in names if environ.get(name)} for names in _CARRIED)
+    return {name: str(Path(value).expanduser().absolute()) for name, value in folders.items()} | others
 
 
 def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -153,10 +150,8 @@ def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -
         "".join([command, *arguments]).encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{str(vault)!a}: the path is not UTF-8, and settings are.", "Rename the folder.") from error
-    told: dict[str, Any] = {"type": "stdio"} if client.typed else {}
-    told |= {"command": command, "args": arguments}
-    env = carried(environ)
-    return {**told, "env": env} if env else told
+    told = {"type": "stdio" if client.typed else "", "command": command, "args": arguments, "env": carried(environ)}
+    return {name: value for name, value in told.items() if value}
 
 
 def is_ours(found: object) -> bool:
