@@ -30,37 +30,23 @@ def checked(done: Checked, limit: int) -> None:
         click.echo(click.style("   ".join(f"{name} {value:.2f}" for name, value in figures.items()), bold=True))
     elif not done.questions:
         say("No note lists questions that it answers, so recall was not measured.")
-    kinds: tuple[tuple[str, str, Sequence[Any], Callable[[Any], Iterator[str]]], ...] = (
+    kinds: tuple[tuple[Sequence[Any], Callable[[Any], Iterator[str]], str, str], ...] = (
         (
-            f"{len(done.missed):,} questions do not find their own note",
-            "answer the question in the text, or reword it",
             done.missed,
             _missed,
+            "{0} questions do not find their own note",
+            "answer the question in the text, or reword it",
         ),
-        (
-            f"{len(done.golden_failed):,} of {done.golden:,} golden queries failed",
-            "fix the notes, or the query",
-            done.golden_failed,
-            _failed,
-        ),
-        (
-            f"{len(done.contradictions):,} contradictions",
-            "keep what is true, edit or erase the other",
-            done.contradictions,
-            _contradiction,
-        ),
-        (
-            f"{len(done.duplicates):,} duplicates",
-            "keep one and erase the others, or say what is different",
-            done.duplicates,
-            _alike,
-        ),
-        (f"{len(done.unlabelled):,} notes lack a label", "add it to their frontmatter", done.unlabelled, _unlabelled),
+        (done.golden_failed, _failed, "{0} of {1} golden queries failed", "fix the notes, or the query"),
+        (done.contradictions, _contradiction, "{0} contradictions", "keep what is true, edit or erase the other"),
+        (done.duplicates, _alike, "{0} duplicates", "keep one and erase the others, or say what is different"),
+        (done.unlabelled, _unlabelled, "{0} notes lack a label", "add it to their frontmatter"),
     )
-    for name, step, found, rows in kinds:
+    for found, rows, name, step in kinds:
         if not found:
             continue
-        click.echo(f"\n{click.style(translated(name), bold=True)}: {translated(step)}")
+        named = translated(name.format(f"{len(found):,}", f"{done.golden:,}"))
+        click.echo(f"\n{click.style(named, bold=True)}: {translated(step)}")
         for line in (line for each in found[:limit] for line in rows(each)):
             click.echo(f"  {line}")
         if len(found) > limit:

@@ -57,9 +57,6 @@ class Spoken(click.Command):
 
 def show(error: click.ClickException) -> None:
     """Print on stderr what click found wrong."""
-    if language() == "en":
-        error.show()
-        return
     shown = io.StringIO()
     error.show(file=shown)  # the usage in it is translated already
     click.echo(translated(shown.getvalue().rstrip("\n")), err=True)

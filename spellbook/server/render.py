@@ -155,17 +155,16 @@ def contents(categories: Sequence[Category], state: State, max_tokens: int, abou
     topics = sum(len(each.topics) for each in categories)
     lines = [f"{state.notes} notes, {state.chunks} chunks, {topics} topics in {len(categories)} categories."]
     last = ["", "get_topic(topic) reads a topic; search(query) finds across all."]
-    left = max_tokens - _cost([*lines, *last])
-    named, is_all = _names(categories, left)
+    room = max_tokens - _cost([*lines, *last])
+    named, is_all = _names(categories, room)
     held = [[each] for each in named]
     if is_all:
         full = [[_heading(each), *map(_row, each.topics)] for each in categories]
-        left -= sum(map(_cost, full))
-        if left >= 0:
+        if (left := room - sum(map(_cost, full))) >= 0:
             held = full
             _tell(held, categories, left, about)
         else:
-            _pick_out(held, categories, left + sum(map(_cost, full)) - _cost(named), about)
+            _pick_out(held, categories, room - _cost(named), about)
     return "\n".join([*lines, *(line for each in held for line in each), *last])
 
 

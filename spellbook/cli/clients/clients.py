@@ -90,9 +90,8 @@ class Place:
 def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[Place]:
     """Return where a client may keep a person's settings, the likeliest first; `system` as in `sys.platform`."""
     if name == "claude-code":
-        if told := environ.get("CLAUDE_CONFIG_DIR"):
-            return [Place(Path(told) / ".claude.json", Path(told))]
-        return [Place(home / ".claude.json", home / ".claude")]
+        told = environ.get("CLAUDE_CONFIG_DIR")
+        return [Place(Path(told or home) / ".claude.json", Path(told or home / ".claude"))]
     if name == "cursor":
         return [Place(home / ".cursor" / "mcp.json", home / ".cursor")]
     applications = _applications(system, environ, home)

@@ -80,13 +80,14 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         Needs a session from rest(). The answer has one entry for each chunk, in order.
         """
         session_id = book.require_session(session_id).id
-        if isinstance(chunk, list) and len(chunk) > a.MOST_CHUNKS:
+        chunks = chunk if isinstance(chunk, list) else [chunk]
+        if len(chunks) > a.MOST_CHUNKS:
             raise InvalidInput(
-                f"{len(chunk)} chunks are too many for one call.", f"Give at most {a.MOST_CHUNKS}; nothing was written."
+                f"{len(chunks)} chunks are too many for one call.",
+                f"Give at most {a.MOST_CHUNKS}; nothing was written.",
             )
-        if not isinstance(chunk, list):
-            return _scribed(book, [chunk], session_id, source, category, force)[0]
-        return "[" + ",\n".join(_scribed(book, chunk, session_id, source, category, force)) + "]"
+        answers = ",\n".join(_scribed(book, chunks, session_id, source, category, force))
+        return f"[{answers}]" if isinstance(chunk, list) else answers
 
     def scribe_validate(chunk: a.ChunkArgument, source: a.Source = "", category: a.Category = "") -> str:
         """Check a chunk without saving it: errors, warnings (length, keywords, questions, entities) and duplicates."""
@@ -246,6 +247,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(rebuild_index, "Rebuild the index", rebuilding)
 
 
+_REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
+_BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
 _PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
 _ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
 _STATUS_OPEN = {
@@ -264,11 +267,9 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
         return [
             as_json(
                 status="warning" if repeats else "not written",
-                message="A similar memory exists; nothing was written. Revise that one, or pass force=true."
-                if repeats
-                else "Nothing was written, because another chunk of this call is a duplicate.",
+                message=_REFUSED if repeats else _BESIDE,
                 duplicates=[asdict(each) for each in repeats],
-                warnings=list(warnings),
+                warnings=warnings,
             )
             for repeats, warnings in zip(done.duplicates, done.warnings, strict=True)
         ]
@@ -279,7 +280,7 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
             chunk_id=each.chunk_id,
             path=each.path,
             generation=each.generation,
-            warnings=list(warnings),
+            warnings=warnings,
             **({"duplicates": [asdict(repeat) for repeat in repeats]} if repeats else {}),
         )
         for each, warnings, repeats in zip(done.written, done.warnings, done.duplicates, strict=True)
