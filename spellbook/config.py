@@ -36,6 +36,7 @@ _KINDS: dict[str, type] = {
     "snapshots": bool,
 }
 
+_WANTED: dict[type, str] = {str: "text", dict: "a table", bool: "true or false"}
 _MOST = {"threads": 256}
 _MOST_NUMBER = 1_000_000_000
 """The largest number of a setting. Larger ones overflow when they are calculated with."""
@@ -325,9 +326,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         most = _MOST.get(key, _MOST_NUMBER)
         is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
         if not (is_number if kind is int else isinstance(value, kind)):
-            wanted = {int: f"a whole number from 1 to {most:,}", str: "text", dict: "a table", bool: "true or false"}[
-                kind
-            ]
+            wanted = _WANTED.get(kind, f"a whole number from 1 to {most:,}")
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {_short(value)}.", "Fix the line and try again.")
     scopes = raw.get("scopes", {})
     if len(scopes) > _MOST_SCOPES or any(len(glob) > _MOST_GLOB for glob in scopes):
