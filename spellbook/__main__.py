@@ -29,7 +29,11 @@ def main() -> NoReturn:
     code: object = 1
     try:
         try:
-            code = _run(sys.argv[1:])
+            if nothing_to_do(sys.argv[1:]):
+                os._exit(0)  # nothing is open; a normal exit would take as long as checking 500 notes
+            from spellbook.cli import main as run
+
+            run()
         except SystemExit as ended:
             code = ended.code
         sys.stdout.flush()
@@ -46,15 +50,6 @@ def main() -> NoReturn:
         code = _fail(f"there is too little memory ({why}). Close other programs, or allow more (ulimit -v).")
     _drop_output()
     sys.exit(code if isinstance(code, int) or code is None else 1)
-
-
-def _run(arguments: list[str]) -> int:
-    if nothing_to_do(arguments):
-        os._exit(0)  # nothing is open; a normal exit would take as long as checking 500 notes
-    from spellbook.cli import main as run
-
-    run()
-    return 0
 
 
 def _fill_streams() -> None:
@@ -86,11 +81,7 @@ def _sentence(error: OSError) -> str:
 
 
 def _is_reader_gone(error: OSError) -> bool:
-    """
-    Return whether the reader of our output has closed the pipe, as `head` does.
-
-    Any other broken pipe is an error.
-    """
+    """Return whether the reader of our output closed the pipe, as `head` does; other broken pipes are errors."""
     if not isinstance(error, BrokenPipeError):
         return False
     try:

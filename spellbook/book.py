@@ -34,25 +34,16 @@ from spellbook.text.unicode import door
 if TYPE_CHECKING:
     from spellbook.archive import export, importer
     from spellbook.archive.export import Exported
-    from spellbook.archive.importer import Imported
     from spellbook.archive.restore import Restored as RestoredSnapshot
     from spellbook.archive.snapshots import Snapshots
     from spellbook.editing import memory, merge, moves, repair_links, revise, sessions, undo, write
     from spellbook.editing.merge import Keep, Merged
-    from spellbook.editing.moves import Moved
-    from spellbook.editing.repair_links import Offer
     from spellbook.editing.revise import Erased, Revised
     from spellbook.editing.undo import Undone
     from spellbook.editing.write import Scribed
     from spellbook.maintenance import evaluate, migrate
-    from spellbook.maintenance.evaluate import Checked
     from spellbook.maintenance.migrate import Estimate, Migrated
     from spellbook.search import explain, question, related, searcher, toc
-    from spellbook.search.explain import Explanation
-    from spellbook.search.question import Answer, State
-    from spellbook.search.related import Around, Backlink
-    from spellbook.search.searcher import Searcher
-    from spellbook.search.toc import About, Category
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
     export, importer = lazy("spellbook.archive", "export", "importer")
@@ -93,10 +84,10 @@ class Spellbook:
         """What a watcher in this process last reported."""
         self.complaint = ""
         """Why the last scan of the vault failed, "" if it did not."""
-        self._loaded: Searcher | None = None
+        self._loaded: searcher.Searcher | None = None
 
     @property
-    def _searcher(self) -> Searcher:
+    def _searcher(self) -> searcher.Searcher:
         self._loaded = self._loaded or searcher.Searcher(self.index)
         return self._loaded
 
@@ -118,7 +109,7 @@ class Spellbook:
 
     # -- finding
 
-    def search(self, query: str, **options: Unpack[question.Options]) -> Answer:
+    def search(self, query: str, **options: Unpack[question.Options]) -> question.Answer:
         """
         Search by meaning and by words.
 
@@ -127,17 +118,19 @@ class Spellbook:
         """
         return self._ask("search", query, **options)
 
-    def memorize(self, query: str, **options: Unpack[question.Options]) -> Answer:
+    def memorize(self, query: str, **options: Unpack[question.Options]) -> question.Answer:
         """Search by meaning alone; `options` as for `search`."""
         return self._ask("memorize", query, **options)
 
-    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]) -> Answer:
+    def find(
+        self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]
+    ) -> question.Answer:
         """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
         return self._ask("find", keywords, match, **options)
 
     def why(
         self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[question.Options]
-    ) -> Explanation:
+    ) -> explain.Explanation:
         """
         Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
 
@@ -149,15 +142,14 @@ class Spellbook:
 
     def _ask(
         self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]
-    ) -> Answer:
+    ) -> question.Answer:
         asked = question.question(verb, query, match, **options)
         with self._meter.timed(verb):
             self.refresh(embed=asked.mode != "keyword")
             answer = self._searcher.ask(asked)
         reason = self._degraded(answer.index.reason)
-        return replace(
-            answer, index=replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason)
-        )
+        is_degraded = answer.index.degraded or bool(reason)
+        return replace(answer, index=replace(answer.index, degraded=is_degraded, reason=reason))
 
     def _degraded(self, *reasons: str) -> str:
         """Return what keeps answers from being complete, "" if nothing does."""
@@ -167,34 +159,31 @@ class Spellbook:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
         self.refresh()
         found = lookup.chunks_of(self.index, id)
-        self._opened(found)
+        if self.config.count_use:
+            with contextlib.suppress(SpellbookError):  # reading works even if counting fails
+                self.index.catalog.usage.opened(each.note for each in found)
         return found
 
-    def around(self, id: str) -> Around:
+    def around(self, id: str) -> related.Around:
         """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
         self.refresh()
         return related.around(self.index, lookup.resolve(self.index, id).path)
 
-    def backlinks(self, paths: Collection[str]) -> tuple[Backlink, ...]:
+    def backlinks(self, paths: Collection[str]) -> tuple[related.Backlink, ...]:
         """Return the other notes that link to one of the notes at `paths`."""
         return related.backlinks(self.index, paths)
-
-    def _opened(self, found: Sequence[StoredChunk]) -> None:
-        if self.config.count_use:
-            with contextlib.suppress(SpellbookError):  # reading works even if counting fails
-                self.index.catalog.usage.opened(each.note for each in found)
 
     def topics(self, filter: Filter | None = None) -> list[Topic]:
         """Return every topic with its counts, sorted by category."""
         self.refresh()
         return self.index.catalog.topics((*conditions(filter), *self.index.visible))
 
-    def contents(self, scope: str = "", filter: Filter | None = None) -> tuple[Category, ...]:
+    def contents(self, scope: str = "", filter: Filter | None = None) -> tuple[toc.Category, ...]:
         """Return the table of contents: categories with their topics, of all notes or of a scope as in `topics_of`."""
         topics = self.topics_of(scope) if scope else self.topics(filter)
         return toc.categories(self.index, topics, self.config.categories)
 
-    def about(self, topic: Topic) -> About:
+    def about(self, topic: Topic) -> toc.About:
         """Return a topic's title and a one-line summary, from its main note."""
         return toc.about(self.index, topic)
 
@@ -335,7 +324,7 @@ class Spellbook:
         self.refresh()
         return undo.undo(self.index, entry, dry_run=dry_run)
 
-    def move(self, old: str, new: str, *, dry_run: bool = False) -> Moved:
+    def move(self, old: str, new: str, *, dry_run: bool = False) -> moves.Moved:
         """Move the note or folder `old` to `new`, and update the links to it and in it. See `editing.moves.move`."""
         return moves.move(self.index, old, new, dry_run=dry_run)
 
@@ -368,7 +357,7 @@ class Spellbook:
         into: str = "",
         attachments: bool = True,
         progress: Progress | None = None,
-    ) -> Imported:
+    ) -> importer.Imported:
         """
         Import an export, a folder, a zip or a note into the vault: all of it, or nothing if anything fails.
 
@@ -420,7 +409,7 @@ class Spellbook:
 
     # -- state
 
-    def state(self) -> State:
+    def state(self) -> question.State:
         """Return the state of the index, as answers carry it."""
         return question.state(self.index, self.index.catalog.counts(), self._degraded())
 
@@ -434,8 +423,7 @@ class Spellbook:
         from spellbook.notes import markdown
         from spellbook.system import heap
 
-        idle = self._loaded is not None and self._loaded.used <= before
-        if idle:
+        if idle := self._loaded is not None and self._loaded.used <= before:
             self._loaded = None  # a running search keeps its own reference
         if any((release(before), self.index.chroma.release(before), markdown.forget(), idle)):
             heap.trim()
@@ -456,7 +444,7 @@ class Spellbook:
         min_mrr: float = 0.0,
         all_notes: bool = False,
         progress: Progress | None = None,
-    ) -> Checked:
+    ) -> evaluate.Checked:
         """
         Ask every note its own questions, and compare all texts.
 
@@ -494,6 +482,6 @@ class Spellbook:
         self.refresh(embed=True)
         yield from doctor.checks(self.index, self.snapshots, self.complaint)
 
-    def mend_links(self, *, dry_run: bool = False) -> Offer:
+    def mend_links(self, *, dry_run: bool = False) -> repair_links.Offer:
         """Repair broken links whose target is known; see `editing.repair_links.mend`."""
         return repair_links.mend(self.index, dry_run=dry_run)

@@ -37,6 +37,7 @@ _KINDS: dict[str, type] = {
     "snapshots": bool,
 }
 
+_WANTED: dict[type, str] = {str: "text", dict: "a table", bool: "true or false"}
 _MOST = {"threads": 256}
 _MOST_NUMBER = 1_000_000_000
 """The largest number of a setting. Larger ones overflow when they are calculated with."""
@@ -148,35 +149,32 @@ def load(
     """
     Return the settings for `vault`, or for the vault that `find_vault` finds.
 
-    Raises VaultNotFound if the folder is not there, InvalidInput if
-    config.toml is not TOML, holds a key or a value it cannot hold, or names a
-    service beyond this machine.
+    Raises VaultNotFound if the folder is not there, InvalidInput if config.toml is not TOML, holds a key or a value it
+    cannot hold, or names a service beyond this machine.
     """
     root = find_vault(vault)
     file = root / MARKER / "config.toml"
     settings = _read_settings(file)
-    given = bool(embedder or os.environ.get("SPELLBOOK_EMBEDDER"))
-    embedder = _model(file, "embedder", embedder, settings.pop("embedder", ""))
-    reranker = _model(file, "reranker", None, settings.pop("reranker", ""))
-    url, token = os.environ.get("SPELLBOOK_CHROMA_URL", ""), os.environ.get("SPELLBOOK_CHROMA_TOKEN", "")
+    given = {
+        "embedder": embedder or os.environ.get("SPELLBOOK_EMBEDDER"),
+        "reranker": os.environ.get("SPELLBOOK_RERANKER"),
+    }
+    for key, named in given.items():
+        settings[key] = named or _of_vault(file, key, settings.get(key, ""))
+    url = os.environ.get("SPELLBOOK_CHROMA_URL", "")
     if url and not re.match(r"https?://[^/?#]", url):
         raise InvalidInput(
             f"SPELLBOOK_CHROMA_URL={url!r:.80} is not an http address.",
             "For example http://localhost:8000, or unset it.",
         )
-    state_folder = Path(paths.state(str(root), str(state or "")))
-    seen = (scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip()
-    kept = Path(paths.snapshots(str(root)))
     return Config(
         root,
-        state_folder,
-        embedder,
-        given,
-        reranker,
-        scope=seen,
-        snapshot_folder=kept,
+        Path(paths.state(str(root), str(state or ""))),
+        embedder_given=bool(given["embedder"]),
+        scope=(scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip(),
+        snapshot_folder=Path(paths.snapshots(str(root))),
         chroma_url=url,
-        chroma_token=token,
+        chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
         **settings,
     )
 
@@ -192,18 +190,15 @@ def service(name: str) -> Service | None:
     if kind is None:
         return None
     form = _FORMS[kind[1]]
+    hint = f"Write {form}, with a URL such as http://127.0.0.1:8080."
     parts = _PARTS.fullmatch(name, kind.end())
     if parts is None:
-        raise InvalidInput(
-            f"{_shown(name)} does not name a service.", f"Write {form}, with a URL such as http://127.0.0.1:8080."
-        )
+        raise InvalidInput(f"{_shown(name)} does not name a service.", hint)
     model, given = parts["model"] or "", parts["url"] or ""
     if not model and "[:MODEL]" not in form:
         raise InvalidInput(f"{_shown(name)} does not name a model.", f"Write {form}.")
     if not given and "[@URL]" not in form:
-        raise InvalidInput(
-            f"{_shown(name)} does not name an address.", f"Write {form}, with a URL such as http://127.0.0.1:8080."
-        )
+        raise InvalidInput(f"{_shown(name)} does not name an address.", hint)
     try:
         options = dict(parse_qsl(parts["options"] or "", keep_blank_values=True, strict_parsing=bool(parts["options"])))
     except ValueError as error:
@@ -217,11 +212,6 @@ def model_path(name: str) -> str:
     """Return the path in `onnx:PATH`, which begins with / . ~ or a drive; "" for anything else, as `onnx:NAME`."""
     found = re.match(r"onnx:(?=[/\\.~]|[A-Za-z]:[/\\])", name)
     return name[found.end() :] if found else ""
-
-
-def _model(file: Path, key: str, said: str | None, filed: str) -> str:
-    """Return the embedder or reranker: the argument, else the environment, else the vault's setting, if it is safe."""
-    return said or os.environ.get(f"SPELLBOOK_{key.upper()}") or _of_vault(file, key, filed)
 
 
 def check(file: str, text: str) -> None:
@@ -238,18 +228,19 @@ def _of_vault(file: Path | str, key: str, filed: str) -> str:
     except InvalidInput as error:
         raise InvalidInput(f"{file}: {key}: {error.message}", error.hint) from error
     if path := model_path(filed):
-        raise InvalidInput(
+        danger = (
             f"{file}: {key} would load a model from {path!r:.120}. "
-            "A vault's own settings may only name one that was pulled.",
-            f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
+            "A vault's own settings may only name one that was pulled."
         )
-    if named and not named.is_local:
-        raise InvalidInput(
+    elif named and not named.is_local:
+        danger = (
             f"{file}: {key} would send notes to {named.url}. "
-            "A vault's own settings may only name a service on this machine.",
-            f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
+            "A vault's own settings may only name a service on this machine."
         )
-    return filed
+    else:
+        return filed
+    hint = f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line."
+    raise InvalidInput(danger, hint)
 
 
 def _address(url: str) -> str:
@@ -336,9 +327,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         most = _MOST.get(key, _MOST_NUMBER)
         is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
         if not (is_number if kind is int else isinstance(value, kind)):
-            wanted = {int: f"a whole number from 1 to {most:,}", str: "text", dict: "a table", bool: "true or false"}[
-                kind
-            ]
+            wanted = _WANTED.get(kind, f"a whole number from 1 to {most:,}")
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {_short(value)}.", "Fix the line and try again.")
     scopes = raw.get("scopes", {})
     if len(scopes) > _MOST_SCOPES or any(len(glob) > _MOST_GLOB for glob in scopes):
@@ -347,11 +336,8 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
             "Put globs together; `work/` is all in work.",
         )
     for category, days in raw.get("half_lives", {}).items():
-        if (
-            not isinstance(days, int | float)
-            or isinstance(days, bool)
-            or not (0 < days <= _MOST_NUMBER or days == math.inf)
-        ):
+        is_number = isinstance(days, int | float) and not isinstance(days, bool)
+        if not is_number or not (0 < days <= _MOST_NUMBER or days == math.inf):
             raise InvalidInput(
                 f"{file}: half_lives.{category:.80} must be a number of days, not {_short(days)}.",
                 "Write inf for what never ages.",

@@ -25,29 +25,18 @@ _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvw
 
 
 def vault(named: str = "") -> str:
-    """
-    Return the vault folder: `named`, else SPELLBOOK_VAULT, else the nearest parent folder with `.spellbook/`, else
-    `~/spellbook`.
-    """
+    """Return the vault: `named`, SPELLBOOK_VAULT, the nearest parent folder with `.spellbook/`, or `~/spellbook`."""
     return os.path.expanduser(named or os.environ.get("SPELLBOOK_VAULT") or _nearest() or "~/spellbook")
 
 
 def state(root: str, base: str = "") -> str:
-    """
-    Return the folder of the index of the vault at the real path `root`.
-
-    It is in `base`, else in SPELLBOOK_STATE, else in the system's folder for state.
-    """
-    return _of(root, base or os.environ.get("SPELLBOOK_STATE") or _default_state())
+    """Return the index folder of the vault at the real path `root`: in `base`, SPELLBOOK_STATE, or the system's."""
+    return _of(root, base or os.environ.get("SPELLBOOK_STATE") or _default("state"))
 
 
 def snapshots(root: str) -> str:
-    """
-    Return the folder of the snapshots of the vault at the real path `root`.
-
-    It is in SPELLBOOK_DATA, else in the system's folder for data.
-    """
-    return _of(root, os.path.join(os.environ.get("SPELLBOOK_DATA") or _default_data(), "snapshots"))
+    """Return the snapshot folder of the vault at the real path `root`: in SPELLBOOK_DATA, or the system's folder."""
+    return _of(root, os.path.join(os.environ.get("SPELLBOOK_DATA") or _default("data"), "snapshots"))
 
 
 def _of(root: str, base: str) -> str:
@@ -69,17 +58,13 @@ def _nearest() -> str:
     return folder
 
 
-def _default_data() -> str:
-    if sys.platform == "linux" and "XDG_DATA_HOME" not in os.environ:
-        return "~/.local/share/spellbook"
-    from platformdirs import user_data_path
+def _default(kind: str) -> str:
+    """Return the system's folder for data or state."""
+    if sys.platform == "linux" and f"XDG_{kind.upper()}_HOME" not in os.environ:
+        return (
+            f"~/.local/{'share' if kind == 'data' else 'state'}/spellbook"  # as platformdirs says, whose import is slow
+        )
+    import platformdirs
 
-    return str(user_data_path("spellbook", appauthor=False))
-
-
-def _default_state() -> str:
-    if sys.platform == "linux" and "XDG_STATE_HOME" not in os.environ:
-        return "~/.local/state/spellbook"  # the same as platformdirs says, without its slow import
-    from platformdirs import user_state_path
-
-    return str(user_state_path("spellbook", appauthor=False))
+    folder = platformdirs.user_data_dir if kind == "data" else platformdirs.user_state_dir
+    return folder("spellbook", appauthor=False)

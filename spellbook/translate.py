@@ -125,11 +125,8 @@ def _parts(text: str) -> str:
     for pattern in (r"(; )", r"(?<=[.?!])( +)"):
         parts = re.split(pattern, core)
         if len(parts) > 1:
-            return (
-                before
-                + "".join(part if part.isspace() or part == "; " else _found(part) or part for part in parts)
-                + after
-            )
+            done = [part if part.isspace() or part == "; " else _found(part) or part for part in parts]
+            return before + "".join(done) + after
     return text
 
 

@@ -1,16 +1,14 @@
 """
 The seal: what vault, settings and index looked like when a `reindex` found nothing to do.
 
-As long as all of it looks so, there is nothing to do still, and that is said
-without opening the index, in about the time that `git status` takes. Any
-difference, and anything that cannot be looked at, breaks the seal; it is only
-ever a reason to look properly.
+As long as all of it looks so, there is nothing to do still, and that is said without opening the index, in about the
+time that `git status` takes. Any difference, and anything that cannot be looked at, breaks the seal; it is only ever a
+reason to look properly.
 """
 
 from __future__ import annotations
 
 import os
-from marshal import dumps
 
 from spellbook import environment, paths
 
@@ -24,49 +22,32 @@ FILE = "seal"
 
 _VARIABLES = environment.variables("index")
 _SETTINGS = (f"{paths.MARKER}/config.toml", ".spellbookignore")
-_ENDINGS = {"code": frozenset({".py"}), "notes": frozenset({".md", ".mD", ".Md", ".MD"})}
-BY_HANDLE = os.scandir in os.supports_fd
 _PASSING = (".lock", ".log", ".log.1", "-shm", FILE)
 """Files in the folder of the index that say nothing of what is in it."""
-
-PLAIN = 2
-"""
-The last form of `marshal` in which equal lists are always equal bytes.
-
-It is written in C, already loaded, and faster than any text form.
-"""
 
 
 def look(root: str, state: str) -> bytes:
     """
     Return the stamps of all that decides whether the vault `root`, with its index in `state`, needs a `reindex`.
 
+    That is: their places, the variables, the settings, the index, what is installed beside, code and notes.
     Empty if something cannot be looked at. Notes that changed in the last moments need no care here: a run reads them
     again and notes that, which changes the index.
     """
+    package = os.path.dirname(__file__)
+    variables = [os.environ.get(name, "") for name in _VARIABLES]
     try:
-        pieces = [
-            ("around", "", _around(root, state)),
-            *_tree("code", os.path.dirname(__file__)),
-            *_tree("notes", root),
+        stamps = [
+            _stamp(file) for file in (os.path.dirname(package), *(os.path.join(root, name) for name in _SETTINGS))
         ]
+        trees = [*_tree(package, ".py"), *_tree(root, ".md")]
+        return ascii([root, package, variables, stamps, [*_index(state)], trees]).encode()
     except OSError:
         return b""
-    seen = b"".join(
-        [
-            b"%b %d %d\n%b%b" % (kind.encode(), len(path := os.fsencode(folder)), len(held), path, held)
-            for kind, folder, held in pieces
-        ]
-    )
-    return b"%d\n%b" % (len(seen), seen)
 
 
 def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None:
-    """
-    Seal what was `seen` before a run that had nothing to do, if all of it still looks so.
-
-    The seal keeps the sentence and the JSON to print.
-    """
+    """Seal what was `seen` before a run with nothing to do, if it still looks so, with what to print of the run."""
     if not seen or look(root, state) != seen:
         return
     try:
@@ -82,48 +63,10 @@ def said(named: str, *, as_json: bool = False) -> str | None:
         root = os.path.realpath(paths.vault(named))
         state = paths.state(root)
         with open(os.path.join(state, FILE), "rb") as file:
-            sentence, text, size, seen = file.readline(), file.readline(), file.readline(), file.read()
-        if len(seen) != int(size):
-            return None
-        (_, _, around), *pieces = _taken_apart(seen)
-        is_whole = around == _around(root, state) and _is_whole(pieces)
+            sentence, text, seen = file.readline(), file.readline(), file.read()
     except (OSError, ValueError):
         return None
-    return (text if as_json else sentence).decode().rstrip("\n") if is_whole else None
-
-
-def _taken_apart(seen: bytes) -> list[tuple[str, str, bytes]]:
-    """Return the kinds, folders and contents that `look` put together. Raises ValueError for anything else."""
-    pieces, at = [], 0
-    while at < len(seen):
-        line = seen.index(b"\n", at) + 1
-        kind, path, held = seen[at:line].decode().split(" ")
-        end = line + int(path)
-        at = end + int(held)
-        if not line <= end <= at:
-            raise ValueError(kind)
-        pieces.append((kind, os.fsdecode(seen[line:end]), seen[end:at]))
-    return pieces
-
-
-def _is_whole(pieces: list[tuple[str, str, bytes]]) -> bool:
-    """Say whether all these folders are as they were; where each has the same folders in it, there are no others."""
-    try:
-        return all(_folder(kind, folder)[0] == held for kind, folder, held in pieces)
-    except (OSError, KeyError):  # gone, closed to us, or of no kind that there is
-        return False
-
-
-def _around(root: str, state: str) -> bytes:
-    """
-    Return the state outside the folders of code and notes.
-
-    That is: their places, the variables, the settings, the index, and what is installed beside.
-    """
-    package = os.path.dirname(__file__)
-    variables = [os.environ.get(name, "") for name in _VARIABLES]
-    stamps = [_stamp(place) for place in (os.path.dirname(package), *(os.path.join(root, name) for name in _SETTINGS))]
-    return dumps([root, package, *variables, *stamps, *_index(state)], PLAIN)
+    return (text if as_json else sentence).decode().rstrip("\n") if seen and seen == look(root, state) else None
 
 
 def _index(state: str) -> Iterator[str]:
@@ -134,38 +77,23 @@ def _index(state: str) -> Iterator[str]:
             yield f"{entry.name} {_stamp(entry.path)}"
 
 
-def _tree(kind: str, root: str) -> Iterator[tuple[str, str, bytes]]:
-    """Yield what is in the folder `root` and in all below it, dot-folders left out."""
+def _tree(root: str, ending: str) -> Iterator[tuple[str, list[str | int]]]:
+    """Yield each folder from `root` down, dot-folders left out, with its files of this ending and their stamps."""
     todo = [root]
     while todo:
         folder = todo.pop()
-        held, inside = _folder(kind, folder)
-        yield kind, folder, held
-        todo += [f"{folder}/{name}" for name in inside]
-
-
-def _folder(kind: str, folder: str) -> tuple[bytes, list[str]]:
-    """Return the names and stamps of the files of this kind in a folder, with the names of its folders, and these."""
-    endings = _ENDINGS[kind]
-    seen: list[str | int] = []
-    inside: list[str] = []
-    # What is looked at from its folder is found sooner than by its whole path.
-    handle = os.open(folder, os.O_RDONLY) if BY_HANDLE else None
-    try:
-        with os.scandir(folder if handle is None else handle) as entries:
+        seen: list[str | int] = []
+        with os.scandir(folder) as entries:
             for entry in entries:
                 name = entry.name
                 if name[0] == ".":
                     continue
-                if name[-3:] in endings and not entry.is_dir():
+                if name[-3:].lower() == ending and not entry.is_dir():
                     status = entry.stat()
                     seen += name, status.st_size, status.st_mtime_ns, status.st_ino
                 elif entry.is_dir(follow_symlinks=False):
-                    inside.append(name)
-    finally:
-        if handle is not None:
-            os.close(handle)
-    return dumps([seen, inside], PLAIN), inside
+                    todo.append(entry.path)
+        yield folder, seen
 
 
 def _stamp(path: str) -> str:

@@ -1,8 +1,7 @@
 """
 The command line: one command a verb; answers on stdout, everything else on stderr.
 
-Nothing heavy is imported before a command needs it, so that help and a re-index
-with nothing to do cost nothing.
+Nothing heavy is imported before a command needs it, so that help and a re-index with nothing to do cost nothing.
 """
 
 # In the order in which `--help` lists the commands.

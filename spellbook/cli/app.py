@@ -25,7 +25,6 @@ from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
-    from spellbook.search.question import Answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,12 +59,8 @@ class Group(help.Spoken, click.Group):
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_Spoken("spellbook: %(message)s"))
         logging.basicConfig(level=logging.WARNING, handlers=[handler])
-        is_alone = kwargs.get("standalone_mode", True)
-        kwargs["standalone_mode"] = False
-        if not is_alone:
-            return super().main(*args, **kwargs)
         try:
-            code = super().main(*args, **kwargs)
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.ClickException as error:
             help.show(error)
             code = error.exit_code
@@ -105,10 +100,8 @@ def _pipes_left_alone() -> Iterator[None]:
 def check_text(param: click.Parameter, value: object) -> None:
     """Raise InvalidInput, naming the argument, for a value that is no valid Unicode, unless it is a path."""
     if not isinstance(param.type, click.Path):
-        unicode.check(
-            value,
-            max(param.opts, key=len) if isinstance(param, click.Option) else (param.name or "").strip("_").upper(),
-        )
+        is_option = isinstance(param, click.Option)
+        unicode.check(value, max(param.opts, key=len) if is_option else (param.name or "").strip("_").upper())
 
 
 def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
@@ -134,25 +127,24 @@ scope_option = click.option(
     "[SPELLBOOK_SCOPE].",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-limit_option = click.option(
-    "-n", "--limit", default=5, show_default=True, metavar="N", help="Most hits to print, up to 100."
-)
+
+
+def _filter(ctx: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, object] | None:
+    check_text(option, pairs)
+    if not pairs:
+        return None
+    from spellbook.index.filters import from_pairs
+
+    return from_pairs(pairs)
+
+
 filter_option = click.option(
     "--filter",
-    "filters",
     multiple=True,
     metavar="K=V",
+    callback=_filter,
     help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, or any "
     "frontmatter key. K!=V for all others; repeat for more.",
-)
-min_score_option = click.option(
-    "--min-score",
-    type=float,
-    metavar="S",
-    help="Leave out hits below this score (0 to 1), instead of using the built-in limit.",
-)
-max_tokens_option = click.option(
-    "--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer."
 )
 
 
@@ -214,14 +206,10 @@ class Asking(Command):
             if arg == "--":
                 words += rest
                 break
-            if takes_value and not equals and name == arg and rest and rest[0] not in names:
+            is_whole = bool(equals) if takes_value else arg in names
+            if takes_value and not equals and rest and rest[0] not in names:
                 given += [arg, rest.popleft()]
-            elif (
-                (takes_value and equals)
-                or (arg in names and not takes_value)
-                or re.fullmatch(r"-n\d+", arg)
-                or _is_misspelt(name, names)
-            ):
+            elif is_whole or re.fullmatch(r"-n\d+", arg) or _is_misspelt(name, names):
                 given.append(arg)
             else:
                 if len(arg) > 1 and arg.startswith("-"):
@@ -283,22 +271,9 @@ def main() -> None:
     """
 
 
-def filtered(pairs: Sequence[str]) -> dict[str, object] | None:
-    from spellbook.index.filters import from_pairs
-
-    return from_pairs(pairs) or None
-
-
-def doubt(book: Spellbook, filters: Sequence[str]) -> None:
+def doubt(book: Spellbook, filter: dict[str, object] | None) -> None:
     """Say on stderr which values of a filter no note has, for commands whose answers do not."""
     from spellbook.index.filters import conditions
 
-    if filters:
-        output.unmatched(book.index.catalog.unmatched(conditions(filtered(filters)), book.index.visible))
-
-
-def answer(found: Answer, as_json: bool, *, by_words: bool = False) -> None:
-    if as_json:
-        output.as_json(found.as_dict())
-    else:
-        output.answer(found, by_words=by_words)
+    if filter:
+        output.unmatched(book.index.catalog.unmatched(conditions(filter), book.index.visible))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output, progress_bar
-from spellbook.cli.app import Group, command, doubt, filter_option, filtered, json_option, main
+from spellbook.cli.app import Group, command, doubt, filter_option, json_option, main
 from spellbook.text.quoting import counted, one_line
 from spellbook.translate import translated
 
@@ -38,7 +38,7 @@ attachments_option = click.option(
     json_option,
 )
 def export(
-    book: Spellbook, file: str, format: str | None, filters: Sequence[str], attachments: bool, as_json: bool
+    book: Spellbook, file: str, format: str | None, filter: dict[str, object] | None, attachments: bool, as_json: bool
 ) -> None:
     """
     Write the vault into FILE, or to stdout with -; an import restores it byte for byte.
@@ -51,17 +51,13 @@ def export(
     spellbook export ~/backup.zip
     spellbook export - --filter category=decision | jq .
     """
-    if file == "-":
-        if as_json:
-            raise click.UsageError("--json and an export to stdout cannot be combined.")
-        done = book.export(sys.stdout.buffer, format, filter=filtered(filters), attachments=attachments)
-    else:
-        done = book.export(file, format, filter=filtered(filters), attachments=attachments)
-    doubt(book, filters)
+    if file == "-" and as_json:
+        raise click.UsageError("--json and an export to stdout cannot be combined.")
+    target = sys.stdout.buffer if file == "-" else file
+    done = book.export(target, format, filter=filter, attachments=attachments)
+    doubt(book, filter)
     if as_json:
-        from dataclasses import asdict
-
-        output.as_json(asdict(done))
+        output.as_json(output.fields(done))
     elif file != "-":
         others = [counted(done.attachments, "other file")] if done.attachments else []
         held = " and ".join([counted(done.notes, "note"), *others])
@@ -100,10 +96,7 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) ->
     """
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.import_(source, progress=progress, **asked)
-    if as_json:
-        output.as_json(done.as_dict())
-    else:
-        _imported(done)
+    output.result(done, as_json, _imported)
     _tell(done.faults)
 
 
@@ -161,10 +154,7 @@ def create(book: Spellbook, as_json: bool) -> None:
     """Back up the vault as it is now."""
     with progress_bar.bar(hidden=as_json) as progress:
         taken = book.snapshots.create(progress)
-    if as_json:
-        output.as_json(taken.as_dict())
-    else:
-        click.echo(_row(taken))
+    output.result(taken, as_json, lambda taken: click.echo(_row(taken)))
     _tell(taken.faults)
 
 
@@ -186,14 +176,11 @@ def verify(book: Spellbook, as_json: bool) -> None:
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.snapshots.verify(progress)
     if as_json:
-        from dataclasses import asdict
-
-        output.as_json(asdict(done))
+        output.as_json(output.fields(done))
     else:
         read = f"{counted(done.snapshots, 'snapshot')}, {counted(done.contents, 'content')}"
         output.say(f"{read}: {len(done.faults) or 'nothing'} damaged.")
-    for fault in done.faults:
-        output.say(f"spellbook: {one_line(str(fault))}.", err=True)
+    output.left_out(done.faults)
     if done.faults:
         sys.exit(1)
 
@@ -224,9 +211,7 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.restore_snapshot(name, into, skip_damaged=skip_damaged, progress=progress)
     if as_json:
-        from dataclasses import asdict
-
-        output.as_json(asdict(done))
+        output.as_json(output.fields(done))
     else:
         removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
         missing = f"; {counted(len(done.faults), 'file')} missing" if done.faults else ""

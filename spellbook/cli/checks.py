@@ -1,6 +1,4 @@
-"""
-Print what `check`, `migrate` and its estimate found.
-"""
+"""Print what `check`, `migrate` and its estimate found."""
 
 from __future__ import annotations
 
@@ -33,39 +31,39 @@ def checked(done: Checked, limit: int) -> None:
         click.echo(click.style("   ".join(f"{name} {value:.2f}" for name, value in figures.items()), bold=True))
     elif not done.questions:
         say("No note lists questions that it answers, so recall was not measured.")
-    kinds: tuple[tuple[str, str, Sequence[Any], Callable[[Any], Iterator[str]]], ...] = (
+    kinds: tuple[tuple[Sequence[Any], Callable[[Any], Iterator[str]], str, str], ...] = (
         (
-            f"{counted(len(done.missed), 'question')} did not find the right note",
-            "answer the question in the text, or reword it",
             done.missed,
             _missed,
+            f"{counted(len(done.missed), 'question')} did not find the right note",
+            "answer the question in the text, or reword it",
         ),
         (
-            f"{counted(len(done.golden_failed), 'golden query', 'golden queries', of=done.golden)} failed",
-            "fix the notes, or the query",
             done.golden_failed,
             _failed,
+            f"{counted(len(done.golden_failed), 'golden query', 'golden queries', of=done.golden)} failed",
+            "fix the notes, or the query",
         ),
         (
-            counted(len(done.contradictions), "contradiction"),
-            "keep what is true, edit or erase the other",
             done.contradictions,
             _contradiction,
+            counted(len(done.contradictions), "contradiction"),
+            "keep what is true, edit or erase the other",
         ),
         (
-            counted(len(done.duplicates), "duplicate"),
-            "keep one and erase the others, or say what is different",
             done.duplicates,
             _alike,
+            counted(len(done.duplicates), "duplicate"),
+            "keep one and erase the others, or say what is different",
         ),
         (
-            f"{counted(len(done.unlabelled), 'note')} without a label",
-            "add it to their frontmatter",
             done.unlabelled,
             _unlabelled,
+            f"{counted(len(done.unlabelled), 'note')} without a label",
+            "add it to their frontmatter",
         ),
     )
-    for name, step, found, rows in kinds:
+    for found, rows, name, step in kinds:
         if not found:
             continue
         click.echo(f"\n{click.style(translated(name), bold=True)}: {translated(step)}")
@@ -89,13 +87,9 @@ def ahead(found: Estimate) -> str:
 
 
 def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 90
-        else f"{seconds / 60:.0f} min"
-        if seconds < 5400
-        else f"{seconds / 3600:.1f} h"
-    )
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def migrated(done: Migrated) -> None:
@@ -111,16 +105,16 @@ def migrated(done: Migrated) -> None:
     if not any(check.questions or check.golden for check in checks):
         say("No note lists questions and there are no golden queries, so recall cannot be compared.")
         return
-    rows: list[tuple[str, Callable[[Checked], float | int | None]]] = [
-        ("recall@1", lambda check: check.recall1),
-        ("recall@5", lambda check: check.recall5),
-        ("MRR", lambda check: check.mrr),
-        ("golden queries failed", lambda check: len(check.golden_failed)),
-    ]
+    rows: dict[str, list[float | int | None]] = {
+        "recall@1": [check.recall1 for check in checks],
+        "recall@5": [check.recall5 for check in checks],
+        "MRR": [check.mrr for check in checks],
+        "golden queries failed": [len(check.golden_failed) for check in checks],
+    }
     heads = [translated(head) for head in (("before", "after") if done.before else ("now",))]
     click.echo(" " * 24 + "".join(" " * (8 - width_of(head)) + head for head in heads))
-    for name, figure in rows:
-        figures = ["-" if (value := figure(check)) is None else f"{value:.3g}" for check in checks]
+    for name, values in rows.items():
+        figures = ["-" if value is None else f"{value:.3g}" for value in values]
         click.echo(padded(translated(name), 24) + "".join(f"{value:>8}" for value in figures))
     if done.before and done.switched:
         say("To go back without embedding anything: spellbook migrate --rollback")

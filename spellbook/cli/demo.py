@@ -6,19 +6,21 @@ Everything happens in a temporary folder, and what is printed is what happened.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import click
 
-from spellbook.cli import output
+from spellbook.cli.output import say
 from spellbook.editing import guides
 from spellbook.errors import SpellbookError
 from spellbook.text.quoting import counted
@@ -58,7 +60,7 @@ def run() -> None:
 def _tour(vault: Path) -> None:
     import spellbook
 
-    _say("1. A vault is a folder of Markdown files. This one starts with Spellbook's guides, in English and Korean.")
+    say("1. A vault is a folder of Markdown files. This one starts with Spellbook's guides, in English and Korean.")
     shutil.copytree(guides.starter_vault(), vault)
     with spellbook.open(vault) as book:
         report = book.reindex()
@@ -69,47 +71,46 @@ def _tour(vault: Path) -> None:
         _did(f"in {report.seconds:.1f} s; doing it again took {book.reindex().seconds * 1000:.0f} ms")
     try:
         anyio.run(_session, vault, book.index.embedder.name)
-    except BaseExceptionGroup as group:  # the client's task groups wrap whatever went wrong inside them
-        leaf: BaseException = group
-        while isinstance(leaf, BaseExceptionGroup):
-            leaf = leaf.exceptions[0]
-        raise leaf from group
-    _say("Done. The temporary folder was deleted. Make your own vault with: spellbook init")
+    except BaseExceptionGroup as group:
+        from spellbook.server.app import first
+
+        raise first(group) from group
+    say("Done. The temporary folder was deleted. Make your own vault with: spellbook init")
 
 
 async def _session(vault: Path, embedder: str) -> None:
     from mcp import Client, StdioServerParameters
 
-    command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "mcp"]
-    _say("\n2. An agent starts `spellbook mcp` and talks to it over stdin and stdout.")
-    server = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
+    say("\n2. An agent starts `spellbook mcp` and talks to it over stdin and stdout.")
+    arguments = ["-m", "spellbook", "--vault", str(vault), "mcp"]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     async with Client(server) as client:
         tools = await client.list_tools()
         _did(f"its tools: {', '.join(tool.name for tool in tools.tools)}")
-        call = _caller(client)
-        session = _json(await call("rest", language="en"))
+        call = partial(_call, client)
+        session = json.loads(await call("rest", language="en"))
         _did(
             f"rest() opened {session['session_id']} and handed out {len(session['chunking_guide']['principles'])} rules"
         )
-        written = _json(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
+        written = json.loads(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
         _did(f"scribe() wrote {written['path']}")
-        again = _json(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
+        again = json.loads(await call("scribe", chunk=_CHUNK, session_id=session["session_id"]))
         _did(f"scribe() of the same again: {again['message']}")
-        ended = _json(await call("rest_end", session_id=session["session_id"]))
+        ended = json.loads(await call("rest_end", session_id=session["session_id"]))
         _did(f"rest_end(): {ended['scribed_count']} memory kept")
 
-        if embedder.startswith("hash"):
-            _say(
-                "\n3. It is found at once: by words and, since no model is installed here, by shared letters "
-                "instead of meaning."
-            )
-            await _finds(call, "memorize", written["path"], query=_SAME_WORDS, limit=3)
-        else:
-            _say("\n3. It is found at once: by meaning, although the question uses other words, and by words.")
-            await _finds(call, "memorize", written["path"], query=_QUESTION, limit=3)
+        is_by_letters = embedder.startswith("hash")
+        say(
+            "\n3. It is found at once: by words and, since no model is installed here, by shared letters "
+            "instead of meaning."
+            if is_by_letters
+            else "\n3. It is found at once: by meaning, although the question uses other words, and by words."
+        )
+        query = _SAME_WORDS if is_by_letters else _QUESTION
+        await _finds(call, "memorize", written["path"], query=query, limit=3)
         await _finds(call, "find", written["path"], keywords=["failover", "PostgreSQL"], match="all", limit=3)
 
-        _say("\n4. You edit the file in your editor; the watcher notices.")
+        say("\n4. You edit the file in your editor; the watcher notices.")
         file = vault / written["path"]
         file.write_text(file.read_text("utf-8") + _EDIT, "utf-8")
         started = time.monotonic()
@@ -118,24 +119,21 @@ async def _session(vault: Path, embedder: str) -> None:
                 raise SpellbookError("The watcher did not notice the edit within 20 seconds.", "Please report this.")
             await anyio.sleep(0.05)
         _did(f"`pgbouncer`, added with an editor, was found {time.monotonic() - started:.1f} s after the save")
-        _say("\n5. The memory is a file like any other:\n")
+        say("\n5. The memory is a file like any other:\n")
         click.echo("\n".join("   | " + line for line in file.read_text("utf-8").splitlines()))
         click.echo()
 
 
-def _caller(client: Any) -> Callable[..., Any]:
-    async def call(tool: str, **arguments: Any) -> str:
-        result = await client.call_tool(tool, arguments)
-        text = str(result.content[0].text)
-        if result.is_error:
-            raise SpellbookError(f"{tool}: {text}")
-        return text
-
-    return call
+async def _call(client: Any, tool: str, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments)
+    text = str(result.content[0].text)
+    if result.is_error:
+        raise SpellbookError(f"{tool}: {text}")
+    return text
 
 
 async def _finds(call: Callable[..., Any], tool: str, path: str, **arguments: Any) -> None:
-    answer = _json(await call(tool, format="json", **arguments))
+    answer = json.loads(await call(tool, format="json", **arguments))
     place = next((i for i, hit in enumerate(answer["hits"], 1) if hit["path"] == path), None)
     if place is None:
         raise SpellbookError(f"{tool} did not find what was just written.", "Please report this.")
@@ -143,15 +141,5 @@ async def _finds(call: Callable[..., Any], tool: str, path: str, **arguments: An
     _did(f"{tool}({asked!r}) finds it at rank {place}, score {answer['hits'][place - 1]['score']:.2f}")
 
 
-def _json(text: str) -> Any:
-    import json
-
-    return json.loads(text)
-
-
-def _say(text: str) -> None:
-    output.say(text)
-
-
 def _did(text: str) -> None:
-    output.say(f"   - {text}")
+    say(f"   - {text}")

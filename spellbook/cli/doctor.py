@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spellbook.cli import checks, output, progress_bar
-from spellbook.cli.app import command, filter_option, filtered, json_option, main
+from spellbook.cli.app import command, filter_option, json_option, main
 from spellbook.text.quoting import one_line
 from spellbook.translate import translated
 
@@ -24,8 +23,8 @@ def status(book: Spellbook, as_json: bool) -> None:
     state = book.status()
     if as_json:
         output.as_json(state)
-        return
-    output.status(state)
+    else:
+        output.status(state)
 
 
 @command(
@@ -56,7 +55,7 @@ def status(book: Spellbook, as_json: bool) -> None:
     ),
     json_option,
 )
-def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **held_to: Any) -> None:
+def check(book: Spellbook, limit: int, as_json: bool, **held_to: Any) -> None:
     """
     Measure how well search finds notes by the questions they list, and compare all texts; exit 1 if the vault falls
     short.
@@ -70,7 +69,7 @@ def check(book: Spellbook, limit: int, as_json: bool, filters: Sequence[str], **
     spellbook check --min-recall5 0.8
     """
     with progress_bar.bar(hidden=as_json) as progress:
-        done = book.check(filter=filtered(filters), progress=progress, **held_to)
+        done = book.check(progress=progress, **held_to)
     if as_json:
         output.as_json(done.as_dict())
     else:
@@ -107,10 +106,8 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     sick = False
     for name, problems in book.doctor():
         is_wrong = not all(isinstance(problem, Remark) for problem in problems)
-        mark = click.style(
-            output.padded(translated("wrong" if is_wrong else "ok"), 5), fg="red" if is_wrong else "green"
-        )
-        click.echo(f"{mark}  {translated(name)}")
+        mark = output.padded(translated("wrong" if is_wrong else "ok"), 5)
+        click.echo(f"{click.style(mark, fg='red' if is_wrong else 'green')}  {translated(name)}")
         for problem in problems:
             output.say(f"       {one_line(problem)}")
         sick = sick or is_wrong
@@ -149,7 +146,7 @@ def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
         follow.copy(book.index, copied)
     state = doctor.chroma(book.index)
     if as_json:
-        output.as_json({**state, **({"copy": str(copied)} if copied else {})})
+        output.as_json({**state, "copy": str(copied)} if copied else state)
         return
     output.say(output.chroma(state))
     if copied:

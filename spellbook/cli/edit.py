@@ -31,16 +31,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would c
     ),
     json_option,
 )
-def scribe(
-    book: Spellbook,
-    file: bytes,
-    topic: str,
-    category: str,
-    keywords: Sequence[str],
-    source: str,
-    force: bool,
-    as_json: bool,
-) -> None:
+def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool, **labels: Any) -> None:
     """
     Keep a memory from FILE, or from stdin with -.
 
@@ -53,9 +44,9 @@ def scribe(
     from spellbook.errors import InvalidInput
 
     chunk = _read_chunk(file)
-    given = {"topic": topic, "category": category, "keywords": list(keywords)}
     meta = chunk.get("metadata", {})
     if isinstance(meta, dict):  # else scribe says what is wrong with it
+        given = {**labels, "keywords": list(labels["keywords"])}
         chunk["metadata"] = {**meta, **{key: value for key, value in given.items() if value}}
         if not (chunk["metadata"].get("topic") and chunk["metadata"].get("keywords")):
             raise InvalidInput(
@@ -64,9 +55,7 @@ def scribe(
             )
     done = book.scribe(chunk, source=source, force=force)
     if as_json:
-        from dataclasses import asdict
-
-        output.as_json({**asdict(done), "status": "success" if done.written else "warning"})
+        output.as_json({**output.fields(done), "status": "success" if done.written else "warning"})
     for warning in done.warnings[0]:
         output.say(f"spellbook: {one_line(warning)}", err=True)
     if not done.written:
@@ -126,13 +115,11 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, yes: bool, as_js
     spellbook erase ops/keys#rotation
     spellbook erase decision/infra --topic
     """
-    from dataclasses import asdict
-
     if hard and not yes and sys.stdin.isatty():
         output.confirm(f"Delete {id} permanently?")
     done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard)
     if as_json:
-        output.as_json({"status": "erased", **asdict(done)})
+        output.as_json({"status": "erased", **output.fields(done)})
     else:
         where = f" It is in {', '.join(map(one_line, done.trash))}." if done.trash else ""
         output.say(f"Erased {done.erased}.{where}")
@@ -172,9 +159,9 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     spellbook revise ops/keys --replace "3 days" "5 days"
     spellbook revise ops/keys --set importance=high --set tags=ops,keys --unset draft
     """
-    from dataclasses import asdict
+    from spellbook.notes.note import parse
 
-    text = None if file is None else _text(file)
+    text = None if file is None else parse("input", file).text.removeprefix("\ufeff")
     if is_added and text is None:
         raise click.UsageError("--append needs the text: give FILE, or - for stdin.")
     if given["every"] and not given["replace"]:
@@ -185,17 +172,11 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     for warning in done.warnings:
         output.say(f"spellbook: {warning}.", err=True)
     if as_json:
-        output.as_json(asdict(done))
+        output.as_json(output.fields(done))
     elif done.difference:
         click.echo(plain(done.difference))
     else:
         output.say("Nothing to change: it already says so.", err=True)
-
-
-def _text(data: bytes) -> str:
-    from spellbook.notes.note import parse
-
-    return parse("input", data).text.removeprefix("\ufeff")
 
 
 def _metadata(pairs: Sequence[str]) -> dict[str, object]:
@@ -240,12 +221,7 @@ def merge(book: Spellbook, a: str, b: str, keep: Any, apply: bool, as_json: bool
     spellbook merge ops/keys ops/key-rotation --keep b --yes
     """
     done = book.merge(a, b, keep=keep or "", apply=apply)
-    if as_json:
-        from dataclasses import asdict
-
-        output.as_json(asdict(done))
-    else:
-        output.merged(done)
+    output.result(done, as_json, output.merged)
 
 
 @command(click.argument("name"), json_option)
@@ -340,9 +316,7 @@ def mv(book: Spellbook, old: str, new: str, dry_run: bool, as_json: bool) -> Non
     """
     done = book.move(old, new, dry_run=dry_run)
     if as_json:
-        from dataclasses import asdict
-
         moved = [{"old": before, "new": after} for before, after in done.moved]
-        output.as_json({**asdict(done), "moved": moved, "dry_run": dry_run})
+        output.as_json({**output.fields(done), "moved": moved, "dry_run": dry_run})
     else:
         output.moved(done, dry_run=dry_run)

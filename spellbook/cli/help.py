@@ -1,6 +1,4 @@
-"""
-Help and wrong uses in the person's language. In English they are click's own, byte for byte.
-"""
+"""Help and wrong uses in the person's language. In English they are click's own, byte for byte."""
 
 from __future__ import annotations
 
@@ -60,9 +58,6 @@ class Spoken(click.Command):
 
 def show(error: click.ClickException) -> None:
     """Print on stderr what click found wrong."""
-    if language() == "en":
-        error.show()
-        return
     shown = io.StringIO()
     error.show(file=shown)  # the usage in it is translated already
     click.echo(translated(shown.getvalue().rstrip("\n")), err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,20 +85,26 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
 
     folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
     root = Path(folder).expanduser()
-    added = []
+    count = 0
+    wanted = {}
     try:
         root.mkdir(parents=True, exist_ok=True)
         if is_new := not Folder(root.resolve()).walk().files or with_guides:
-            for source in sorted(guides.starter_vault().rglob("*.md")):
-                added += _add_file(root / source.relative_to(guides.starter_vault()), source.read_bytes())
-        added += _add_file(root / MARKER / "config.toml", _CONFIG.encode())
+            starter = guides.starter_vault()
+            wanted = {root / file.relative_to(starter): file.read_bytes() for file in sorted(starter.rglob("*.md"))}
+        wanted[root / MARKER / "config.toml"] = _CONFIG.encode()
+        for place, data in wanted.items():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError), place.open("xb") as file:
+                file.write(data)
+                count += 1
     except OSError as error:
         raise StorageError(
             f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written."
         ) from error
     with spellbook.open(root) as book:
-        count = counted(len(added), "file")
-        output.say(f"{book.config.vault} is a vault; {count} added, the index is kept in {book.config.state}.")
+        files = counted(count, "file")
+        output.say(f"{book.config.vault} is a vault; {files} added, the index is kept in {book.config.state}.")
         if not is_new:
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
         _keep_out_the_trash(book.config.vault, folder, with_line)
@@ -126,16 +132,6 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
     if is_wanted:
         gitignore.change(vault).make()
         output.say(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
-
-
-def _add_file(place: Path, data: bytes) -> list[Path]:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with place.open("xb") as file:
-            file.write(data)
-    except FileExistsError:
-        return []
-    return [place]
 
 
 @command(

@@ -14,6 +14,7 @@ from spellbook.cli.app import main, scope_option, vault_option
 
 if TYPE_CHECKING:
     from spellbook.cli.clients.changes import Change
+    from spellbook.cli.clients.clients import Client
 
 _CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
 _HOOKS = "git-hooks"
@@ -64,21 +65,16 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
     from spellbook.config import find_vault
 
     about, name, force = clients.CLIENTS[client], given["name"], given["force"]
-    file, known = (
-        _named(client, given["file"], given["project"]),
-        clients.places(client, sys.platform, os.environ, Path.home()),
-    )
+    file = _named(about, given["file"], given["project"])
+    known = clients.places(client, sys.platform, os.environ, Path.home())
     if uninstall:
         files = [file] if file else [place.file for place in known]
         found = [change for each in files if (change := clients.take_out(each, about, name, force=force))]
         if not found:
             output.say(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
         for change in found:
-            _make(
-                change,
-                dry_run,
-                f"Removed {name!r} from {change.path}." if change.after is not None else f"Deleted {change.path}.",
-            )
+            is_left = change.after is not None
+            _make(change, dry_run, f"Removed {name!r} from {change.path}." if is_left else f"Deleted {change.path}.")
     else:
         asked = ctx.ensure_object(dict)
         vault = find_vault(asked.get("vault"))
@@ -101,19 +97,17 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
         output.say(about.next)
 
 
-def _named(client: str, file: str | None, project: str | None) -> Path | None:
-    from spellbook.cli.clients.clients import CLIENTS
-
+def _named(client: Client, file: str | None, project: str | None) -> Path | None:
     if file and project:
         raise click.UsageError("--file and --project each name the file: give one.")
     if not project:
         return Path(file).expanduser().absolute() if file else None
-    if not CLIENTS[client].project:
-        raise click.UsageError(f"{CLIENTS[client].title} has no settings for a project.")
+    if not client.project:
+        raise click.UsageError(f"{client.title} has no settings for a project.")
     folder = Path(project).expanduser().resolve()
     if not folder.is_dir():
         raise click.UsageError(f"--project {project}: there is no such folder.")
-    return folder / CLIENTS[client].project
+    return folder / client.project
 
 
 def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any) -> None:

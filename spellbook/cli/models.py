@@ -54,10 +54,7 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
             output.confirm("Begin?", default=True)
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.migrate(to, progress=progress) if to else book.migrate_back(progress=progress)
-    if as_json:
-        output.as_json(done.as_dict())
-    else:
-        checks.migrated(done)
+    output.result(done, as_json, checks.migrated)
 
 
 @main.group(cls=Group)

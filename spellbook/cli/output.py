@@ -12,30 +12,30 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from spellbook.search.presentation import name as _name
-from spellbook.search.presentation import place as _place
-from spellbook.search.presentation import titles as _titles
-from spellbook.search.presentation import why
+from spellbook.search.presentation import name, place, titles, why
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted
 from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
-    from spellbook.editing.moves import Moved
+    from spellbook.editing.moves import Changed, Moved
     from spellbook.editing.repair_links import Offer
     from spellbook.index.catalog.schema import StoredChunk, Topic
     from spellbook.index.filters import Unmatched
     from spellbook.index.sync import Report
+    from spellbook.notes.note import Fault
     from spellbook.search.explain import Explanation, Row
     from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
     from spellbook.search.related import Around
     from spellbook.search.toc import About, Category
     from spellbook.vault.journal import Entry
+
+T = TypeVar("T")
 
 _MOST_COLUMNS = 100
 _MOST_PLACE = 48
@@ -57,6 +57,21 @@ def as_json(value: Any) -> None:
     click.echo(json_of(value))
 
 
+def fields(done: Any) -> dict[str, Any]:
+    """Return the fields of a result for JSON."""
+    from dataclasses import asdict
+
+    return dict(done.as_dict() if hasattr(done, "as_dict") else asdict(done))
+
+
+def result(done: T, is_json: bool, show: Callable[[T], object]) -> None:
+    """Print a result as one JSON object, or by `show` for people."""
+    if is_json:
+        as_json(fields(done))
+    else:
+        show(done)
+
+
 # -- what was found
 
 
@@ -67,7 +82,7 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
     if not found.hits:
         say("Nothing found." if not found.perhaps else "No confident match. Closest notes:", err=True)
     for hit in found.perhaps:
-        click.echo(f"{hit.score:.2f}  {_titles(hit)}  {_place(hit)}", err=True)
+        click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
     unmatched(found.unmatched)
     if found.index.pending and not by_words:
         then = "another process is embedding them now" if found.index.embedding else "`spellbook reindex` does it"
@@ -83,13 +98,13 @@ def unmatched(found: Sequence[Unmatched]) -> None:
 
 
 def _hit(hit: Hit) -> None:
-    click.echo(f"{hit.score:.2f}  {click.style(_titles(hit), bold=True)}")
-    click.echo(f"      {click.style(_place(hit), fg='cyan')}  {_name(hit.id)}")
+    click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}")
+    click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:6]:
         click.echo(f"      {quoted(line[:200])}")
     if len(lines) > 6:
-        say(f"      … {counted(len(lines) - 6, 'more line')}: spellbook show {_name(hit.id)}")
+        say(f"      … {counted(len(lines) - 6, 'more line')}: spellbook show {name(hit.id)}")
     click.echo(click.style(f"      {', '.join(map(translated, why(hit).split(', ')))}", dim=True))
     click.echo()
 
@@ -109,13 +124,11 @@ def explanation(given: Explanation) -> None:
         return
     click.echo(click.style(translated("  #  score = meaning (rank) + words (rank) + adjusted   sure"), dim=True))
     for each in given.rows:
-        shares = [f"{_share(each, leg):>7} {_rank(each, leg):>6}" for leg in ("semantic", "keyword")]
+        meaning, by_words = _leg(each, "semantic"), _leg(each, "keyword")
         adjusted = sum(one["share"] for one in each.adjustments)
         sure = "" if each.evidence is None else f"{each.evidence:.2f}"
-        click.echo(
-            f"{each.place or '-':>3}  {each.score:5.2f} = {shares[0]} + {shares[1]} + {adjusted:+8.2f}   {sure:>4}"
-        )
-        click.echo(f"     {click.style(_place(each), fg='cyan')}  {_titles(each)}")
+        click.echo(f"{each.place or '-':>3}  {each.score:5.2f} = {meaning} + {by_words} + {adjusted:+8.2f}   {sure:>4}")
+        click.echo(f"     {click.style(place(each), fg='cyan')}  {titles(each)}")
         for one in each.adjustments:
             click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
         if each.words or each.lacks:
@@ -127,12 +140,12 @@ def explanation(given: Explanation) -> None:
         say(f"Degraded: {one_line(given.index['reason'])}", err=True)
 
 
-def _share(each: Row, leg: str) -> str:
-    return f"{each.legs[leg]['share']:.2f}" if leg in each.legs else "-"
-
-
-def _rank(each: Row, leg: str) -> str:
-    return f"(#{each.legs[leg]['rank']})" if leg in each.legs and each.legs[leg]["rank"] else ""
+def _leg(each: Row, name: str) -> str:
+    """Return the share and the rank of one leg as two columns."""
+    leg = each.legs.get(name, {"share": None, "rank": None})
+    share = "-" if leg["share"] is None else f"{leg['share']:.2f}"
+    rank = f"(#{leg['rank']})" if leg["rank"] else ""
+    return f"{share:>7} {rank:>6}"
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -141,9 +154,9 @@ def _listed(words: Sequence[str]) -> str:
 
 def chunks(found: Sequence[StoredChunk]) -> None:
     """Print the chunks of a note."""
-    click.echo(click.style(_place(found[0]), bold=True))
+    click.echo(click.style(place(found[0]), bold=True))
     for chunk in found:
-        click.echo(click.style(f"-- {_name(chunk.id)}  {chunk.hash}", dim=True))
+        click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))
 
 
@@ -156,8 +169,8 @@ def around(near: Around) -> None:
     for heading, listed in (("Linked from", linked), ("Related", related)):
         if listed:
             click.echo(f"\n{click.style(translated(heading), bold=True)}")
-        for place, said in listed[:_MOST_NEAR]:
-            click.echo(f"  {click.style(one_line(place), fg='cyan')}  {said}")
+        for at, said in listed[:_MOST_NEAR]:
+            click.echo(f"  {click.style(one_line(at), fg='cyan')}  {said}")
         if len(listed) > _MOST_NEAR:
             say(f"  … {len(listed) - _MOST_NEAR} more: --json lists them")
 
@@ -165,7 +178,7 @@ def around(near: Around) -> None:
 def pointers(found: Sequence[StoredChunk]) -> None:
     """Print where chunks stand, a line each."""
     for chunk in found:
-        click.echo(f"{_place(chunk)}  {_titles(chunk)}  {_name(chunk.id)}")
+        click.echo(f"{place(chunk)}  {titles(chunk)}  {name(chunk.id)}")
 
 
 def contents(listed: Sequence[Category], about: Callable[[Topic], About]) -> None:
@@ -222,14 +235,10 @@ def moved(done: Moved, *, dry_run: bool) -> None:
     if dry_run:
         for old, new in done.moved:
             click.echo(f"{one_line(old)} → {one_line(new)}")
-        for each in done.changed:
-            click.echo(plain(each.difference))
-    for left in done.left:
-        say(f"spellbook: {one_line(str(left))}.", err=True)
-    links = sum(each.links for each in done.changed)
-    what = (
-        f"{counted(len(done.moved), 'file')}; {counted(links, 'link')} in {counted(len(done.changed), 'note')} updated"
-    )
+        _differences(done.changed)
+    left_out(done.left)
+    links, notes = _links(done.changed)
+    what = f"{counted(len(done.moved), 'file')}; {links} in {notes} updated"
     old, new = one_line(done.old), one_line(done.new)
     say(f"Would move {old} to {new}: {what}." if dry_run else f"Moved {old} to {new}: {what}.", err=dry_run)
 
@@ -237,26 +246,35 @@ def moved(done: Moved, *, dry_run: bool) -> None:
 def offer(made: Offer, *, is_done: bool) -> None:
     """Print broken links, their likely targets, and the differences that repair them."""
     for guess in made.guesses:
-        meant = (
-            f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}" if guess.perhaps else "?"
-        )
-        click.echo(
-            f"{click.style(one_line(f'{guess.source}:{guess.line}'), fg='cyan')}  "
-            f"{one_line(guess.target)} → {one_line(meant)}"
-        )
-    for each in made.changed:
-        click.echo(plain(each.difference))
-    for left in made.left:
-        say(f"spellbook: {one_line(str(left))}.", err=True)
-    links, notes = sum(each.links for each in made.changed), counted(len(made.changed), "note")
+        meant = f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}".rstrip()
+        at = click.style(one_line(f"{guess.source}:{guess.line}"), fg="cyan")
+        click.echo(f"{at}  {one_line(guess.target)} → {one_line(meant)}")
+    _differences(made.changed)
+    left_out(made.left)
+    links, notes = _links(made.changed)
     unknown = sum(guess.path is None for guess in made.guesses)
     told = f" {counted(unknown, 'link')} without a known target." if unknown else ""
     if not made.guesses:
         say("There are no broken links.", err=True)
     elif is_done or not made.changed:
-        say(f"Repaired {counted(links, 'link')} in {notes}.{told}", err=True)
+        say(f"Repaired {links} in {notes}.{told}", err=True)
     else:
-        say(f"{counted(links, 'link')} in {notes} can be repaired: repeat with --yes.{told}", err=True)
+        say(f"{links} in {notes} can be repaired: repeat with --yes.{told}", err=True)
+
+
+def _differences(changed: Sequence[Changed]) -> None:
+    for each in changed:
+        click.echo(plain(each.difference))
+
+
+def left_out(faults: Sequence[Fault]) -> None:
+    """Print faults on stderr, a line each."""
+    for fault in faults:
+        say(f"spellbook: {one_line(str(fault))}.", err=True)
+
+
+def _links(changed: Sequence[Changed]) -> tuple[str, str]:
+    return counted(sum(each.links for each in changed), "link"), counted(len(changed), "note")
 
 
 # -- the state of the vault
@@ -314,35 +332,34 @@ def status(state: Mapping[str, Any]) -> None:
     embedded = translated(counted(state["vectors_in_use"], "text", of=state["vectors_in_use"] + state["pending"]))
     if state["pending"] and state["embedding"]:
         embedded += f"; {translated('the others are being embedded now')}"
-    rows = {
-        "vault": state["vault"],
-        "state": f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)",
-        "notes": f"{state['notes']} ({translated(counted(state['chunks'], 'chunk'))})",
-        "embedded": f"{embedded}, {state['embedder']}",
-        **({"engine": state["engine"]} if "engine" in state else {}),
-        "watched": translated("yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault"),
-        **({"open in": _processes(state["processes"])} if state["processes"] else {}),
-        "chroma": translated(chroma(state["chroma"])),
-        "snapshots": translated(_snapshots(state["snapshots"])),
-        "categories": ", ".join(
-            f"{translated('(none)') if name == '(none)' else flat(name)} {count}"
-            for name, count in state["categories"].items()
-        )
-        or translated("none"),
-        **(
-            {"texts": translated(f"{state['embedded']} embedded, {state['reused']} reused from the cache in 30 days")}
-            if state["embedded"]
-            else {}
-        ),
-        **({"answers": _timings(state["timings"])} if state["timings"] else {}),
-    }
-    for name, value in rows.items():
-        click.echo(f"{padded(translated(name), 11)} {value}")
-    for fault in state["faults"]:
-        place = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
-        click.echo(f"{padded(translated('to fix'), 11)} {one_line(place)}: {translated(one_line(fault['reason']))}")
-    if "warning" in state:
-        click.echo(f"{padded(translated('warning'), 11)} {translated(one_line(state['warning']))}")
+    reused = f"{state['embedded']} embedded, {state['reused']} reused from the cache in 30 days"
+    categories = ", ".join(
+        f"{translated(each) if each == '(none)' else flat(each)} {count}" for each, count in state["categories"].items()
+    )
+    rows = [
+        ("vault", state["vault"]),
+        ("state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"),
+        ("notes", f"{state['notes']} ({translated(counted(state['chunks'], 'chunk'))})"),
+        ("embedded", f"{embedded}, {state['embedder']}"),
+        ("engine", state.get("engine")),
+        ("watched", translated("yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault")),
+        ("open in", _processes(state["processes"])),
+        ("chroma", translated(chroma(state["chroma"]))),
+        ("snapshots", translated(_snapshots(state["snapshots"]))),
+        ("categories", categories or translated("none")),
+        ("texts", translated(reused) if state["embedded"] else ""),
+        ("answers", _timings(state["timings"])),
+        *(("to fix", _fault(fault)) for fault in state["faults"]),
+        ("warning", translated(one_line(state.get("warning", "")))),
+    ]
+    for head, value in rows:
+        if value:
+            click.echo(f"{padded(translated(head), 11)} {value}")
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    at = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
+    return f"{one_line(at)}: {translated(one_line(fault['reason']))}"
 
 
 def chroma(state: Mapping[str, Any]) -> str:
@@ -352,24 +369,19 @@ def chroma(state: Mapping[str, Any]) -> str:
             f"empty, {counted(state['behind'], 'vector')} to come: "
             "a server, `spellbook watch` or a large reindex fills it"
         )
-    there = counted(state["vectors"], "vector")
-    return (
-        f"{there} in {state['place']}; {state['behind']:,} to come"
-        if state["behind"]
-        else f"{there} in {state['place']}"
-    )
+    there, at = counted(state["vectors"], "vector"), state["place"]
+    return f"{there} in {at}; {state['behind']:,} to come" if state["behind"] else f"{there} in {at}"
 
 
 # -- parts of a line
 
 
-def row(place: str, text: str, width: int = 32) -> str:
+def row(at: str, text: str, width: int = 32) -> str:
     """A place, coloured, and behind it a text of one line, cut where a terminal would break it."""
-    gap = " " * max(2, width + 2 - width_of(place))
-    said = one_line(" ".join(text.split()))
-    room = max(40, _MOST_COLUMNS - width_of(place) - len(gap))
-    said = _fitted(said, room)
-    return f"{click.style(place, fg='cyan')}{gap}{said}"
+    gap = " " * max(2, width + 2 - width_of(at))
+    room = max(40, _MOST_COLUMNS - width_of(at) - len(gap))
+    said = _fitted(one_line(" ".join(text.split())), room)
+    return f"{click.style(at, fg='cyan')}{gap}{said}"
 
 
 def _fitted(text: str, columns: int) -> str:

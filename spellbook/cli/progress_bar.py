@@ -1,6 +1,4 @@
-"""
-Bars: how far something is that takes long, on a terminal; nothing on a pipe.
-"""
+"""Bars: how far something is that takes long, on a terminal; nothing on a pipe."""
 
 from __future__ import annotations
 
@@ -18,28 +16,18 @@ if TYPE_CHECKING:
 
 @contextmanager
 def bar(hidden: bool) -> Iterator[Progress | None]:
-    """Show a bar on a terminal, nothing on a pipe."""
+    """Show a bar for each stage on a terminal, nothing on a pipe."""
     if hidden or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress
     from rich.text import Text
 
-    class Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
+    class Rate(progress.ProgressColumn):
+        def render(self, task: progress.Task) -> Text:
             return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="progress.data.speed")
 
-    columns = (TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    with _shown("{task.description:<9}", progress.MofNCompleteColumn(), Rate()) as shown:
         tasks: dict[str, Any] = {}
 
         def advance(stage: str, done: int, total: int) -> None:
@@ -56,16 +44,16 @@ def download(name: str) -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich import progress
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    with _shown("{task.description}", progress.DownloadColumn(), progress.TransferSpeedColumn()) as shown:
         task = shown.add_task(one_line(name), total=None)
         yield lambda done, total: shown.update(task, completed=done, total=total)
+
+
+def _shown(named: str, *columns: Any) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    all_columns = (TextColumn(named), BarColumn(), *columns, TimeRemainingColumn())
+    return Progress(*all_columns, console=Console(stderr=True), transient=True)

@@ -31,8 +31,8 @@ from spellbook.system.heap import freeze
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 
-TOOLSETS = {name: f"spellbook.server.toolsets.{name}" for name in ("core", "desk", "backup")}
-"""Toolsets by name, with the module that registers each."""
+TOOLSETS = ("core", "desk", "backup")
+"""Toolsets by name, which is that of the module that registers it."""
 
 INSTRUCTIONS = """\
 Spellbook is the person's long-term memory: Markdown notes they own, written by them and by agents.
@@ -83,7 +83,7 @@ def build(book: Spellbook, toolsets: Sequence[str] = ("core",), *, live: bool = 
         log_level="WARNING",
     )
     for name in dict.fromkeys(toolsets):
-        import_module(TOOLSETS[name]).register(mcp, book)
+        import_module(f"spellbook.server.toolsets.{name}").register(mcp, book)
     return mcp
 
 
@@ -116,11 +116,7 @@ class _Server(MCPServer):
 
 
 class Background:
-    """
-    The background work of a server: watch the vault, and load the model and the vectors after the first call.
-
-    Clients start a server for every window, so an idle server must stay small.
-    """
+    """Watches the vault, and loads model and vectors only after the first call: an idle server must stay small."""
 
     def __init__(self, book: Spellbook, called: threading.Event) -> None:
         self._book = book
@@ -160,7 +156,7 @@ def run_stdio(mcp: MCPServer) -> None:
     try:
         anyio.run(_serve, mcp)
     except BaseExceptionGroup as group:
-        raise _first(group) from None
+        raise first(group) from None
     deadline = time.monotonic() + 0.5
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and (not thread.daemon or thread.name.startswith("spellbook-")):
@@ -169,7 +165,7 @@ def run_stdio(mcp: MCPServer) -> None:
                 _leave(0)
 
 
-def _first(error: BaseException) -> BaseException:
+def first(error: BaseException) -> BaseException:
     """Return the first error out of the exception groups that tasks raise."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -1,9 +1,8 @@
 """
 Types of tool arguments, which accept what clients really send.
 
-Some clients send a missing argument as null or as the text "null", and a list
-or an object as JSON text. The schemas stay plain: every argument has a
-description and bounds, and every array names its items.
+Some clients send a missing argument as null or as the text "null", and a list or an object as JSON text. The schemas
+stay plain: every argument has a description and bounds, and every array names its items.
 """
 
 from __future__ import annotations
@@ -97,20 +96,6 @@ CHUNK_SCHEMA: dict[str, Any] = {
     "required": ["text", "metadata"],
 }
 
-_FILTER_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "description": (
-        "Keys: category, topic, tags, keywords, entities, kind, importance (at least), "
-        "path (a glob), created and updated (2026-11-01..2026-11-30), or any frontmatter key. A list means any of it; "
-        'a key that ends in "!" is negated.'
-    ),
-    "additionalProperties": True,
-}
-
-
-def _optional(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [schema, {"type": "null"}], "description": schema["description"], "default": None}
-
 
 def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
     """Return the old and the new text of a `Replace` argument, and whether to replace all. Raises InvalidInput."""
@@ -131,12 +116,30 @@ def text(description: str, most: int = 2_000) -> Any:
     return Annotated[str, Field(max_length=most, description=description), _or("")]
 
 
-def tokens(default: int, description: str = "Most tokens of the answer; texts that do not fit become pointers.") -> Any:
-    """Return the type of a token budget."""
-    return Annotated[int, Field(ge=50, le=50_000, description=description), _or(default)]
+def _needed(description: str, most: int = 2_000) -> Any:
+    """Return the type of a text argument that must be given."""
+    return Annotated[str, Field(min_length=1, max_length=most, description=description)]
 
 
-Query = Annotated[str, Field(min_length=1, max_length=20_000, description="A question or a sentence, in any language.")]
+def _flag(description: str, *, default: bool = False) -> Any:
+    return Annotated[bool, Field(description=description), _or(default)]
+
+
+def _number(default: int, least: int, most: int, description: str) -> Any:
+    return Annotated[int, Field(ge=least, le=most, description=description), _or(default)]
+
+
+def _object(description: str, most: int, **schema: Any) -> Any:
+    """Return the type of an optional object of at most `most` characters as JSON."""
+    kind = {"type": "object", "description": description, **schema}
+    either = {"anyOf": [kind, {"type": "null"}], "description": description, "default": None}
+    return Annotated[Any, _decoded(most), WithJsonSchema(either)]
+
+
+_FITTING = "Most tokens of the answer; texts that do not fit become pointers."
+_TOPIC = "A topic, as `topic` or `category/topic`."
+
+Query = _needed("A question or a sentence, in any language.", 20_000)
 Keywords = Annotated[
     list[Annotated[str, Field(max_length=200)]],
     Field(
@@ -148,23 +151,23 @@ Keywords = Annotated[
 Match = Annotated[
     Literal["any", "all"], Field(description="Whether a hit holds any of the keywords, or all of them."), _or("any")
 ]
-Limit = Annotated[int, Field(ge=1, le=50, description="Most hits to return."), _or(5)]
+Limit = _number(5, 1, 50, "Most hits to return.")
 MinScore = Annotated[
     Annotated[float, Field(ge=0, le=1)] | None,
+    Field(description="Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. Default: related hits."),
     BeforeValidator(_absent),
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "null"}],
-            "description": "Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. Default: related hits.",
-            "default": None,
-        }
-    ),
 ]
-MaxTokens = tokens(2_000)
-IndexTokens = tokens(800, "Most tokens of the answer.")
-TopicTokens = tokens(4_000)
+MaxTokens = _number(2_000, 50, 50_000, _FITTING)
+IndexTokens = _number(800, 50, 50_000, "Most tokens of the answer.")
+TopicTokens = _number(4_000, 50, 50_000, _FITTING)
 Form = Annotated[Literal["text", "json"], Field(description="text to read, json to compute with."), _or("text")]
-Filter = Annotated[Any, _decoded(20_000), WithJsonSchema(_optional(_FILTER_SCHEMA))]
+Filter = _object(
+    "Keys: category, topic, tags, keywords, entities, kind, importance (at least), "
+    "path (a glob), created and updated (2026-11-01..2026-11-30), or any frontmatter key. A list means any of it; "
+    'a key that ends in "!" is negated.',
+    20_000,
+    additionalProperties=True,
+)
 Language = Annotated[Literal["en", "ko"], Field(description="The language of the guides."), _or("en")]
 SessionId = text("The session_id that rest() returned.", 200)
 ChunkArgument = Annotated[Any, _decoded(400_000), WithJsonSchema(CHUNK_SCHEMA)]
@@ -178,97 +181,58 @@ Chunks = Annotated[
         }
     ),
 ]
-Metadata = Annotated[
-    Any,
-    _decoded(100_000),
-    WithJsonSchema(
-        _optional(
-            {
-                "type": "object",
-                "description": "Frontmatter keys to set; null removes a key. Keys not named stay as they are.",
-                "additionalProperties": True,
-            }
-        )
-    ),
-]
-Replace = Annotated[
-    Any,
-    _decoded(200_000),
-    WithJsonSchema(
-        _optional(
-            {
-                "type": "object",
-                "description": "A phrase to replace, exactly as it is there; it must occur once, unless all is true.",
-                "properties": {
-                    "old": {"type": "string", "maxLength": 100_000, "description": "The phrase."},
-                    "new": {"type": "string", "maxLength": 100_000, "description": "What stands there instead."},
-                    "all": {"type": "boolean", "description": "Replace every one."},
-                },
-                "required": ["old", "new"],
-            }
-        )
-    ),
-]
-MemoryId = Annotated[str, Field(min_length=1, max_length=2_000, description="The id of a section or a note.")]
-ShownId = Annotated[
-    str, Field(min_length=1, max_length=2_000, description="The id of a chunk or a note, or a note's path.")
-]
-TopicName = Annotated[
-    str, Field(min_length=1, max_length=2_000, description="A topic, as `topic` or `category/topic`.")
-]
+Metadata = _object(
+    "Frontmatter keys to set; null removes a key. Keys not named stay as they are.", 100_000, additionalProperties=True
+)
+Replace = _object(
+    "A phrase to replace, exactly as it is there; it must occur once, unless all is true.",
+    200_000,
+    properties={
+        "old": {"type": "string", "maxLength": 100_000, "description": "The phrase."},
+        "new": {"type": "string", "maxLength": 100_000, "description": "What stands there instead."},
+        "all": {"type": "boolean", "description": "Replace every one."},
+    },
+    required=["old", "new"],
+)
+MemoryId = _needed("The id of a section or a note.")
+ShownId = _needed("The id of a chunk or a note, or a note's path.")
+TopicName = _needed(_TOPIC)
 Source = text("Where it comes from, if the metadata does not say: a path, a URL, a person.")
 Category = text("Its category, if the metadata does not say: project, preference, knowledge, decision, article.", 200)
 Scope = text("Limit to one scope, category or folder.", 500)
 MaybeId = text("A note's id or path, or a section's id.")
-MaybeTopic = text("A topic, as `topic` or `category/topic`.")
+MaybeTopic = text(_TOPIC)
 Content = text("The new text of the section; its heading stays unless the text has one.", 200_000)
 ExpectedHash = text("The hash shown for the chunk; the change is refused if the chunk has changed since.", 64)
 Append = text("Text to add at the end of the section, or of the note.", 200_000)
-Force = Annotated[bool, Field(description="Write it even if it repeats a note or looks like a secret."), _or(False)]
-ForceSecret = Annotated[bool, Field(description="Write it even if it looks like a password or key."), _or(False)]
-Hard = Annotated[bool, Field(description="Delete for good instead of moving to the trash."), _or(False)]
-Old = Annotated[
-    str,
-    Field(min_length=1, max_length=2_000, description="The path of a note or a folder in the vault, or a note's id."),
-]
-New = Annotated[
-    str, Field(min_length=1, max_length=2_000, description="Its new path, or an existing folder to move it into.")
-]
-Preview = Annotated[bool, Field(description="Only show what would change."), _or(True)]
-DryRun = Annotated[bool, Field(description="Only show what would change."), _or(False)]
-Erased = Annotated[
-    str, Field(min_length=1, max_length=2_000, description="A path in .trash, or the id, path or topic erased.")
-]
-Entries = Annotated[int, Field(ge=1, le=200, description="Most entries to list."), _or(20)]
+Force = _flag("Write it even if it repeats a note or looks like a secret.")
+ForceSecret = _flag("Write it even if it looks like a password or key.")
+Hard = _flag("Delete for good instead of moving to the trash.")
+Old = _needed("The path of a note or a folder in the vault, or a note's id.")
+New = _needed("Its new path, or an existing folder to move it into.")
+Preview = _flag("Only show what would change.", default=True)
+DryRun = _flag("Only show what would change.")
+Erased = _needed("A path in .trash, or the id, path or topic erased.")
+Entries = _number(20, 1, 200, "Most entries to list.")
 EntryNumber = Annotated[
     Annotated[int, Field(ge=1, le=2**53)] | None,
+    Field(description="The entry's number in the log; the latest change if not given."),
     BeforeValidator(_absent),
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "integer", "minimum": 1, "maximum": 2**53}, {"type": "null"}],
-            "description": "The entry's number in the log; the latest change if not given.",
-            "default": None,
-        }
-    ),
 ]
-MergedId = Annotated[
-    str, Field(min_length=1, max_length=2_000, description="One of the two: its id, its path, or the id of its chunk.")
-]
+MergedId = _needed("One of the two: its id, its path, or the id of its chunk.")
 Keep = Annotated[
     Literal["", "a", "b", "both"],
     Field(description="Which sentences to keep where the two contradict each other."),
     _or(""),
 ]
-Apply = Annotated[bool, Field(description="Write the result instead of only showing it."), _or(False)]
+Apply = _flag("Write the result instead of only showing it.")
 ExportForm = Annotated[
     Literal["json", "markdown"], Field(description="json, or markdown for a zip of the notes."), _or("json")
 ]
-ExportPath = Annotated[
-    str, Field(min_length=1, max_length=1_000, description="The path or the name of a file that export wrote.")
-]
+ExportPath = _needed("The path or the name of a file that export wrote.", 1_000)
 OnConflict = Annotated[
     Literal["skip", "overwrite", "rename"],
     Field(description="If a file is there: skip the new one, replace it (it goes to .trash), or number the new one."),
     _or("skip"),
 ]
-DryFirst = Annotated[bool, Field(description="Only report what would be done."), _or(True)]
+DryFirst = _flag("Only report what would be done.", default=True)

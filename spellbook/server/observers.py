@@ -1,6 +1,4 @@
-"""
-File system events from the kernel, and the folders for which it refuses them.
-"""
+"""File system events from the kernel, and the folders for which it refuses them."""
 
 from __future__ import annotations
 

@@ -44,20 +44,16 @@ _MOST_KEYWORDS = 4
 def answer(found: Answer) -> str:
     """Return a search's answer."""
     state = "\n".join([*(flat(str(each)) for each in found.unmatched), indexline(found.index)])
+    if not found.hits and not found.perhaps:
+        return f"Nothing found. Try other words, a wider filter, or get_index() for what there is.\n{state}"
     if not found.hits:
-        return f"{_nothing(found)}\n{state}"
+        lines = [f"- {presentation.named(hit)}" for hit in found.perhaps]
+        return "\n".join(["No confident match. Closest notes (read one with show):", *lines, state])
     shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(found.hits)} found, best first.", *(_hit(number, hit) for number, hit in enumerate(shown, 1))]
     if len(shown) < len(found.hits):
         parts.append(f"{len(found.hits) - len(shown)} more: ask with a larger max_tokens.")
     return "\n\n".join([*parts, state])
-
-
-def _nothing(found: Answer) -> str:
-    if not found.perhaps:
-        return "Nothing found. Try other words, a wider filter, or get_index() for what there is."
-    lines = [f"- {presentation.named(hit)}" for hit in found.perhaps]
-    return "\n".join(["No confident match. Closest notes (read one with show):", *lines])
 
 
 def indexline(state: State) -> str:
@@ -81,9 +77,8 @@ def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int) -> str
     """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
     linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
     related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
-    return "\n\n".join(
-        [*_read(chunks, max_tokens - _cost([*linked, *related]), "read a chunk by its id"), *linked, *related]
-    )
+    room = max_tokens - _cost([*linked, *related])
+    return "\n\n".join([*_read(chunks, room, "read a chunk by its id"), *linked, *related])
 
 
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
@@ -100,11 +95,8 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
         elif len(pointers) < 50:
             pointers.append(f"- {_head(chunk)} about {counted(estimate_tokens(text), 'token')}")
     if len(parts) < len(chunks):
-        listed = "\n".join(pointers)
-        parts.append(
-            f"{counted(len(chunks) - len(parts), 'chunk')} did not fit; "
-            f"ask with a larger max_tokens or {instead}:\n{listed}"
-        )
+        left = counted(len(chunks) - len(parts), "chunk")
+        parts.append("\n".join([f"{left} did not fit; ask with a larger max_tokens or {instead}:", *pointers]))
     return parts
 
 
@@ -166,17 +158,16 @@ def contents(categories: Sequence[Category], state: State, max_tokens: int, abou
     whole = f"{counted(state.notes, 'note')}, {counted(state.chunks, 'chunk')}"
     lines = [f"{whole}, {counted(topics, 'topic')} in {counted(len(categories), 'category', 'categories')}."]
     last = ["", "get_topic(topic) reads a topic; search(query) finds across all."]
-    left = max_tokens - _cost([*lines, *last])
-    named, is_all = _names(categories, left)
+    room = max_tokens - _cost([*lines, *last])
+    named, is_all = _names(categories, room)
     held = [[each] for each in named]
     if is_all:
         full = [[_heading(each), *map(_row, each.topics)] for each in categories]
-        left -= sum(map(_cost, full))
-        if left >= 0:
+        if (left := room - sum(map(_cost, full))) >= 0:
             held = full
             _tell(held, categories, left, about)
         else:
-            _pick_out(held, categories, left + sum(map(_cost, full)) - _cost(named), about)
+            _pick_out(held, categories, room - _cost(named), about)
     return "\n".join([*lines, *(line for each in held for line in each), *last])
 
 
@@ -248,12 +239,8 @@ def _named(category: Category, names: int) -> str:
     """Return the line of a category with the names of its largest topics, and how to list the others."""
     listed = [flat(each.topic) or "(top folder)" for each in category.topics[:names]]
     if rest := len(category.topics) - names:
-        how = (
-            f"get_index(scope={category.name!r})"
-            if category.name
-            else "get_index with a folder as scope, or a larger max_tokens"
-        )
-        listed.append(f"… {rest} {'smaller ' if names else ''}topics: {how}")
+        scope = f"(scope={category.name!r})" if category.name else " with a folder as scope, or a larger max_tokens"
+        listed.append(f"… {rest} {'smaller ' if names else ''}topics: get_index{scope}")
     return f"\n{flat(category.name) or '(no category)'}: {'; '.join(listed)}"
 
 
@@ -268,15 +255,11 @@ def _row(topic: Topic) -> str:
 
 
 def _row_about(topic: Topic, about: Callable[[Topic], About]) -> str:
-    return _row(topic) + _told(topic, about(topic))
-
-
-def _told(topic: Topic, about: About) -> str:
-    """Return a topic's title, summary and keywords, to follow its line."""
-    title = about.title if fold(about.title) not in fold(topic.topic) else ""
-    said = ": ".join(filter(None, (flat(title), flat(about.summary))))
-    words = f" [{', '.join(map(flat, topic.keywords[:_MOST_KEYWORDS]))}]" if topic.keywords else ""
-    return f": {said}{words}" if said else words
+    """Return the line of a topic with its title, summary and keywords."""
+    main = about(topic)
+    title = main.title if fold(main.title) not in fold(topic.topic) else ""
+    said = ": ".join(filter(None, (_row(topic), flat(title), flat(main.summary))))
+    return said + (f" [{', '.join(map(flat, topic.keywords[:_MOST_KEYWORDS]))}]" if topic.keywords else "")
 
 
 def _cost(lines: Sequence[str]) -> int:
@@ -287,11 +270,8 @@ def _cost(lines: Sequence[str]) -> int:
 def _hit(number: int, hit: Hit) -> str:
     if hit.why["text"] == "pointer":
         return f"{number}. {presentation.pointer(hit)}"
-    cut = (
-        ""
-        if hit.why["text"] == "whole"
-        else f"\n   (excerpt of {counted(hit.why['tokens'], 'token')}, with the numbers of its lines)"
-    )
+    excerpt = f"\n   (excerpt of {counted(hit.why['tokens'], 'token')}, with the numbers of its lines)"
+    cut = "" if hit.why["text"] == "whole" else excerpt
     return f"{number}. {presentation.head(hit)}{cut}\n{quoted(hit.text)}"
 
 

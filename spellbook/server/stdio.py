@@ -1,13 +1,11 @@
-"""
-Answer requests over stdin that the SDK cannot parse with an error, instead of ignoring them.
-"""
+"""Answer requests over stdin that the SDK cannot parse with an error, instead of ignoring them."""
 
 from __future__ import annotations
 
 import json
-from types import TracebackType
 from typing import Any
 
+from anyio.abc import ObjectReceiveStream
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
@@ -24,7 +22,7 @@ async def serve(server: Server[Any]) -> None:
         await server.run(_Answering(read, write), write, server.create_initialization_options())
 
 
-class _Answering:
+class _Answering(ObjectReceiveStream[SessionMessage | Exception]):
     """The messages of `read`; an invalid request is answered with an error on `write`."""
 
     def __init__(self, read: Any, write: Any) -> None:
@@ -48,25 +46,6 @@ class _Answering:
     async def aclose(self) -> None:
         await self._read.aclose()
 
-    def __aiter__(self) -> _Answering:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        from anyio import EndOfStream
-
-        try:
-            return await self.receive()
-        except EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> _Answering:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
 
 def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
     """
@@ -78,11 +57,8 @@ def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
         sent = json.loads(error.errors()[0]["input"])
     except (ValueError, TypeError, RecursionError):
         return None
-    if (
-        not isinstance(sent, dict)
-        or type(id := sent.get("id")) not in (int, str)
-        or not isinstance(sent.get("method"), str)
-    ):
+    id, method = (sent.get("id"), sent.get("method")) if isinstance(sent, dict) else (None, None)
+    if type(id) not in (int, str) or not isinstance(method, str):
         return None
     params = sent.get("params")
     arguments = params.pop("arguments", None) if isinstance(params, dict) else None
@@ -91,15 +67,9 @@ def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
     except InvalidInput as refusal:
         whole = id if not isinstance(id, str) or unicode.is_whole(id) else None
         return _refused(whole, INVALID_PARAMS, str(refusal))
-    if (
-        sent["method"] == "tools/call"
-        and isinstance(params, dict)
-        and isinstance(arguments, dict)
-        and all(map(unicode.is_whole, arguments))
-    ):
-        return JSONRPCRequest.model_construct(
-            jsonrpc="2.0", id=id, method="tools/call", params={**params, "arguments": arguments}
-        )
+    if method == "tools/call" and isinstance(arguments, dict) and all(map(unicode.is_whole, arguments)):
+        params["arguments"] = arguments
+        return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
     try:
         unicode.check(arguments, "params.arguments")
     except InvalidInput as refusal:

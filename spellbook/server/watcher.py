@@ -14,7 +14,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,39 +42,23 @@ QUIET, MOST_WAIT = 0.3, 2.0
 FULL_LOOK = 30.0
 """Seconds between looks at everything, whatever the events said."""
 AGAIN = 2.0
-"""
-Seconds between such looks while some folder reports no events, or after a look that failed.
-
-The time is longer if a look takes long.
-"""
+"""Seconds between such looks while a folder reports no events or after a failed one; longer if a look takes long."""
 
 SETTLE_AFTER = 2.0
-"""
-Seconds without new vectors before the cache is trimmed and Chroma may be updated.
-
-See `vectors.follow` for when Chroma is updated.
-"""
+"""Seconds without new vectors before the cache is trimmed and Chroma may be updated; see `vectors.follow`."""
 
 SNAPSHOT_AFTER, SNAPSHOT_LOOK = 120.0, 1800.0
 """Seconds until a process that watches first looks whether the day's snapshot is there, and between such looks."""
 
 RELEASE_AFTER, RELEASE_LOOK = 600.0, 60.0
-"""
-Seconds without a question or a new vector before memory that only they need is freed.
-
-The second number is the seconds between checks of this.
-"""
+"""Seconds without a question or a new vector before the memory for them is freed, and between checks of this."""
 
 _MOST_NAMED = 3
 """Folders that a complaint names; it is one line."""
 
 _log = logging.getLogger(__name__)
 _ELECTION = 1.0
-"""
-Seconds between checks whether the watcher of this vault has ended.
-
-The number is a judgement. Meanwhile the other processes look for changes themselves.
-"""
+"""Seconds between checks whether this vault's watcher has ended, a judgement; the others look themselves meanwhile."""
 
 _USEFUL: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
@@ -122,14 +106,8 @@ class Watcher:
 
     def start(self) -> Watcher:
         """Begin; returns at once."""
-        for name, work in (
-            ("watch", self._run),
-            ("embed", self._embed),
-            ("settle", self._settle),
-            ("keep", self._keep),
-            ("rest", self._rest),
-        ):
-            thread = threading.Thread(target=work, name=f"spellbook-{name}", daemon=True)
+        for work in (self._watch, self._embed, self._settle, self._keep, self._rest):
+            thread = threading.Thread(target=work, name=f"spellbook-{work.__name__.strip('_')}", daemon=True)
             self._threads.append(thread)
             thread.start()
         return self
@@ -152,10 +130,11 @@ class Watcher:
 
     # -- looking
 
-    def _run(self) -> None:
-        lock = self._elected()
-        if lock is None:
-            return
+    def _watch(self) -> None:
+        # The lock is taken and released by this thread; the kernel frees it if the process dies.
+        while (lock := take(self._book.config.state / processes.ELECTED)) is None:
+            if self._stopping.wait(_ELECTION):
+                return
         self._is_elected = True
         try:
             self._observe()
@@ -170,8 +149,7 @@ class Watcher:
                 now = time.monotonic()
                 if now >= next_full:
                     self._hints.everything()
-                due = self._hints.due(now, force=now >= next_full)
-                if due is not None:
+                if due := self._hints.due(now, force=now >= next_full):
                     full, paths = due
                     well = self._look(full, paths)
                     self._has_looked |= well
@@ -180,22 +158,12 @@ class Watcher:
                         next_full = time.monotonic() + self._period(well)
         finally:
             self._is_elected = False
-            self._hand_over(is_current=False)
             self._retract()
             with contextlib.suppress(SpellbookError):
                 self._book.index.catalog.set_unseen("")
             self._unobserve()
             self._hints.close()
             lock.release()
-
-    def _elected(self) -> Held | None:
-        """Wait until no other process watches; None if stopped before."""
-        # The lock is taken and released by this thread; the kernel frees it if the process dies.
-        while not self._stopping.is_set():
-            if lock := take(self._book.config.state / processes.ELECTED):
-                return lock
-            self._stopping.wait(_ELECTION)
-        return None
 
     def _period(self, well: bool) -> float:
         # Without events, look as often as costs no more than some per cent of a processor.
@@ -214,11 +182,11 @@ class Watcher:
             self._hand_over(is_current=True)
             self._beat()
         else:
-            self._hand_over(is_current=False)
             self._retract()
 
     def _retract(self) -> None:
         """No longer let others rely on this watcher."""
+        self._hand_over(is_current=False)
         if self._ready is not None:
             self._ready.release()
             self._ready = None
@@ -257,16 +225,14 @@ class Watcher:
         try:
             self._book.follow()
             # A full look announces the embedding before it starts, because the embedding thread is only woken after it.
-            with processes.present(self._book.config.state, processes.EMBEDDING) if full else contextlib.nullcontext():
-                report = (
-                    sync.scan(self._book.index, progress=self._beat)
-                    if full
-                    else sync.scan_paths(self._book.index, paths)
-                )
             if full:
+                with processes.present(self._book.config.state, processes.EMBEDDING):
+                    report = sync.scan(self._book.index, progress=self._beat)
                 self._look_seconds = time.monotonic() - started
                 self._eventless = eventless(self._book.config.vault)
                 self._to_count.set()  # what could not be watched may be gone, or ignored now
+            else:
+                report = sync.scan_paths(self._book.index, paths)
             if full or report.added or report.changed:
                 self._to_embed.set()
             if self._on_report and (report.added or report.changed or report.moved or report.removed):
@@ -289,23 +255,16 @@ class Watcher:
             self._to_embed.clear()
             if self._stopping.is_set():
                 return
-            try:
+            with self._reporting("embed"):  # tried again after the next look at everything
                 started = time.monotonic()
                 with processes.present(self._book.config.state, processes.EMBEDDING):
                     stored = embed.embed_texts(self._book.index, stop=self._stopping.is_set)
                 self._to_settle.set()
                 if stored and self._on_report:
                     self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))
-                self._say("embed", None)
-            except Exception as error:  # tried again after the next look at everything
-                self._say("embed", error)
 
     def _settle(self) -> None:
-        """
-        Update the cache and Chroma once no more vectors come.
-
-        This has its own thread, because the next save must not wait for it.
-        """
+        """Update the cache and Chroma once no more vectors come; in its own thread, so that no save waits for it."""
         while not self._stopping.is_set():
             self._to_settle.wait()
             while self._to_settle.is_set() and not self._stopping.is_set():
@@ -313,37 +272,37 @@ class Watcher:
                 self._stopping.wait(SETTLE_AFTER)
             if self._stopping.is_set():
                 return
-            try:
+            with self._reporting("settle"):
                 index = self._book.index
                 index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
                 if time.monotonic() >= self._follow_after and follow.is_due(index):
                     failed = follow.in_child(index, self._stopping)
                     self._follow_after = time.monotonic() + follow.MOST_AGE if failed else 0.0
                     self._say("follow", StorageError(failed) if failed else None)
-                self._say("settle", None)
-            except Exception as error:
-                self._say("settle", error)
 
     def _keep(self) -> None:
-        """
-        Take the day's snapshot, if this process watches.
-
-        If the process is killed meanwhile, the next snapshot uses what it left.
-        """
+        """Take the day's snapshot, if this process watches; after a kill, the next one uses what it left."""
         wait = SNAPSHOT_AFTER
         while self._book.config.snapshots and not self._stopping.wait(wait):
             wait = SNAPSHOT_LOOK
-            try:
+            with self._reporting("keep"):
                 if self._is_elected and self._book.snapshots.is_due():
                     self._book.snapshots.create()
-                self._say("keep", None)
-            except Exception as error:
-                self._say("keep", error)
 
     def _rest(self) -> None:
         """Keep a process small that is not asked: several clients may hold one open all day."""
         while not self._stopping.wait(RELEASE_LOOK):
             self._book.release(time.monotonic() - RELEASE_AFTER)
+
+    @contextlib.contextmanager
+    def _reporting(self, what: str) -> Iterator[None]:
+        """Log an error instead of raising it."""
+        try:
+            yield
+        except Exception as error:
+            self._say(what, error)
+        else:
+            self._say(what, None)
 
     def _say(self, what: str, error: Exception | None) -> str:
         """Log what went wrong, once until it is well again, and return it."""
@@ -392,11 +351,7 @@ class Watcher:
             self._observer = None
 
     def _mend_observer(self) -> None:
-        """
-        Start the observer again where events have ended, or might come now.
-
-        If a root is deleted or replaced, the observer still looks alive.
-        """
+        """Start the observer again where events ended, or might come now; if its root was replaced, it looks alive."""
         root = _identity(self._book.config.vault)
         is_early = root == self._root and time.monotonic() < self._next_try
         if self._observer is not None:
@@ -420,19 +375,6 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-class _Overflow(logging.Handler):
-    """Turns watchdog's only sign of lost events, a line in its log, into a call."""
-
-    def __init__(self, lost: Callable[[], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._lost = lost
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take a log record."""
-        if "overflow" in record.getMessage().lower():
-            self._lost()
-
-
 class Hints(events.FileSystemEventHandler):
     """Collects where to look."""
 
@@ -443,12 +385,19 @@ class Hints(events.FileSystemEventHandler):
         self._paths: set[str] = set()
         self._full = False
         self._first = self._last = 0.0
-        self._overflow = _Overflow(self.everything)
+        self._overflow = logging.Handler(logging.WARNING)
+        self._overflow.addFilter(self._take_record)
         logging.getLogger("watchdog").addHandler(self._overflow)
 
     def close(self) -> None:
         """Take no more hints from the log."""
         logging.getLogger("watchdog").removeHandler(self._overflow)
+
+    def _take_record(self, record: logging.LogRecord) -> bool:
+        """Look everywhere after watchdog's only sign of lost events, a line in its log; handle no record."""
+        if "overflow" in record.getMessage().lower():
+            self.everything()
+        return False
 
     def dispatch(self, event: events.FileSystemEvent) -> None:
         """Take an event; small, since the thread that reads them from the kernel waits for it."""
@@ -463,16 +412,12 @@ class Hints(events.FileSystemEventHandler):
     def due(self, now: float, *, force: bool = False) -> tuple[bool, list[str]] | None:
         """Return whether to look at everything, and where else, once it has been quiet; None until then."""
         with self._guard:
-            if not self._first:
-                self.wake.clear()
-                return None
-            if not force and now - self._last < QUIET and now - self._first < MOST_WAIT:
-                wait = min(QUIET - (now - self._last), MOST_WAIT - (now - self._first))
-            else:
-                result = self._full, sorted(self._paths)
+            wait = min(self._last + QUIET, self._first + MOST_WAIT) - now
+            if not self._first or force or wait <= 0:
+                found = (self._full, sorted(self._paths)) if self._first else None
                 self._paths, self._full, self._first = set(), False, 0.0
                 self.wake.clear()
-                return result
+                return found
         time.sleep(max(0.005, wait))
         return None
 

@@ -47,7 +47,7 @@ PLACED = {
     ("search", "count"): 2,
     ("", "progress"): 0,
     ("models", "Good"): 2,
-    ("cli", "Client"): 5,
+    ("cli", "Client"): 2,
     ("search", "crowded"): 0,
 }
 """Which argument of a function of a room is a message."""
@@ -56,6 +56,7 @@ SENTENCES = {
     "cli/checks.py": {"ahead", "checked", "migrated", "_missed", "_failed", "_alike", "_unlabelled", "_first"},
     "cli/output.py": {
         "told",
+        "_fault",
         "around",
         "_snapshots",
         "chroma",
@@ -246,7 +247,7 @@ def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = froze
     elif (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"get", "rstrip", "removeprefix"}
+        and node.func.attr in {"get", "rstrip", "removeprefix", "replace"}
     ):
         yield from _texts(node.func.value, names, seen)
         for argument in node.args[1:]:

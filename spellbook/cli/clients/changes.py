@@ -33,14 +33,13 @@ class Change:
     """
     What is to become of the file at `path`; None for one that is not there.
 
-    A new one is made with `mode`, less what the umask forbids. `matters` says
-    that what it is before would be lost.
+    A new one may be run if it `is_program`. `matters` says that what it is before would be lost.
     """
 
     path: Path
     before: bytes | None
     after: bytes | None
-    mode: int = 0o666
+    is_program: bool = False
     matters: bool = True
 
     def difference(self) -> str:
@@ -67,24 +66,27 @@ class Change:
                 return
             if self.before is None:
                 place.parent.mkdir(parents=True, exist_ok=True)
-            self._write(place, self.after)
+            with disk.written(place.parent, self.after, _mode(place)) as temporary:
+                if self.is_program:  # for those who may read it
+                    readable = temporary.stat().st_mode & 0o444
+                    temporary.chmod(temporary.stat().st_mode | readable >> 2)
+                if self.before is not None and (lost := attributes.copy(place, temporary)):
+                    _log.warning("%s is written, and could not keep %s.", self.path, ", ".join(lost))
+                self._expect()
+                os.replace(temporary, place)
         except OSError as error:
             raise disk.storage_error(str(self.path), error) from error
 
     def keep(self) -> Path | None:
-        """
-        Copy what would be lost beside the file, with its mode and the time in the name.
-
-        Returns the path of the copy, None if nothing would be lost.
-        """
+        """Copy what would be lost beside the file, with its mode and the time in its name; return the copy's path."""
         if self.before is None or not self.matters:
             return None
         copy = self.path.with_name(
             self.path.name + _BACKUP.format(f"{dt.datetime.now().astimezone():%Y%m%d-%H%M%S-%f}")
         )
         try:
-            _write_new(copy, self.before, 0o600)
-            os.chmod(copy, stat.S_IMODE(self.path.stat().st_mode))
+            with disk.written(copy.parent, self.before, _mode(self.path)) as temporary:
+                os.replace(temporary, copy)
         except OSError as error:
             raise disk.storage_error(str(self.path), error) from error
         return copy
@@ -94,22 +96,6 @@ class Change:
             raise Conflict(
                 f"{self.path}: another program changed the file meanwhile.", "Repeat the command; nothing was written."
             )
-
-    def _write(self, place: Path, data: bytes) -> None:
-        temporary = disk.aside(place.parent)
-        try:
-            # Nobody may read for a moment what only its owner could read before.
-            _write_new(temporary, data, self.mode if self.before is None else 0o600)
-            if self.before is not None:
-                os.chmod(temporary, stat.S_IMODE(place.stat().st_mode))
-                if lost := attributes.copy(place, temporary):
-                    _log.warning("%s is written, and could not keep %s.", self.path, ", ".join(lost))
-            self._expect()
-            os.replace(temporary, place)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
 
 
 def read(path: Path) -> bytes | None:
@@ -128,17 +114,14 @@ def backups(path: Path) -> Iterator[bytes]:
     """Yield what `Change.keep` kept of a file, the newest first."""
     prefix, suffix = _BACKUP.split("{}")
     with contextlib.suppress(OSError):
-        names = [
-            name for name in os.listdir(path.parent) if name.startswith(path.name + prefix) and name.endswith(suffix)
-        ]
-        for copy in sorted(
-            (path.with_name(name) for name in names), key=lambda copy: copy.stat().st_mtime_ns, reverse=True
-        ):
+        beside = [each for each in path.parent.iterdir() if each.name.startswith(path.name + prefix)]
+        copies = [each for each in beside if each.name.endswith(suffix)]
+        for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime_ns, reverse=True):
             yield disk.read_small(copy, _MOST_BYTES)
 
 
-def _write_new(place: Path, data: bytes, mode: int) -> None:
-    with open(place, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _mode(path: Path) -> int | None:
+    """Return the mode of a file, None if there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        return stat.S_IMODE(path.stat().st_mode)
+    return None

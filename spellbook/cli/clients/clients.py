@@ -22,7 +22,7 @@ from spellbook.cli.clients import changes, jsonc
 from spellbook.cli.clients.changes import Change
 from spellbook.errors import InvalidInput
 
-CARRIED = (*environment.variables("folder"), *environment.variables("entry"))
+_CARRIED = (environment.variables("folder"), environment.variables("entry"))
 """Settings that what starts without this shell's environment must be told too, or it would keep another index."""
 
 SECRETS = environment.variables("secret")
@@ -36,52 +36,45 @@ class Client:
     """
     An MCP client.
 
-    `key`: the object that holds its servers. `project`: its settings in a
-    folder of work, "" if it has none. `typed`: an entry says that it speaks
-    over stdio. `comments`: it reads JSON with comments. `next`: what makes it
-    see the change.
+    `key`: the object that holds its servers. `project`: its settings in a folder of work, "" if it has none. `typed`:
+    an entry says that it speaks over stdio. `comments`: it reads JSON with comments. `next`: what makes it see the
+    change.
     """
 
     title: str
     key: str
-    project: str
-    typed: bool
-    comments: bool
     next: str
+    project: str = ""
+    typed: bool = False
+    comments: bool = False
 
 
 CLIENTS = {
     "claude-desktop": Client(
-        "Claude Desktop",
-        "mcpServers",
-        "",
-        False,
-        False,
-        "Quit Claude Desktop (its window alone is not enough) and start it again.",
+        "Claude Desktop", "mcpServers", "Quit Claude Desktop (its window alone is not enough) and start it again."
     ),
     "claude-code": Client(
         "Claude Code",
         "mcpServers",
-        ".mcp.json",
-        True,
-        False,
         "Start a new session of Claude Code; /mcp shows its servers.",
+        project=".mcp.json",
+        typed=True,
     ),
     "vscode": Client(
         "VS Code",
         "servers",
-        ".vscode/mcp.json",
-        True,
-        True,
         "Open a new chat in VS Code; MCP: List Servers in its palette starts a server.",
+        project=".vscode/mcp.json",
+        typed=True,
+        comments=True,
     ),
     "cursor": Client(
         "Cursor",
         "mcpServers",
-        ".cursor/mcp.json",
-        True,
-        True,
         "Restart Cursor, or switch the server on in its MCP settings.",
+        project=".cursor/mcp.json",
+        typed=True,
+        comments=True,
     ),
 }
 
@@ -97,9 +90,8 @@ class Place:
 def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[Place]:
     """Return where a client may keep a person's settings, the likeliest first; `system` as in `sys.platform`."""
     if name == "claude-code":
-        if told := environ.get("CLAUDE_CONFIG_DIR"):
-            return [Place(Path(told) / ".claude.json", Path(told))]
-        return [Place(home / ".claude.json", home / ".claude")]
+        told = environ.get("CLAUDE_CONFIG_DIR")
+        return [Place(Path(told or home) / ".claude.json", Path(told or home / ".claude"))]
     if name == "cursor":
         return [Place(home / ".cursor" / "mcp.json", home / ".cursor")]
     applications = _applications(system, environ, home)
@@ -145,29 +137,20 @@ def launch() -> list[str]:
 
 def carried(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what `environ` sets that Spellbook needs wherever it is started; paths absolute."""
-    told = {name: environ[name] for name in CARRIED if environ.get(name)}
-    return {
-        name: str(Path(value).expanduser().absolute()) if name in environment.variables("folder") else value
-        for name, value in told.items()
-    }
+    folders, others = ({name: environ[name] for name in names if environ.get(name)} for names in _CARRIED)
+    return {name: str(Path(value).expanduser().absolute()) for name, value in folders.items()} | others
 
 
 def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """
-    Return the entry by which a client starts Spellbook for `vault`, a real path.
-
-    Raises InvalidInput if the path is not UTF-8.
-    """
+    """Return the entry that starts Spellbook for the real path `vault`. Raises InvalidInput if it is not UTF-8."""
     command, *arguments = launch()
     arguments += ["--vault", str(vault), "mcp", *(["--scope", scope] if scope else [])]
     try:
         "".join([command, *arguments]).encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{str(vault)!a}: the path is not UTF-8, and settings are.", "Rename the folder.") from error
-    told: dict[str, Any] = {"type": "stdio"} if client.typed else {}
-    told |= {"command": command, "args": arguments}
-    env = carried(environ)
-    return {**told, "env": env} if env else told
+    told = {"type": "stdio" if client.typed else "", "command": command, "args": arguments, "env": carried(environ)}
+    return {name: value for name, value in told.items() if value}
 
 
 def is_ours(found: object) -> bool:
@@ -182,9 +165,8 @@ def add(file: Path, client: Client, name: str, told: Mapping[str, Any], *, force
     """
     Return the change that tells `client` of the entry `told`, under `name`.
 
-    An entry of ours is brought up to date where it differs. Raises
-    InvalidInput if another server has that name, unless `force`, or if the
-    file is not what the client reads.
+    An entry of ours is brought up to date where it differs. Raises InvalidInput if another server has that name, unless
+    `force`, or if the file is not what the client reads.
     """
     before, text = _read(file, client)
     place = (client.key, name)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from spellbook.cli.clients import changes
 from spellbook.cli.clients.changes import Change
+from spellbook.cli.clients.hooks import environment
 from spellbook.errors import InvalidInput
 
 FILE = ".gitignore"
@@ -21,15 +22,12 @@ LINE = ".trash/"
 
 def is_missing(vault: Path) -> bool:
     """Say whether `vault` is in a git repository that does not ignore its trash; git knows all ignore rules."""
-    # What the caller's git set, in a hook say, is meant for another repository.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     asked = ["git", "-C", str(vault), "check-ignore", "--quiet", "--no-index", f"{LINE}note.md"]
     try:
-        return (
-            subprocess.run(asked, capture_output=True, env=environment, check=False).returncode == 1
-        )  # 128 outside of a repository
+        done = subprocess.run(asked, capture_output=True, env=environment(), check=False)
     except OSError:
         return False  # there is no git
+    return done.returncode == 1  # 128 outside of a repository
 
 
 def change(vault: Path) -> Change:

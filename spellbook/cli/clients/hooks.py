@@ -1,9 +1,8 @@
 """
 Git hooks that keep a vault's index current.
 
-Each starts a re-index in the background and returns: it fails no git command
-and holds none up. Hooks that are there run as before, with the same
-arguments, input and exit status, and uninstalling leaves them as they were.
+Each starts a re-index in the background and returns: it fails no git command and holds none up. Hooks that are there
+run as before, with the same arguments, input and exit status, and uninstalling leaves them as they were.
 """
 
 from __future__ import annotations
@@ -74,18 +73,17 @@ class Hook:
         """
         file = self.change.path
         try:
-            if self.aside is None:
-                self.change.make()
-            elif self.change.after is None:
-                self.change.make()
-                _move(self.aside, file)
-                with contextlib.suppress(OSError):  # others are in it
-                    self.aside.parent.rmdir()
-            else:
+            if self.aside and self.change.after is not None:
                 if os.path.lexists(file):
                     self.aside.parent.mkdir(exist_ok=True)
                     _move(file, self.aside)
-                Change(file, None, self.change.after, self.change.mode).make()
+                Change(file, None, self.change.after, is_program=True).make()
+                return
+            self.change.make()
+            if self.aside:
+                _move(self.aside, file)
+                with contextlib.suppress(OSError):  # others are in it
+                    self.aside.parent.rmdir()
         except OSError as error:
             raise StorageError(f"{file}: {error.strerror or error}.", "Correct that and repeat the command.") from error
 
@@ -102,7 +100,7 @@ def find(vault: Path) -> Repository:
 
 def _git(folder: Path, *asked: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=_environment())
+        done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=environment())
     except FileNotFoundError as error:
         raise InvalidInput("There is no git on this machine.", "Install git first.") from error
     except subprocess.CalledProcessError as error:
@@ -113,12 +111,8 @@ def _git(folder: Path, *asked: str) -> str:
     return os.fsdecode(done.stdout).removesuffix("\n").removesuffix("\r")
 
 
-def _environment() -> dict[str, str]:
-    """
-    Return this process's environment without what names another repository: git is asked about the folder alone.
-
-    A process that git starts, for example from a hook, has GIT_DIR, GIT_INDEX_FILE and more of that repository.
-    """
+def environment() -> dict[str, str]:
+    """Return this process's environment without what names another repository, as git sets it for hooks."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _OF_THE_PERSON}
 
 
@@ -148,16 +142,11 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
     before = changes.read(file)
     added = b"\n" + lines
     span = _span(before, vault) if before else None
-    if (
-        before is not None
-        and span is None
-        and (shebang := _SHELL.match(before))
-        and os.access(file, os.X_OK)
-        and not file.is_symlink()
-    ):
+    is_run = os.access(file, os.X_OK) and not file.is_symlink()
+    if before and span is None and is_run and (shebang := _SHELL.match(before)):
         place = len(shebang[0].rstrip(b"\r"))
         span = (place, place)
-    if before is not None and span is not None:
+    if before and span is not None:
         after = before[: span[0]] + added + before[span[1] :]
         return None if after == before else Hook(Change(file, before, after))
     kept = os.path.lexists(aside)
@@ -166,7 +155,8 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
             f"{aside}: there is one already, and {file} is another.", "Combine them in one, and delete the other."
         )
     moves = kept or os.path.lexists(file)
-    return Hook(Change(file, before, _SHEBANG + added + (_CHAIN if moves else _MADE), 0o777), aside if moves else None)
+    made = Change(file, before, _SHEBANG + added + (_CHAIN if moves else _MADE), is_program=True)
+    return Hook(made, aside if moves else None)
 
 
 def take_out(hooks: Path, name: str, vault: Path) -> Hook | None:
@@ -174,7 +164,7 @@ def take_out(hooks: Path, name: str, vault: Path) -> Hook | None:
     file, aside = hooks / name, hooks / ASIDE / name
     before = changes.read(file)
     span = _span(before, vault) if before else None
-    if before is None or span is None:
+    if not before or not span:
         return None
     after = before[: span[0]] + before[span[1] :]
     if after == _SHEBANG + _MADE:

@@ -31,9 +31,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         Take one before you change many notes. A person restores it with `spellbook snapshot restore NAME`.
         """
         taken = book.snapshots.create()
-        return as_json(
-            status="kept", **{**taken.as_dict(), "faults": [fault.path for fault in taken.faults[:_MOST_SHOWN]]}
-        )
+        faults = [fault.path for fault in taken.faults[:_MOST_SHOWN]]
+        return as_json(status="kept", **{**taken.as_dict(), "faults": faults})
 
     def snapshots() -> str:
         """List the snapshots of the vault, newest first, with names, times and their folder."""
@@ -74,17 +73,9 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         shown = {
             name: list(value)[:_MOST_SHOWN] for name, value in done.as_dict().items() if isinstance(value, list | dict)
         }
-        counts = {
-            "added": len(done.added),
-            "overwritten": len(done.overwritten),
-            "renamed": len(done.renamed),
-            "skipped": len(done.skipped),
-        }
-        return as_json(
-            status="would be imported" if dry_run else "imported",
-            counts={**counts, "unchanged": done.unchanged},
-            **shown,
-        )
+        counts = {name: len(getattr(done, name)) for name in ("added", "overwritten", "renamed", "skipped")}
+        status = "would be imported" if dry_run else "imported"
+        return as_json(status=status, counts={**counts, "unchanged": done.unchanged}, **shown)
 
     import_.__name__ = "import"
 
@@ -99,9 +90,8 @@ def _within(folder: Path, named: str) -> Path:
     """Return a file of the folder by its name or path. Raises InvalidInput for any other."""
     name = os.path.basename(named)
     place = folder / name
-    if (
-        named not in {name, str(place)} or not os.path.isfile(place) or os.path.islink(place)
-    ):  # a link could lead anywhere
+    # A link could lead anywhere.
+    if named not in {name, str(place)} or not os.path.isfile(place) or os.path.islink(place):
         raise InvalidInput(
             f"{named[:200]!r} is not one of the files in {folder}.",
             "Name one that export wrote. A person can import other files with `spellbook import FILE`.",

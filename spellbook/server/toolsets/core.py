@@ -15,11 +15,14 @@ from spellbook.editing.sessions import when
 from spellbook.errors import InvalidInput
 from spellbook.server import arguments as a
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, quoted
 
 if TYPE_CHECKING:
-    from spellbook.editing.write import Duplicate
-    from spellbook.search.question import Answer, Options
+    from spellbook.search.question import Answer
+    from spellbook.server import render
+else:  # Imported at the first answer: an idle server stays small.
+    (render,) = lazy("spellbook.server", "render")
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
@@ -77,13 +80,14 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         Needs a session from rest(). The answer has one entry for each chunk, in order.
         """
         session_id = book.require_session(session_id).id
-        if isinstance(chunk, list) and len(chunk) > a.MOST_CHUNKS:
+        chunks = chunk if isinstance(chunk, list) else [chunk]
+        if len(chunks) > a.MOST_CHUNKS:
             raise InvalidInput(
-                f"{len(chunk)} chunks are too many for one call.", f"Give at most {a.MOST_CHUNKS}; nothing was written."
+                f"{len(chunks)} chunks are too many for one call.",
+                f"Give at most {a.MOST_CHUNKS}; nothing was written.",
             )
-        if not isinstance(chunk, list):
-            return _scribed(book, [chunk], session_id, source, category, force)[0]
-        return "[" + ",\n".join(_scribed(book, chunk, session_id, source, category, force)) + "]"
+        answers = ",\n".join(_scribed(book, chunks, session_id, source, category, force))
+        return f"[{answers}]" if isinstance(chunk, list) else answers
 
     def scribe_validate(chunk: a.ChunkArgument, source: a.Source = "", category: a.Category = "") -> str:
         """Check a chunk without saving it: errors, warnings (length, keywords, questions, entities) and duplicates."""
@@ -92,7 +96,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             valid=not found.errors,
             errors=found.errors,
             warnings=found.warnings,
-            duplicates=[_repeat(each) for each in repeats],
+            duplicates=[asdict(each) for each in repeats],
         )
 
     def memorize(
@@ -108,7 +112,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Best for questions and loose descriptions. For exact names, codes and terms use find; when unsure, search.
         """
-        return _answer(book.memorize(query, **_asked(limit, filter, min_score, max_tokens)), format)
+        found = book.memorize(query, limit=limit, filter=filter, min_score=min_score, max_tokens=max_tokens)
+        return _answer(found, format)
 
     def find(
         keywords: a.Keywords,
@@ -123,7 +128,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Korean, Japanese, Chinese and Thai words are found inside longer ones. For questions use memorize.
         """
-        return _answer(book.find(keywords, match, **_asked(limit, filter, None, max_tokens)), format)
+        return _answer(book.find(keywords, match, limit=limit, filter=filter, max_tokens=max_tokens), format)
 
     def search(
         query: a.Query,
@@ -138,7 +143,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Search before you answer from memory, and before you write: notes may have changed.
         """
-        return _answer(book.search(query, **_asked(limit, filter, min_score, max_tokens)), format)
+        found = book.search(query, limit=limit, filter=filter, min_score=min_score, max_tokens=max_tokens)
+        return _answer(found, format)
 
     def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800) -> str:
         """
@@ -146,14 +152,10 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Load it at the start of a session to know what is there.
         """
-        from spellbook.server import render
-
         return render.contents(book.contents(scope), book.state(), max_tokens, book.about)
 
     def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000) -> str:
         """All chunks of a topic in reading order, with ids, hashes, backlinks. Name it `topic` or `category/topic`."""
-        from spellbook.server import render
-
         found = book.topic(topic_id)
         return render.topic(topic_id, found, max_tokens, book.backlinks({chunk.path for chunk in found}))
 
@@ -161,8 +163,6 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         Read a note or one chunk by the id in a hit or a pointer, with its hash, backlinks and related notes.
         """
-        from spellbook.server import render
-
         found = book.show(id)
         return render.shown(found, book.around(found[0].path), max_tokens)
 
@@ -225,9 +225,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             anyio.from_thread.run(ctx.report_progress, done, total, stage)
 
         report = book.reindex(full=True, progress=progress)
-        return as_json(
-            status="rebuilt", **{**report.as_dict(), "failed": [asdict(fault) for fault in report.failed[:20]]}
-        )
+        failed = [asdict(fault) for fault in report.failed[:20]]
+        return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
 
     add = adder(mcp)
     add(rest, "Begin writing memories", ADD)
@@ -244,26 +243,21 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(revise, "Change a memory", CHANGE)
     add(erase, "Erase a memory", CHANGE)
     add(stats, "State of the index", READ)
-    add(
-        rebuild_index,
-        "Rebuild the index",
-        ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True),
-    )
+    rebuilding = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
+    add(rebuild_index, "Rebuild the index", rebuilding)
 
 
+_REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
+_BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
+_PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
+_ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
 _STATUS_OPEN = {
     "en": "REST session open for one hour: scribe is possible.",
     "ko": "REST 세션이 한 시간 동안 열렸습니다. scribe를 쓸 수 있습니다.",
 }
 
 
-def _asked(limit: int, filter: Any, min_score: float | None, max_tokens: int) -> Options:
-    return {"limit": limit, "filter": filter, "min_score": min_score, "max_tokens": max_tokens}
-
-
 def _answer(found: Answer, form: str) -> str:
-    from spellbook.server import render
-
     return render.answer(found) if form == "text" else as_json(**render.fenced(found).as_dict())
 
 
@@ -273,36 +267,21 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
         return [
             as_json(
                 status="warning" if repeats else "not written",
-                message="A similar memory exists; nothing was written. Revise that one, or pass force=true."
-                if repeats
-                else "Nothing was written, because another chunk of this call is a duplicate.",
-                duplicates=[_repeat(each) for each in repeats],
-                warnings=list(warnings),
+                message=_REFUSED if repeats else _BESIDE,
+                duplicates=[asdict(each) for each in repeats],
+                warnings=warnings,
             )
             for repeats, warnings in zip(done.duplicates, done.warnings, strict=True)
         ]
     return [
         as_json(
             status="success",
-            message=_written(each.pending, bool(repeats)),
+            message=(_PENDING if each.pending else "Written; search finds it now.") + (_ALIKE if repeats else ""),
             chunk_id=each.chunk_id,
             path=each.path,
             generation=each.generation,
-            warnings=list(warnings),
-            **({"duplicates": [_repeat(repeat) for repeat in repeats]} if repeats else {}),
+            warnings=warnings,
+            **({"duplicates": [asdict(repeat) for repeat in repeats]} if repeats else {}),
         )
         for each, warnings, repeats in zip(done.written, done.warnings, done.duplicates, strict=True)
     ]
-
-
-def _written(is_pending: bool, is_like_another: bool) -> str:
-    said = (
-        "Written; search finds it by words now, and by meaning once it is embedded."
-        if is_pending
-        else "Written; search finds it now."
-    )
-    return said + (" It may be a duplicate: look at duplicates, and merge the two if so." if is_like_another else "")
-
-
-def _repeat(duplicate: Duplicate) -> dict[str, Any]:
-    return asdict(duplicate)
