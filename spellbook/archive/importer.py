@@ -9,6 +9,7 @@ request, and kept in the trash.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -111,10 +112,7 @@ class _Staged:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """
-    What happens to a file (added, renamed, overwritten, skipped or unchanged), its `path`, and the hash of the
-    bytes it replaces.
-    """
+    """What happens to a file (as `Imported` calls it), its `path`, and the hash of the bytes that it replaces."""
 
     what: str
     path: str
@@ -220,11 +218,7 @@ def _check_place(vault: Vault, place: Path) -> None:
 def _stage(
     index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported
 ) -> tuple[list[_Staged], list[str]]:
-    """
-    Read a whole source, store in `stage` what is to be written, and add the results to `report`.
-
-    Returns the files to place, and the empty folders.
-    """
+    """Read a source; store what is to be written in `stage`, add the results to `report`; return files and folders."""
     staged: list[_Staged] = []
     seen: dict[str, str] = {}
     taken = rules.Paths(disk.folds(index.vault.root))
@@ -273,26 +267,16 @@ def _check_room(folder: Path, staged: int) -> None:
 
 
 def _check_path(vault: Vault, path: str, taken: rules.Paths) -> None:
-    """
-    Raise InvalidInput or PathOutsideVault if `path` is taken by the import or the vault, or is not allowed by
-    `rules`.
-    """
+    """Raise InvalidInput or PathOutsideVault if `path` is taken, or is not allowed by `rules`."""
     if reason := taken.clash(path):
         raise InvalidInput(f"{reason}.", "Rename one of them in the source; nothing was imported.")
     vault.admitted(path)
-    blocked = next(
-        (
-            folder
-            for folder in rules.folders_of(path)
-            if os.path.lexists(vault.root / folder) and not (vault.root / folder).is_dir()
-        ),
-        "",
-    )
-    if blocked:
-        raise InvalidInput(
-            f"{path} needs a folder where the vault has the file {blocked}.",
-            "Rename that file, or import with --into another folder; nothing was imported.",
-        )
+    for blocked in rules.folders_of(path):
+        if os.path.lexists(vault.root / blocked) and not (vault.root / blocked).is_dir():
+            raise InvalidInput(
+                f"{path} needs a folder where the vault has the file {blocked}.",
+                "Rename that file, or import with --into another folder; nothing was imported.",
+            )
 
 
 def _is_wanted(path: str, asked: Asked) -> bool:
@@ -316,10 +300,7 @@ def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, s
 
 
 def _fitting(vault: Vault, path: str) -> str:
-    """
-    Return `path`, or the nearest path that is valid on every system. Raises PathOutsideVault for one that leaves
-    the vault.
-    """
+    """Return `path`, or the nearest path that is valid on every system. Raises PathOutsideVault."""
     if os.name == "nt" and _NOT_ON_WINDOWS.search(path):
         path = "/".join(map(safe_name, path.split("/")))
     try:
@@ -372,9 +353,7 @@ def _note_down(report: Imported, staged: _Staged, verdict: _Verdict) -> None:
     elif verdict.what == "renamed":
         report.renamed[staged.name] = verdict.path
     else:
-        {"added": report.added, "overwritten": report.overwritten, "skipped": report.skipped}[verdict.what].append(
-            verdict.path
-        )
+        getattr(report, verdict.what).append(verdict.path)
 
 
 def _note_all(report: Imported, done: Sequence[_Placed]) -> None:
@@ -400,7 +379,7 @@ def _check_settings(path: str, data: bytes) -> None:
 
 
 def _commit(folder: Path, stage: BinaryIO, staged: Sequence[_Staged], folders: Sequence[str]) -> None:
-    """From here on the import is done, by whomever."""
+    """Write the journal: from here on the import is done, by whomever."""
     stage.flush()
     os.fsync(stage.fileno())
     with disk.replacing(folder / _JOURNAL) as file:
@@ -432,15 +411,11 @@ def _place(vault: Vault, staged: _Staged, stage: BinaryIO) -> tuple[_Verdict, st
         verdict = _verdict(vault, staged)
         if not verdict.writes:
             return verdict, ""
-        try:
-            trash = vault.trash.copy(verdict.path, verdict.over) if verdict.over else ""
-            pieces = _bytes(stage, staged)
-            vault.place(
-                verdict.path, pieces, mode=staged.mode, mtime_ns=staged.mtime_ns, expected=verdict.over, sync=False
-            )
+        path, over, pieces = verdict.path, verdict.over, _bytes(stage, staged)
+        with contextlib.suppress(Conflict, MemoryNotFound):  # somebody wrote there just now: the rule is asked again
+            trash = vault.trash.copy(path, over) if over else ""
+            vault.place(path, pieces, mode=staged.mode, mtime_ns=staged.mtime_ns, expected=over, sync=False)
             return verdict, trash
-        except (Conflict, MemoryNotFound):
-            continue  # somebody wrote there in this very moment: the rule is asked again
     raise Conflict(
         f"{staged.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was imported."
     )
@@ -448,15 +423,9 @@ def _place(vault: Vault, staged: _Staged, stage: BinaryIO) -> tuple[_Verdict, st
 
 def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> None:
     if trash and verdict.over:
-        old = vault.locate(trash).stat()
-        vault.place(
-            verdict.path,
-            vault.pieces(trash),
-            mode=old.st_mode,
-            mtime_ns=old.st_mtime_ns,
-            expected=staged.sha256,
-            own=True,
-        )
+        old, pieces = vault.locate(trash).stat(), vault.pieces(trash)
+        expected = staged.sha256
+        vault.place(verdict.path, pieces, mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=expected, own=True)
         vault.remove(trash, verdict.over, hard=True)
     elif verdict.writes:
         vault.remove(verdict.path, staged.sha256, hard=True)
@@ -465,15 +434,13 @@ def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> 
 
 
 def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
-    def read() -> Iterator[bytes]:
-        at, end = staged.start, staged.start + staged.size
-        while at < end and (stage.seek(at), piece := stage.read(min(_PIECE, end - at)))[1]:
-            at += len(piece)
-            yield piece
-
-    pieces = disk.Hashed(read())
-    yield from pieces
-    if pieces.sha256 != staged.sha256:
+    stage.seek(staged.start)
+    sha256, left = hashlib.sha256(), staged.size
+    while piece := stage.read(min(_PIECE, left)):
+        sha256.update(piece)
+        left -= len(piece)
+        yield piece
+    if sha256.hexdigest() != staged.sha256:
         raise StorageError(
             f"{staged.path}: what was read of it is damaged; the state folder's disk fails.", "Import it again."
         )
