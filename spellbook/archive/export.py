@@ -106,7 +106,7 @@ _Files = Iterator[tuple[Item, Iterator[bytes]]]
 def _opened(vault: Vault, chosen: Sequence[Item], done: list[Item], faults: list[Fault]) -> _Files:
     """Yield each file with its bytes; one that cannot be opened becomes a fault, the others are `done` afterwards."""
     for item in chosen:
-        pieces = _even(vault.pieces(item.path))
+        pieces = vault.pieces(item.path, _PIECE)
         try:
             first = next(pieces, b"")  # before anything of the file is written
         except SpellbookError as error:
@@ -114,17 +114,6 @@ def _opened(vault: Vault, chosen: Sequence[Item], done: list[Item], faults: list
         else:
             yield item, chain((first,), pieces)
             done.append(item)
-
-
-def _even(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    held = bytearray()
-    for piece in pieces:
-        held += piece
-        while len(held) > _PIECE:
-            yield bytes(held[:_PIECE])
-            del held[:_PIECE]
-    if held:
-        yield bytes(held)
 
 
 # -- JSON: one object, a line for each file

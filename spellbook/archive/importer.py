@@ -16,9 +16,8 @@ import re
 import shutil
 import tempfile
 from collections.abc import Container, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from spellbook import config
@@ -140,36 +139,27 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
     if asked.into:
         index.vault.admitted(_into(asked, "x.md"))
     report = Imported(dry_run=asked.dry_run)
-    with _locked(index.config.state):
-        folder = index.config.state / _FOLDER
+    with _locked(index.config.state) as folder:
+        if asked.dry_run:
+            with tempfile.TemporaryFile(dir=index.config.state) as stage:
+                _stage(index, place, stage, asked, report)
+            return report
+        report.finished = len(_finish(index, folder, Imported()).paths)
+        folder.mkdir(exist_ok=True)
         try:
-            if asked.dry_run:
-                with tempfile.TemporaryFile(dir=index.config.state) as stage:
-                    _stage(index, place, stage, asked, report)
-                return report
-            report.finished = len(_finish(index).paths)
-            folder.mkdir(exist_ok=True)
-            try:
-                with (folder / _STAGE).open("w+b") as stage:
-                    staged, folders = _stage(index, place, stage, asked, report)
-                    _commit(folder, stage, staged, folders)
-                    with index.vault.journal.entry("import", str(place)):
-                        done = _place_all(index.vault, staged, stage, progress)
-                    _make(index.vault, folders)
-            finally:
-                _discard(folder)
-        except OSError as error:
-            raise disk.storage_error(str(folder), error) from error
-    # What is told in the end is what was done, not what was planned.
-    report.added, report.overwritten, report.renamed = [], [], {}
-    _note_all(report, done)
-    return report
+            with (folder / _STAGE).open("w+b") as stage:
+                _commit(folder, stage, *_stage(index, place, stage, asked, report))
+            # What is told in the end is what was done, not what was planned.
+            report.added, report.overwritten, report.renamed = [], [], {}
+            return _finish(index, folder, report, str(place), progress)
+        finally:
+            _discard(folder)
 
 
 def finish(index: Index) -> Imported:
     """Complete an import that was interrupted after staging; the result is empty if there is none."""
-    with _locked(index.config.state):
-        return _finish(index)
+    with _locked(index.config.state) as folder:
+        return _finish(index, folder, Imported())
 
 
 INTERRUPTED = "an import was cut short: `spellbook import` finishes it, without a source or before the next one"
@@ -181,25 +171,34 @@ def is_interrupted(state: Path) -> bool:
     return (state / _FOLDER / _JOURNAL).exists() and not (lock.exists() and is_locked(lock))
 
 
-def _finish(index: Index) -> Imported:
-    folder, report = index.config.state / _FOLDER, Imported()
-    try:
+def _finish(
+    index: Index, folder: Path, report: Imported, what: str = "(finished)", progress: Progress | None = None
+) -> Imported:
+    """Place what the journal lists, if there is one; add to `report` what was done, and return it."""
+    if (folder / _JOURNAL).exists() and (folder / _STAGE).exists():
         journal = json.loads((folder / _JOURNAL).read_bytes())
-        with (folder / _STAGE).open("rb") as stage, index.vault.journal.entry("import", "(finished)"):
-            _note_all(report, _place_all(index.vault, [_Staged(**each) for each in journal["files"]], stage))
-        _make(index.vault, journal["folders"])
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise disk.storage_error(str(folder), error) from error
+        staged = [_Staged(**each) for each in journal["files"]]
+        with (folder / _STAGE).open("rb") as stage, index.vault.journal.entry("import", what):
+            done = _place_all(index.vault, staged, stage, progress)
+        for each, verdict, trash in done:
+            _note_down(report, each, verdict)
+            report.trash += [trash] if trash else []
+        for empty in journal["folders"]:
+            with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
+                index.vault.admitted(empty).mkdir(parents=True, exist_ok=True)
     _discard(folder)
     return report
 
 
-def _locked(state: Path) -> AbstractContextManager[None]:
-    return disk.alone(
-        state / "import.lock", 5, StorageError("Another import into this vault is under way.", "Wait until it is done.")
-    )
+@contextlib.contextmanager
+def _locked(state: Path) -> Iterator[Path]:
+    """Hold the lock of imports; yield the folder for what is staged. Raises StorageError, for an OSError too."""
+    busy = StorageError("Another import into this vault is under way.", "Wait until it is done.")
+    try:
+        with disk.alone(state / "import.lock", 5, busy):
+            yield state / _FOLDER
+    except OSError as error:
+        raise disk.storage_error(str(state / _FOLDER), error) from error
 
 
 def _check_place(vault: Vault, place: Path) -> None:
@@ -356,12 +355,6 @@ def _note_down(report: Imported, staged: _Staged, verdict: _Verdict) -> None:
         getattr(report, verdict.what).append(verdict.path)
 
 
-def _note_all(report: Imported, done: Sequence[_Placed]) -> None:
-    for staged, verdict, trash in done:
-        _note_down(report, staged, verdict)
-        report.trash += [trash] if trash else []
-
-
 def _check_settings(path: str, data: bytes) -> None:
     """Raise InvalidInput for settings with which the vault could not be opened."""
     try:
@@ -386,9 +379,7 @@ def _commit(folder: Path, stage: BinaryIO, staged: Sequence[_Staged], folders: S
         file.write(json.dumps({"files": [asdict(each) for each in staged], "folders": folders}).encode())
 
 
-def _place_all(
-    vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None = None
-) -> list[_Placed]:
+def _place_all(vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None) -> list[_Placed]:
     """Place every file; if that fails, take back those that were placed."""
     done: list[_Placed] = []
     try:
@@ -429,7 +420,7 @@ def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> 
         vault.remove(trash, verdict.over, hard=True)
     elif verdict.writes:
         vault.remove(verdict.path, staged.sha256, hard=True)
-        for folder in [*PurePosixPath(verdict.path).parents][:-1]:
+        for folder in rules.folders_of(verdict.path):
             (vault.root / folder).rmdir()  # until one is not empty
 
 
@@ -448,12 +439,6 @@ def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
 
 def _into(asked: Asked, path: str) -> str:
     return f"{asked.into.strip('/')}/{path}".strip("/")
-
-
-def _make(vault: Vault, folders: Sequence[str]) -> None:
-    for folder in folders:
-        with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
-            vault.admitted(folder).mkdir(parents=True, exist_ok=True)
 
 
 def _discard(folder: Path) -> None:

@@ -80,9 +80,8 @@ def whole(
     """
     Return the files that can be restored, by path, and the faults of the others.
 
-    Every content is read. A damaged or missing one is searched by its hash in the vault, its trash, its journal,
-    and the snapshots of other vaults, and stored again. Raises StorageError if some are not found, unless
-    `skip_damaged`.
+    Every content is read. A damaged or missing one is searched by its hash in the vault, its trash, its journal, and
+    the snapshots of other vaults, and stored again. Raises StorageError if some are not found, unless `skip_damaged`.
     """
     sizes = {kept.sha256: kept.item.stamp.size for kept in manifest.files.values()}
     lost = {sha256: size for sha256, size in sizes.items() if not blobs.is_whole(sha256)}
@@ -135,13 +134,11 @@ def into_folder(
     try:
         into.mkdir(parents=True, exist_ok=True)
         target = Folder(into.resolve())
-        there = {
-            path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()
-        }
+        placed = (path for path in into.rglob("*") if not path.is_dir() or path.is_symlink())
+        there = {path.relative_to(into).as_posix() for path in placed}
         for path in sorted(there):
-            if not disk.TEMPORARY.fullmatch(path.rpartition("/")[2]) and (
-                path not in files or _hash_of(target, path) != files[path].sha256
-            ):
+            is_ours = path in files and _hash_of(target, path) == files[path].sha256
+            if not is_ours and not disk.TEMPORARY.fullmatch(path.rpartition("/")[2]):
                 raise InvalidInput(
                     f"{into} is not empty: it holds {path}.", "Name an empty folder, or one that does not exist."
                 )
@@ -169,7 +166,7 @@ def into_folder(
         for place in reversed(made):
             with contextlib.suppress(OSError):
                 place.unlink(missing_ok=True)
-                for folder in [*place.relative_to(into.resolve()).parents][:-1]:
+                for folder in rules.folders_of(place.relative_to(into.resolve()).as_posix()):
                     (into.resolve() / folder).rmdir()  # until one is not empty
         if isinstance(error, OSError):
             raise disk.storage_error(str(into), error) from error
@@ -198,19 +195,12 @@ class Over:
     is_half: bool = False
     back: list[Callable[[], object]] = field(default_factory=list)
 
-    @property
-    def needed(self) -> int:
-        """How many bytes are to be written at most."""
-        held = {path: kept.sha256 for path, kept in self.before.files.items()}
-        return sum(kept.item.stamp.size for path, kept in self.files.items() if held.get(path) != kept.sha256)
-
     def run(self, progress: Progress | None = None) -> None:
         """
         Restore everything. Raises StorageError, Conflict, with the vault unchanged.
 
         If it is killed, the same call continues it.
         """
-        self.vault.trash.check()
         try:
             self._remove_others()
             for path in self.files:

@@ -124,8 +124,8 @@ class Snapshots:
         looked_ns = int(known.head.get("looked_ns", 0)) if known else 0
         unread = [item for item in found.files if not self._is_same(item, before.get(item.path), looked_ns)]
         needed = sum(item.stamp.size for item in unread)
-        room = "Make room, or set SPELLBOOK_DATA to a folder on another disk."
-        _check_room(self.folder, needed, "a snapshot", room)
+        hint = "Make room, or set SPELLBOOK_DATA to a folder on another disk."
+        _check_room(self.folder, needed, "a snapshot", hint)
         todo, trusted = set(unread), {kept.sha256 for kept in before.values()}
         files: list[Kept] = []
         stored = 0
@@ -281,11 +281,9 @@ class Snapshots:
         """
         Bring back the vault as it was, into an empty folder, or over the vault, of which a snapshot is taken first.
 
-        Over the vault, what was not there then or stands in the way goes into
-        the trash. A restore that is killed goes on when it is asked for again.
-        With `skip_damaged` what is damaged is left out and named, see
-        `restore.whole`. Raises InvalidInput for a folder that holds anything
-        else, StorageError or Conflict, with nothing changed.
+        Over the vault, what was not there then or stands in the way goes into the trash. A restore that is killed goes
+        on when it is asked for again. With `skip_damaged` what is damaged is left out and named, see `restore.whole`.
+        Raises InvalidInput for a folder that holds anything else, StorageError or Conflict, with nothing changed.
         """
         name = self.find(name)
         with self._locked():
@@ -317,11 +315,12 @@ class Snapshots:
     def _over(self, manifest: Manifest, files: Mapping[str, Kept], progress: Progress | None) -> Restored:
         mark, interrupted = self.folder / _RESTORING, self.interrupted
         self._vault.trash.check()
-        before = self._create().name
-        first = interrupted[1] if interrupted and interrupted[0] == manifest.name else before
-        work = restore.Over(self._vault, self._blobs, manifest, files, self._manifest(before))
-        room = "Make room, or restore with --into elsewhere."
-        _check_room(self._vault.root, work.needed, "the restore", room)
+        before = self._manifest(self._create().name)
+        first = interrupted[1] if interrupted and interrupted[0] == manifest.name else before.name
+        held = {path: kept.sha256 for path, kept in before.files.items()}
+        needed = sum(kept.item.stamp.size for path, kept in files.items() if held.get(path) != kept.sha256)
+        _check_room(self._vault.root, needed, "the restore", "Make room, or restore with --into elsewhere.")
+        work = restore.Over(self._vault, self._blobs, manifest, files, before)
         with disk.replacing(mark) as file:
             file.write(json.dumps({"name": manifest.name, "before": first}).encode())
         try:

@@ -1,8 +1,7 @@
 """
 Sources: what can be imported, each read as files with their paths, in any order, a piece at a time.
 
-A path that would leave the vault, or a damaged file, ends the reading; nothing
-here writes anything.
+A path that would leave the vault, or a damaged file, ends the reading; nothing here writes anything.
 """
 
 from __future__ import annotations
@@ -78,16 +77,17 @@ def opened(place: Path) -> Iterator[Source]:
                     yield _chats([(stack.enter_context(regular(file)), file.name) for file in chats])
             else:
                 yield _folder(place)
-        elif place.suffix.lower() == ".md":
-            with regular(place) as file:
-                status = os.fstat(file.fileno())
-                mode = stat.S_IMODE(status.st_mode)
-                yield Source(iter([Incoming(place.name, _read(file), mode, status.st_mtime_ns)]))
         else:
             with regular(place) as file:
-                is_zip = file.read(2) == b"PK"
-                file.seek(0)
-                yield _zip(zipfile.ZipFile(file), place.name) if is_zip else _chats([(file, place.name)])
+                if place.suffix.lower() == ".md":
+                    status = os.fstat(file.fileno())
+                    mode = stat.S_IMODE(status.st_mode)
+                    yield Source(iter([Incoming(place.name, _read(file), mode, status.st_mtime_ns)]))
+                elif file.read(2) == b"PK":
+                    yield _zip(zipfile.ZipFile(file), place.name)
+                else:
+                    file.seek(0)
+                    yield _chats([(file, place.name)])
     except OSError as error:
         raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", _UNTOUCHED) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:

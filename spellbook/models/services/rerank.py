@@ -16,11 +16,7 @@ from spellbook.models.base import clean
 from spellbook.models.services.client import QUERY, Client, Patience
 
 KEY = "SPELLBOOK_RERANKER_API_KEY"
-"""
-Environment variable of the reranker's key.
-
-The reranker is another service than the embedder, and must not see the embedder's key.
-"""
+"""Environment variable of the reranker's key: another service, which must not see the embedder's key."""
 
 
 class ServiceReranker:
@@ -40,11 +36,7 @@ class ServiceReranker:
         return f"ServiceReranker({self.name!r}, {self._service.url!r})"
 
     def rerank(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
-        """
-        Return how well each text answers `query`, 0..1, in the order of `texts`.
-
-        Raises EmbeddingError on any failure, and after `seconds`.
-        """
+        """Return how well each text answers `query`, 0..1. Raises EmbeddingError on a failure, and after `seconds`."""
         if not texts:
             return []
         asked, given = clean(query), [clean(text) for text in texts]
