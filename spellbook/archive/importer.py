@@ -148,7 +148,11 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
         folder.mkdir(exist_ok=True)
         try:
             with (folder / _STAGE).open("w+b") as stage:
-                _commit(folder, stage, *_stage(index, place, stage, asked, report))
+                staged, folders = _stage(index, place, stage, asked, report)
+                stage.flush()
+                os.fsync(stage.fileno())
+            with disk.replacing(folder / _JOURNAL) as file:  # from here on the import is done, by whomever
+                file.write(json.dumps({"files": [asdict(each) for each in staged], "folders": folders}).encode())
             # What is told in the end is what was done, not what was planned.
             report.added, report.overwritten, report.renamed = [], [], {}
             return _finish(index, folder, report, str(place), progress)
@@ -236,9 +240,10 @@ def _stage(
             each = _Staged(
                 *_destination(index, incoming, asked), start, size, pieces.sha256, incoming.mode, incoming.mtime_ns
             )
-            # Conversations of one title are several all the same.
-            key = incoming.id or each.path
-            if _is_wanted(incoming.path, asked) and key not in seen:
+            # Settings are of a whole vault.
+            is_wanted = not asked.into if is_setting(incoming.path) else asked.attachments or is_note(incoming.path)
+            key = incoming.id or each.path  # conversations of one title are several all the same
+            if is_wanted and key not in seen:
                 seen[key] = each.sha256
                 verdict = _verdict(index.vault, each, taken)
                 _note_down(report, each, verdict)
@@ -276,11 +281,6 @@ def _check_path(vault: Vault, path: str, taken: rules.Paths) -> None:
                 f"{path} needs a folder where the vault has the file {blocked}.",
                 "Rename that file, or import with --into another folder; nothing was imported.",
             )
-
-
-def _is_wanted(path: str, asked: Asked) -> bool:
-    """Say whether a file of a source is to be imported; settings are of a whole vault."""
-    return not asked.into if is_setting(path) else asked.attachments or is_note(path)
 
 
 def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, str, str]:
@@ -369,14 +369,6 @@ def _check_settings(path: str, data: bytes) -> None:
 
 
 # -- writing
-
-
-def _commit(folder: Path, stage: BinaryIO, staged: Sequence[_Staged], folders: Sequence[str]) -> None:
-    """Write the journal: from here on the import is done, by whomever."""
-    stage.flush()
-    os.fsync(stage.fileno())
-    with disk.replacing(folder / _JOURNAL) as file:
-        file.write(json.dumps({"files": [asdict(each) for each in staged], "folders": folders}).encode())
 
 
 def _place_all(vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None) -> list[_Placed]:

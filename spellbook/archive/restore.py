@@ -214,8 +214,9 @@ class Over:
                 if progress:
                     progress("restoring", number, len(self.files))
             for folder in self.manifest.head["folders"]:
-                if not rules.refusal(folder):
-                    self._make(folder)
+                if not rules.refusal(folder) and not (place := self.vault.admitted(folder)).exists():
+                    place.mkdir(parents=True)
+                    self.back.append(place.rmdir)
         except BaseException as error:
             self.is_half = True
             for step in reversed(self.back):
@@ -328,12 +329,6 @@ class Over:
             return lambda: self.blobs.pieces(now, path), status.st_mode, status.st_mtime_ns
         trash = self.vault.trash.copy(path, now)  # ignored now, or written a moment ago
         return lambda: self.vault.pieces(trash), status.st_mode, status.st_mtime_ns
-
-    def _make(self, folder: str) -> None:
-        place = self.vault.admitted(folder)
-        if not place.exists():
-            place.mkdir(parents=True)
-            self.back.append(place.rmdir)
 
 
 def _hash_of(vault: Folder, path: str) -> str | None:

@@ -98,7 +98,7 @@ def _folder(place: Path) -> Source:
     folder = Folder(place.resolve())
     found = tree(folder)
     files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
-    return Source(files, list(found.folders), list(found.faults))
+    return Source(files, [*found.folders], [*found.faults])
 
 
 def _read(file: IO[bytes]) -> Iterator[bytes]:

@@ -121,7 +121,9 @@ class ServiceEmbedder:
         model = service.model.removesuffix(":latest") or service.url
         sides = f"input_type={self._type}" if self._type else sha256("\0".join(self._before).encode()).hexdigest()[:8]
         self.fingerprint = f"service:{model}:{self._dimensions or 'full'}:{sides}:nfc:{TEMPLATE}"
-        keys = (KEY, "OPENAI_API_KEY") if _is_openai(service) else (KEY,)
+        # OpenAI's own key is in many an environment, and nobody else's business.
+        is_openai = service.kind == "openai" and service.url.lower().startswith("https://api.openai.com/")
+        keys = (KEY, "OPENAI_API_KEY") if is_openai else (KEY,)
         self._client = Client(service, self._protocol.title, self._protocol.start, keys)
         self._width = self._dimensions
 
@@ -236,8 +238,3 @@ def _prefixes(service: Service) -> tuple[str, str]:
         raise InvalidInput(f"prefix={said!r:.80} makes no sense.", f"It is none, {', '.join(FAMILIES)}.")
     found = family(service.model) if said is None else FAMILIES.get(said)
     return (found.query, found.passage) if found else ("", "")
-
-
-def _is_openai(service: Service) -> bool:
-    """Say whether it is OpenAI's own: its key is in many an environment, and nobody else's business."""
-    return service.kind == "openai" and service.url.lower().startswith("https://api.openai.com/")

@@ -51,9 +51,9 @@ class ServiceReranker:
             self._client.refuse(
                 "did not score every text", "Is it a reranker? Check the address, or unset SPELLBOOK_RERANKER."
             )
-        # llama.cpp gives logits, others what a sigmoid has made of them; once seen, so it stays.
+        # llama.cpp gives logits, others what a sigmoid (here by tanh) has made of them; once seen, so it stays.
         self._raw = self._raw or not all(0 <= score <= 1 for score in scores)
-        return [_sigmoid(score) for score in scores] if self._raw else scores
+        return [0.5 * (1 + math.tanh(score / 2)) for score in scores] if self._raw else scores
 
 
 def _scores(answer: Any, count: int) -> list[float]:
@@ -64,7 +64,3 @@ def _scores(answer: Any, count: int) -> list[float]:
     if len(items) != count or not all(map(math.isfinite, found.values())):
         raise ValueError
     return [found[i] for i in range(count)]
-
-
-def _sigmoid(score: float) -> float:
-    return 0.5 * (1 + math.tanh(score / 2))
