@@ -106,10 +106,8 @@ class Blobs:
     def check(self, sha256: str) -> str:
         """Return "missing", "damaged", or "" for a sound content. A damaged one is deleted, to be stored again."""
         blob = self._find(sha256)
-        if blob is None:
-            return "missing"
-        if _hash(blob) == sha256:
-            return ""
+        if blob is None or _hash(blob) == sha256:
+            return "" if blob else "missing"
         blob.unlink(missing_ok=True)
         return "damaged"
 

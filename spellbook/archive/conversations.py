@@ -56,16 +56,16 @@ def is_conversation(value: object) -> bool:
 
 
 def convert(given: Mapping[str, Any]) -> Conversation | None:
-    """Convert a conversation to a note; None if it has no text."""
+    """Convert a conversation to a note; None if it has no text, or no id."""
     kind = "chatgpt" if isinstance(given.get("mapping"), Mapping) else "claude"
     turns = [*_joined(_of_chatgpt(given) if kind == "chatgpt" else _of_claude(given))]
-    if not turns:
-        return None
     number = str(given.get("conversation_id") or given.get("id") or given.get("uuid") or "")
+    safe = re.sub(r"[^\w-]", "-", number)[:100]
+    if not turns or not safe:
+        return None
     title = " ".join(_clean(str(given.get("title") or given.get("name") or "")).split())
     title = title or " ".join(turns[0].text.split()[:10])[:_MOST_TITLE]  # else how it begins
     created, updated = (_moment(given.get(f"{name}_time") or given.get(f"{name}d_at")) for name in ("create", "update"))
-    safe = re.sub(r"[^\w-]", "-", number)[:100]
     id = f"{kind}-{safe}"
     meta: dict[str, object] = {
         "id": id,
@@ -73,13 +73,14 @@ def convert(given: Mapping[str, Any]) -> Conversation | None:
         "topic": _NAMES[kind],
         "category": CATEGORY,
         "source": _PLACES[kind] + safe,
-        **({"created": created} if created else {}),
-        **({"updated": updated} if updated else {}),
+        "created": created,
+        "updated": updated,
     }
     body = "\n\n".join(f"## {'User' if turn.asks else _NAMES[kind]}\n\n{lowered(turn.text)}" for turn in turns)
     day = f"{created.date().isoformat()} " if created else ""
     path = f"{CATEGORY}/{_NAMES[kind]}/{safe_name(f'{day}{title[:_MOST_TITLE]}')}.md"
-    return Conversation(id, path, compose(meta, body), updated.timestamp() if updated else None) if safe else None
+    text = compose({key: value for key, value in meta.items() if value}, body)
+    return Conversation(id, path, text, updated.timestamp() if updated else None)
 
 
 def _joined(said: Iterator[Said]) -> Iterator[Said]:

@@ -357,13 +357,11 @@ def _check_room(folder: Path, needed: int, what: str, hint: str) -> None:
 
 def to_keep(names: Iterable[str], now: dt.datetime) -> set[str]:
     """Return the names to keep: all of 24 hours, the last of each of 7 days, 4 weeks and 12 months, and the newest."""
-    newest = sorted(names, reverse=True)
-    kept = {name for name in newest if now - _moment(name) < dt.timedelta(days=1)} | set(newest[:1])
+    names = sorted(names)
+    kept = {name for name in names if now - _moment(name) < dt.timedelta(days=1)} | set(names[-1:])
     for form, count in (("%Y-%m-%d", DAYS), ("%G-%V", WEEKS), ("%Y-%m", MONTHS)):
-        last: dict[str, str] = {}
-        for name in newest:
-            last.setdefault(_moment(name).strftime(form), name)
-        kept |= set([*last.values()][:count])
+        last = {_moment(name).strftime(form): name for name in names}  # a later one takes the place of an earlier
+        kept |= set([*last.values()][-count:])
     return kept
 
 

@@ -236,10 +236,9 @@ def connect(who: str, url: str, headers: Mapping[str, str], **options: Any) -> h
 
 def _key(names: tuple[str, ...]) -> str:
     for name in names:
-        key = os.environ.get(name, "").strip()
-        if key and not re.fullmatch(r"[\x21-\x7e]+", key):
-            raise AuthenticationError(f"{name} holds a blank or a letter that no key has.", "Copy the key again.")
-        if key:
+        if key := os.environ.get(name, "").strip():
+            if not re.fullmatch(r"[\x21-\x7e]+", key):
+                raise AuthenticationError(f"{name} holds a blank or a letter that no key has.", "Copy the key again.")
             return key
     return ""
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from spellbook.config import Service
 from spellbook.errors import InvalidInput
 from spellbook.models.base import Scale, clean, is_unhurried
-from spellbook.models.families import FAMILIES, family
+from spellbook.models.families import FAMILIES, Family, family
 from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Client, Patience, TooLong
 from spellbook.notes.note import TEMPLATE
 from spellbook.text.terms import estimate_tokens
@@ -236,5 +236,5 @@ def _prefixes(service: Service) -> tuple[str, str]:
     said = service.options.get("prefix")
     if said not in {None, "none", *FAMILIES}:
         raise InvalidInput(f"prefix={said!r:.80} makes no sense.", f"It is none, {', '.join(FAMILIES)}.")
-    found = family(service.model) if said is None else FAMILIES.get(said)
-    return (found.query, found.passage) if found else ("", "")
+    found = family(service.model) if said is None else FAMILIES.get(said, Family())
+    return found.query, found.passage
