@@ -339,7 +339,7 @@ class Spellbook:
         attachments: bool = True,
     ) -> Exported:
         """
-        Write the vault, or the notes that meet `filter`, into a file or an open stream; see `archive.export.into_file`.
+        Write the vault, or the notes that meet `filter`, into a file or an open stream; see `archive.export.run`.
 
         `format` is json or markdown (a zip). Without it, the file's name decides, and JSON is the default.
         """

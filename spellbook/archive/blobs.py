@@ -11,6 +11,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Collection, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from spellbook.system import disk
 _PIECE = 1 << 20
 _SAMPLE = 1 << 16
 _WORTH = 0.9  # of its size a compressed sample has at most, else a content is kept as it is
+
+DAMAGED = (OSError, EOFError, zlib.error)
+"""What reading a file with gzip raises if it is damaged."""
 
 
 class Blobs:
@@ -67,11 +71,13 @@ class Blobs:
                     os.fsync(file.fileno())
             name = hashed.sha256
             there = self._find(name)
-            if there is not None and (name in trusted or _hash(there) == name):
+            if there and (name in trusted or _hash(there) == name):
                 return name, 0
             place = self.make(name[:2]) / (name + ".gz" * is_packed)
             size = temporary.stat().st_size
             os.replace(temporary, place)
+            if there and there != place:  # the damaged one has the other form, and would be found first
+                there.unlink(missing_ok=True)
             if _hash(place) != name:
                 place.unlink()
                 raise StorageError(
@@ -85,31 +91,23 @@ class Blobs:
                 temporary.unlink()
 
     def pieces(self, sha256: str, name: str) -> Iterator[bytes]:
-        """
-        Yield a content. Raises StorageError, with `name` in the message, if it is missing or damaged, at the end at
-        the latest.
-        """
+        """Yield a content, in messages `name`. Raises StorageError, at its end at the latest, for a damaged one."""
         blob = self._find(sha256)
         if blob is None:
             raise StorageError(f"{name}: its content is missing in {self.folder}.", "Restore another snapshot.")
         read = disk.Hashed(_read(blob))
         try:
             yield from read
-        except (OSError, EOFError, zlib.error) as error:
+        except DAMAGED as error:
             raise StorageError(f"{blob}: cannot be read ({error}).", "Restore another snapshot.") from error
         if read.sha256 != sha256:
             raise StorageError(f"{name}: what {self.folder} has of it is damaged.", "Restore another snapshot.")
 
     def check(self, sha256: str) -> str:
-        """
-        Return "missing", "damaged", or "" for a sound content. A damaged one is deleted, so that it is stored
-        again.
-        """
+        """Return "missing", "damaged", or "" for a sound content. A damaged one is deleted, to be stored again."""
         blob = self._find(sha256)
-        if blob is None:
-            return "missing"
-        if _hash(blob) == sha256:
-            return ""
+        if blob is None or _hash(blob) == sha256:
+            return "" if blob else "missing"
         blob.unlink(missing_ok=True)
         return "damaged"
 
@@ -117,16 +115,6 @@ class Blobs:
         """Say whether a content is stored and undamaged."""
         blob = self._find(sha256)
         return blob is not None and _hash(blob) == sha256
-
-    def renew(self, sha256: str, pieces: Iterator[bytes]) -> bool:
-        """
-        Store a missing or damaged content again; return whether `pieces` had the right hash. Raises StorageError,
-        and what `pieces` raises.
-        """
-        name, _ = self.keep(pieces, ())
-        if name == sha256 and not self.is_whole(sha256):  # the damaged one has the other form, and comes first
-            self.check(sha256)
-        return self.is_whole(sha256)
 
     def sweep(self, needed: Collection[str]) -> None:
         """Delete all contents that are not `needed`, and temporary files of killed processes."""
@@ -144,13 +132,12 @@ class Blobs:
 
 def _read(blob: Path) -> Iterator[bytes]:
     with gzip.open(blob, "rb") if blob.suffix == ".gz" else blob.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
+        yield from iter(partial(file.read, _PIECE), b"")
 
 
 def _hash(blob: Path) -> str | None:
     """The hash of a blob's content, None if it cannot be read."""
     try:
         return disk.hash_pieces(_read(blob))
-    except (OSError, EOFError, zlib.error):
+    except DAMAGED:
         return None

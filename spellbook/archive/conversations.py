@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from spellbook.notes.frontmatter import compose
@@ -54,15 +56,16 @@ def is_conversation(value: object) -> bool:
 
 
 def convert(given: Mapping[str, Any]) -> Conversation | None:
-    """Convert a conversation to a note; None if it has no text."""
+    """Convert a conversation to a note; None if it has no text, or no id."""
     kind = "chatgpt" if isinstance(given.get("mapping"), Mapping) else "claude"
     turns = [*_joined(_of_chatgpt(given) if kind == "chatgpt" else _of_claude(given))]
-    if not turns:
-        return None
     number = str(given.get("conversation_id") or given.get("id") or given.get("uuid") or "")
-    title = " ".join(_clean(str(given.get("title") or given.get("name") or "")).split()) or _opening(turns)
-    created, updated = (_moment(given.get(f"{name}_time") or given.get(f"{name}d_at")) for name in ("create", "update"))
     safe = re.sub(r"[^\w-]", "-", number)[:100]
+    if not turns or not safe:
+        return None
+    title = " ".join(_clean(str(given.get("title") or given.get("name") or "")).split())
+    title = title or " ".join(turns[0].text.split()[:10])[:_MOST_TITLE]  # else how it begins
+    created, updated = (_moment(given.get(f"{name}_time") or given.get(f"{name}d_at")) for name in ("create", "update"))
     id = f"{kind}-{safe}"
     meta: dict[str, object] = {
         "id": id,
@@ -70,35 +73,21 @@ def convert(given: Mapping[str, Any]) -> Conversation | None:
         "topic": _NAMES[kind],
         "category": CATEGORY,
         "source": _PLACES[kind] + safe,
-        **({"created": created} if created else {}),
-        **({"updated": updated} if updated else {}),
+        "created": created,
+        "updated": updated,
     }
     body = "\n\n".join(f"## {'User' if turn.asks else _NAMES[kind]}\n\n{lowered(turn.text)}" for turn in turns)
     day = f"{created.date().isoformat()} " if created else ""
     path = f"{CATEGORY}/{_NAMES[kind]}/{safe_name(f'{day}{title[:_MOST_TITLE]}')}.md"
-    return Conversation(id, path, compose(meta, body), updated.timestamp() if updated else None) if safe else None
-
-
-def _opening(turns: Sequence[Said]) -> str:
-    """A title for a conversation that has none: how it begins."""
-    return " ".join(turns[0].text.split()[:10])[:_MOST_TITLE]
+    text = compose({key: value for key, value in meta.items() if value}, body)
+    return Conversation(id, path, text, updated.timestamp() if updated else None)
 
 
 def _joined(said: Iterator[Said]) -> Iterator[Said]:
     """What one side says in several messages is one turn."""
-    turn: Said | None = None
-    for each in said:
-        text = _clean(each.text).strip()
-        if not text:
-            continue
-        if turn is not None and turn.asks == each.asks:
-            turn = Said(turn.asks, f"{turn.text}\n\n{text}")
-            continue
-        if turn is not None:
-            yield turn
-        turn = Said(each.asks, text)
-    if turn is not None:
-        yield turn
+    cleaned = ((each.asks, _clean(each.text).strip()) for each in said)
+    for asks, turns in groupby((each for each in cleaned if each[1]), key=itemgetter(0)):
+        yield Said(asks, "\n\n".join(text for _, text in turns))
 
 
 def _clean(text: str) -> str:
@@ -111,12 +100,9 @@ def lowered(text: str) -> str:
     for block in blocks(text):
         if block.kind == "heading":
             first, *more = source[block.start : block.end]
-            # One that is underlined has a line more.
-            title = (
-                " " + " ".join(line.strip() for line in (first, *more[:-1])) + "\n"
-                if more
-                else first.lstrip(" ").lstrip("#")
-            )
+            title = first.lstrip(" ").lstrip("#")
+            if more:  # it is underlined
+                title = " " + " ".join(line.strip() for line in (first, *more[:-1])) + "\n"
             source[block.start : block.end] = ["#" * min(6, block.level + 2) + title, *("" for _ in more)]
     return "".join(source).strip("\n")
 
@@ -127,10 +113,8 @@ def _moment(value: object) -> dt.datetime | None:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return dt.datetime.fromtimestamp(int(value), dt.UTC)
         if isinstance(value, str) and value:
-            moment = dt.datetime.fromisoformat(value)
-            return (
-                (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).replace(microsecond=0)
-            )
+            moment = dt.datetime.fromisoformat(value).replace(microsecond=0)
+            return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     except (ValueError, OverflowError, OSError):
         pass
     return None
@@ -142,27 +126,17 @@ def _moment(value: object) -> dt.datetime | None:
 def _of_chatgpt(given: Mapping[str, Any]) -> Iterator[Said]:
     """The messages from the root to the node that was seen last."""
     mapping = given["mapping"]
-    node = given.get("current_node")
-    if node not in mapping:
-        node = _last_leaf(mapping)
-    branch: list[Any] = []
-    seen: set[Any] = set()
-    while node in mapping and node not in seen and isinstance(mapping[node], Mapping):
-        seen.add(node)
-        branch.append(mapping[node].get("message"))
-        node = mapping[node].get("parent")
-    for message in reversed(branch):
-        if isinstance(message, Mapping):
+    name = given.get("current_node")
+    if name not in mapping:  # the newest message that nothing follows
+        leaves = [leaf for leaf, node in mapping.items() if isinstance(node, Mapping) and not node.get("children")]
+        name = max(leaves, key=lambda leaf: _time_of(mapping[leaf].get("message") or {}), default=None)
+    for node in _branch(mapping, name, "parent"):
+        if isinstance(message := node.get("message"), Mapping):
             yield from _message(message)
 
 
-def _last_leaf(mapping: Mapping[str, Any]) -> str | None:
-    """The newest message that nothing follows, for a tree that does not say where it ends."""
-    leaves = [name for name, node in mapping.items() if isinstance(node, Mapping) and not node.get("children")]
-    return max(leaves, key=lambda name: _number((mapping[name].get("message") or {}).get("create_time")), default=None)
-
-
-def _number(value: object) -> float:
+def _time_of(message: Mapping[str, Any]) -> float:
+    value = message.get("create_time")
     return float(value) if isinstance(value, int | float) else 0.0
 
 
@@ -185,62 +159,59 @@ def _message(message: Mapping[str, Any]) -> Iterator[Said]:
         return
     parts = content.get("parts")
     texts = [_part(part) for part in parts] if isinstance(parts, list) else [str(content.get("text") or "")]
-    attached = meta.get("attachments")
-    names = [each.get("name") for each in attached if isinstance(each, Mapping)] if isinstance(attached, list) else []
-    text = "\n\n".join(filter(None, [*texts, *(f"(attached: {name})" for name in names if name)]))
-    for reference in meta.get("content_references") or ():
-        matched, shown = (
-            (reference.get("matched_text"), reference.get("alt")) if isinstance(reference, Mapping) else (None, None)
-        )
+    texts += [f"(attached: {each['name']})" for each in _mappings(meta.get("attachments")) if each.get("name")]
+    text = "\n\n".join(filter(None, texts))
+    for reference in _mappings(meta.get("content_references")):
+        matched, shown = reference.get("matched_text"), reference.get("alt")
         if isinstance(matched, str) and matched.startswith("\ue200") and isinstance(shown, str):
             text = text.replace(matched, shown)
     yield Said(role == "user", text)
 
 
 def _part(part: object) -> str:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, Mapping):
-        kind = str(part.get("content_type") or "")
-        if isinstance(part.get("text"), str):  # what was spoken
-            return str(part["text"])
-        return "(image)" if "image" in kind else ""
-    return ""
+    if not isinstance(part, Mapping):
+        return part if isinstance(part, str) else ""
+    if isinstance(part.get("text"), str):  # what was spoken
+        return str(part["text"])
+    return "(image)" if "image" in str(part.get("content_type") or "") else ""
 
 
 # -- Claude: a list of messages
 
 
 def _of_claude(given: Mapping[str, Any]) -> Iterator[Said]:
-    for message in _branch([each for each in given["chat_messages"] if isinstance(each, Mapping)]):
+    messages = _mappings(given["chat_messages"])
+    by_id = {message.get("uuid"): message for message in messages}
+    if any(message.get("parent_message_uuid") in by_id for message in messages):  # else no parents are named
+        messages = _branch(by_id, messages[-1].get("uuid"), "parent_message_uuid")
+    for message in messages:
         asks = message.get("sender") == "human"
-        content = message.get("content")
-        listed = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
-        texts = [str(each.get("text") or "") for each in listed if each.get("type") == "text"]
+        texts = [
+            str(each.get("text") or "") for each in _mappings(message.get("content")) if each.get("type") == "text"
+        ]
         if not any(texts):
             texts = [str(message.get("text") or "")]
-        for each in message.get("attachments") or ():
-            if isinstance(each, Mapping):
-                texts.append(f"(attached: {each.get('file_name') or 'a file'})")
-                texts += [_fence(str(each["extracted_content"]), "")] if each.get("extracted_content") else []
-        files = message.get("files") or ()
+        for each in _mappings(message.get("attachments")):
+            texts.append(f"(attached: {each.get('file_name') or 'a file'})")
+            if each.get("extracted_content"):
+                texts.append(_fence(str(each["extracted_content"]), ""))
         texts += [
-            f"(attached: {each['file_name']})" for each in files if isinstance(each, Mapping) and each.get("file_name")
+            f"(attached: {each['file_name']})" for each in _mappings(message.get("files")) if each.get("file_name")
         ]
         yield Said(asks, "\n\n".join(filter(None, texts)))
 
 
-def _branch(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The messages that led to the last one; all of them where no parents are named."""
-    by_id = {message.get("uuid"): message for message in messages}
-    if not any(message.get("parent_message_uuid") in by_id for message in messages):
-        return messages
-    branch: list[Mapping[str, Any]] = []
-    node: Mapping[str, Any] | None = messages[-1]
-    while node is not None and node not in branch:
-        branch.append(node)
-        node = by_id.get(node.get("parent_message_uuid"))
-    return branch[::-1]
+def _branch(nodes: Mapping[Any, Any], name: Any, parent: str) -> list[Mapping[str, Any]]:
+    """The nodes that led to the one called `name`, from the first on."""
+    branch: dict[Any, Mapping[str, Any]] = {}
+    while name in nodes and name not in branch and isinstance(nodes[name], Mapping):
+        branch[name] = nodes[name]
+        name = nodes[name].get(parent)
+    return [*branch.values()][::-1]
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 def _fence(text: str, language: str) -> str:

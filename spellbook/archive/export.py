@@ -15,13 +15,14 @@ import stat
 import struct
 import time
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 from spellbook._version import __version__
-from spellbook.archive.tree import Item, Tree, tree
+from spellbook.archive.tree import Item, fault_of, is_setting, tree
 from spellbook.errors import InvalidInput, SpellbookError, UnreadableNote
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, parse
@@ -30,8 +31,6 @@ from spellbook.vault.vault import Vault
 
 FORMAT, VERSION = "spellbook-export", 1
 """What a JSON export calls itself in its first line."""
-
-Form = Literal["json", "markdown"]
 
 _TOLD = (
     *("title", "topic", "category", "kind", "importance", "created", "updated"),
@@ -45,22 +44,13 @@ _FIRST_ZIP_TIME, _LAST_ZIP_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """
-    Where an export was written, the number of files and bytes in it; `faults` name files that are missing from it.
-    """
+    """Where an export was written, how many files and bytes are in it, and `faults` of files that are missing."""
 
     file: str
     notes: int
     attachments: int
     bytes: int
     faults: tuple[Fault, ...]
-
-
-def form_of(file: str, said: str | None) -> Form:
-    """Return the given form, else the one of the file's ending, else JSON. Raises InvalidInput."""
-    if said not in {None, "json", "markdown"}:
-        raise InvalidInput(f"There is no format {said!r:.80}.", "It is json or markdown.")
-    return "markdown" if said == "markdown" or (said is None and file.lower().endswith(".zip")) else "json"
 
 
 def run(
@@ -71,121 +61,85 @@ def run(
     only: Collection[str] | None = None,
     attachments: bool = True,
 ) -> Exported:
-    """Write the vault into a file, see `into_file`, or an open stream. Raises InvalidInput for an unknown `format`."""
-    form = form_of(str(file), format)
-    if isinstance(file, str | Path):
-        return into_file(vault, Path(file), form, only=only, attachments=attachments)
-    return write(vault, file, form, only=only, attachments=attachments)
-
-
-def into_file(
-    vault: Vault, file: Path, form: Form, *, only: Collection[str] | None = None, attachments: bool = True
-) -> Exported:
     """
-    Write the vault to `file`, which keeps its old content until the new one is complete.
+    Write the vault to an open stream, or to a file, which keeps its old content until the new one is complete.
 
-    `only` limits the export to these notes; without `attachments` it contains notes and settings. Raises
-    InvalidInput for a file inside the vault, StorageError.
+    Without a `format`, the file's ending decides, else it is json. `only` limits the export to these notes; without
+    `attachments` it contains notes and settings. Raises InvalidInput for an unknown format or a file inside the vault,
+    StorageError.
     """
-    place = file.expanduser().absolute()
-    if place.parent.resolve().is_relative_to(vault.root):
-        raise InvalidInput(
-            f"{file} lies in the vault and would be a part of the next export.", "Name a file outside of it."
-        )
-    try:
-        with replacing(place) as stream:
-            return write(vault, stream, form, only=only, attachments=attachments, name=str(place))
-    except OSError as error:
-        raise storage_error(str(file), error) from error
-
-
-def write(
-    vault: Vault,
-    stream: BinaryIO,
-    form: Form,
-    *,
-    only: Collection[str] | None = None,
-    attachments: bool = True,
-    name: str = "-",
-) -> Exported:
-    """Write the vault to an open stream; parameters as in `into_file`."""
+    if format not in {None, "json", "markdown"}:
+        raise InvalidInput(f"There is no format {format!r:.80}.", "It is json or markdown.")
+    is_zip = format == "markdown" or (format is None and str(file).lower().endswith(".zip"))
     found = tree(vault)
+    folders = found.folders if only is None and attachments else ()
     if only is not None:
-        found = Tree(tuple(item for item in found.files if item.path in only), (), found.faults)
-    elif not attachments:
-        found = Tree(tuple(item for item in found.files if item.is_note or item.path.startswith(".")), (), found.faults)
-    done, faults = (_write_json if form == "json" else _write_zip)(vault, stream, found)
+        chosen = [item for item in found.files if item.path in only]
+    else:
+        chosen = [item for item in found.files if attachments or item.is_note or is_setting(item.path)]
+    done: list[Item] = []
+    faults = [*found.faults]
+    files = _opened(vault, chosen, done, faults)
+    write = _write_zip if is_zip else _write_json
+    place = Path("-")
+    if isinstance(file, str | Path):
+        place = Path(file).expanduser().absolute()
+        if place.parent.resolve().is_relative_to(vault.root):
+            raise InvalidInput(
+                f"{file} lies in the vault and would be a part of the next export.", "Name a file outside of it."
+            )
+        try:
+            with replacing(place) as stream:
+                write(vault, stream, folders, files)
+        except OSError as error:
+            raise storage_error(str(file), error) from error
+    else:
+        write(vault, file, folders, files)
     notes = sum(item.is_note for item in done)
-    return Exported(name, notes, len(done) - notes, sum(item.stamp.size for item in done), (*found.faults, *faults))
+    size = sum(item.stamp.size for item in done)
+    return Exported(str(place), notes, len(done) - notes, size, tuple(faults))
 
 
-def _opened(vault: Vault, item: Item, faults: list[Fault]) -> Iterator[bytes] | None:
-    """
-    Return the bytes of a file in pieces, opened before anything of it is written; None, and a fault, if it cannot
-    be opened.
-    """
-    pieces = _even(vault.pieces(item.path))
-    try:
-        first = next(pieces, b"")
-    except SpellbookError as error:
-        faults.append(Fault(item.path, 0, _reason(item.path, error)))
-        return None
-
-    def all_of_it() -> Iterator[bytes]:
-        yield first
-        yield from pieces
-
-    return all_of_it()
+_Files = Iterator[tuple[Item, Iterator[bytes]]]
 
 
-def _even(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    held = bytearray()
-    for piece in pieces:
-        held += piece
-        while len(held) > _PIECE:
-            yield bytes(held[:_PIECE])
-            del held[:_PIECE]
-    if held:
-        yield bytes(held)
-
-
-def _reason(path: str, error: SpellbookError) -> str:
-    return error.message.removeprefix(f"{path}: ").rstrip(".")
+def _opened(vault: Vault, chosen: Sequence[Item], done: list[Item], faults: list[Fault]) -> _Files:
+    """Yield each file with its bytes; one that cannot be opened becomes a fault, the others are `done` afterwards."""
+    for item in chosen:
+        pieces = vault.pieces(item.path, _PIECE)
+        try:
+            first = next(pieces, b"")  # before anything of the file is written
+        except SpellbookError as error:
+            faults.append(fault_of(item.path, error))
+        else:
+            yield item, chain((first,), pieces)
+            done.append(item)
 
 
 # -- JSON: one object, a line for each file
 
 
-def _write_json(vault: Vault, stream: BinaryIO, found: Tree) -> tuple[list[Item], list[Fault]]:
+def _write_json(vault: Vault, stream: BinaryIO, folders: Sequence[str], files: _Files) -> None:
     head = {
         "format": FORMAT,
         "version": VERSION,
         "by": f"spellbook {__version__}",
         "exported": dt.datetime.now().astimezone().isoformat(timespec="seconds"),
         "vault": vault.root.name,
-        "folders": found.folders,
+        "folders": folders,
     }
     stream.write(_line(head)[:-1] + b', "files": [')
-    done: list[Item] = []
-    faults: list[Fault] = []
-    separator = b"\n"
-    for item in found.files:
-        pieces = _opened(vault, item, faults)
-        if pieces is None:
-            continue
+    count, separator = 0, b"\n"
+    for item, pieces in files:
+        count += 1
         for record in _records(item, pieces):
             stream.write(separator + _line(record))
             separator = b",\n"
-        done.append(item)
-    stream.write(b'\n], "count": %d}\n' % len(done))
-    return done, faults
+    stream.write(b'\n], "count": %d}\n' % count)
 
 
 def _records(item: Item, pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
-    """
-    Yield the record of a file. A large file has several records: all but the last have `more`, the last has the
-    hash.
-    """
+    """Yield the record of a file, or several of a large one: all but the last have `more`, the last has the hash."""
     sha256 = hashlib.sha256()
     head: dict[str, Any] = {"path": item.path, "mtime_ns": item.stamp.mtime_ns, "mode": item.mode}
     piece = next(pieces)
@@ -213,23 +167,9 @@ def _metadata(path: str, data: bytes) -> Mapping[str, Any]:
         note = parse(path, data)
     except UnreadableNote:
         return {}
-    named = (
-        "title",
-        "topic",
-        "category",
-        "kind",
-        "importance",
-        "created",
-        "updated",
-        "keywords",
-        "questions",
-        "entities",
-        "tags",
-        "aliases",
-    )
     said = {
         "id": note.declared_id or path[:-3],
-        **{name: getattr(note, name) for name in named},
+        **{name: getattr(note, name) for name in _TOLD},
         "meta": as_json(note.meta),
     }
     return {"note": {key: value for key, value in said.items() if value not in (None, "", (), {})}}
@@ -243,31 +183,21 @@ def _line(value: Mapping[str, Any]) -> bytes:
 # -- a zip of the tree
 
 
-def _write_zip(vault: Vault, stream: BinaryIO, found: Tree) -> tuple[list[Item], list[Fault]]:
-    done: list[Item] = []
-    faults: list[Fault] = []
+def _write_zip(vault: Vault, stream: BinaryIO, folders: Sequence[str], files: _Files) -> None:
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for folder in found.folders:
+        for folder in folders:
             entry = zipfile.ZipInfo(folder + "/", _FIRST_ZIP_TIME)
             entry.create_system, entry.external_attr = 3, (stat.S_IFDIR | 0o755) << 16 | 0x10
             archive.writestr(entry, b"")
-        for item in found.files:
-            pieces = _opened(vault, item, faults)
-            if pieces is None:
-                continue
+        for item, pieces in files:
             with archive.open(_entry(item), "w", force_zip64=item.stamp.size > _MOST_PLAIN_ZIP) as target:
                 for piece in pieces:
                     target.write(piece)
-            done.append(item)
-    return done, faults
 
 
 def _entry(item: Item) -> zipfile.ZipInfo:
     seconds, rest = divmod(item.stamp.mtime_ns, 1_000_000_000)
-    year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
-    entry = zipfile.ZipInfo(
-        item.path, min(max((year, month, day, hour, minute, second), _FIRST_ZIP_TIME), _LAST_ZIP_TIME)
-    )
+    entry = zipfile.ZipInfo(item.path, min(max(time.gmtime(seconds)[:6], _FIRST_ZIP_TIME), _LAST_ZIP_TIME))
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.create_system, entry.external_attr = 3, (stat.S_IFREG | item.mode) << 16
     if 0 <= seconds < 1 << 31:
@@ -280,9 +210,7 @@ def _entry(item: Item) -> zipfile.ZipInfo:
 
 
 def time_of(entry: zipfile.ZipInfo) -> int | None:
-    """
-    Return the time of a zip entry in nanoseconds since 1970, as precisely as the entry has it, None if it has none.
-    """
+    """Return the time of a zip entry in nanoseconds since 1970, as precisely as it is known; None if it has none."""
     extra, found = entry.extra, None
     while len(extra) >= 4:
         kind, size = struct.unpack_from("<HH", extra)

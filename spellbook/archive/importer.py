@@ -9,15 +9,15 @@ request, and kept in the trash.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Container, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from spellbook import config
@@ -111,10 +111,7 @@ class _Staged:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """
-    What happens to a file (added, renamed, overwritten, skipped or unchanged), its `path`, and the hash of the
-    bytes it replaces.
-    """
+    """What happens to a file (as `Imported` calls it), its `path`, and the hash of the bytes that it replaces."""
 
     what: str
     path: str
@@ -142,36 +139,31 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
     if asked.into:
         index.vault.admitted(_into(asked, "x.md"))
     report = Imported(dry_run=asked.dry_run)
-    with _locked(index.config.state):
-        folder = index.config.state / _FOLDER
+    with _locked(index.config.state) as folder:
+        if asked.dry_run:
+            with tempfile.TemporaryFile(dir=index.config.state) as stage:
+                _stage(index, place, stage, asked, report)
+            return report
+        report.finished = len(_finish(index, folder, Imported()).paths)
+        folder.mkdir(exist_ok=True)
         try:
-            if asked.dry_run:
-                with tempfile.TemporaryFile(dir=index.config.state) as stage:
-                    _stage(index, place, stage, asked, report)
-                return report
-            report.finished = len(_finish(index).paths)
-            folder.mkdir(exist_ok=True)
-            try:
-                with (folder / _STAGE).open("w+b") as stage:
-                    staged, folders = _stage(index, place, stage, asked, report)
-                    _commit(folder, stage, staged, folders)
-                    with index.vault.journal.entry("import", str(place)):
-                        done = _place_all(index.vault, staged, stage, progress)
-                    _make(index.vault, folders)
-            finally:
-                _discard(folder)
-        except OSError as error:
-            raise disk.storage_error(str(folder), error) from error
-    # What is told in the end is what was done, not what was planned.
-    report.added, report.overwritten, report.renamed = [], [], {}
-    _note_all(report, done)
-    return report
+            with (folder / _STAGE).open("w+b") as stage:
+                staged, folders = _stage(index, place, stage, asked, report)
+                stage.flush()
+                os.fsync(stage.fileno())
+            with disk.replacing(folder / _JOURNAL) as file:  # from here on the import is done, by whomever
+                file.write(json.dumps({"files": [asdict(each) for each in staged], "folders": folders}).encode())
+            # What is told in the end is what was done, not what was planned.
+            report.added, report.overwritten, report.renamed = [], [], {}
+            return _finish(index, folder, report, str(place), progress)
+        finally:
+            _discard(folder)
 
 
 def finish(index: Index) -> Imported:
     """Complete an import that was interrupted after staging; the result is empty if there is none."""
-    with _locked(index.config.state):
-        return _finish(index)
+    with _locked(index.config.state) as folder:
+        return _finish(index, folder, Imported())
 
 
 INTERRUPTED = "an import was cut short: `spellbook import` finishes it, without a source or before the next one"
@@ -183,25 +175,34 @@ def is_interrupted(state: Path) -> bool:
     return (state / _FOLDER / _JOURNAL).exists() and not (lock.exists() and is_locked(lock))
 
 
-def _finish(index: Index) -> Imported:
-    folder, report = index.config.state / _FOLDER, Imported()
-    try:
+def _finish(
+    index: Index, folder: Path, report: Imported, what: str = "(finished)", progress: Progress | None = None
+) -> Imported:
+    """Place what the journal lists, if there is one; add to `report` what was done, and return it."""
+    if (folder / _JOURNAL).exists() and (folder / _STAGE).exists():
         journal = json.loads((folder / _JOURNAL).read_bytes())
-        with (folder / _STAGE).open("rb") as stage, index.vault.journal.entry("import", "(finished)"):
-            _note_all(report, _place_all(index.vault, [_Staged(**each) for each in journal["files"]], stage))
-        _make(index.vault, journal["folders"])
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise disk.storage_error(str(folder), error) from error
+        staged = [_Staged(**each) for each in journal["files"]]
+        with (folder / _STAGE).open("rb") as stage, index.vault.journal.entry("import", what):
+            done = _place_all(index.vault, staged, stage, progress)
+        for each, verdict, trash in done:
+            _note_down(report, each, verdict)
+            report.trash += [trash] if trash else []
+        for empty in journal["folders"]:
+            with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
+                index.vault.admitted(empty).mkdir(parents=True, exist_ok=True)
     _discard(folder)
     return report
 
 
-def _locked(state: Path) -> AbstractContextManager[None]:
-    return disk.alone(
-        state / "import.lock", 5, StorageError("Another import into this vault is under way.", "Wait until it is done.")
-    )
+@contextlib.contextmanager
+def _locked(state: Path) -> Iterator[Path]:
+    """Hold the lock of imports; yield the folder for what is staged. Raises StorageError, for an OSError too."""
+    busy = StorageError("Another import into this vault is under way.", "Wait until it is done.")
+    try:
+        with disk.alone(state / "import.lock", 5, busy):
+            yield state / _FOLDER
+    except OSError as error:
+        raise disk.storage_error(str(state / _FOLDER), error) from error
 
 
 def _check_place(vault: Vault, place: Path) -> None:
@@ -220,11 +221,7 @@ def _check_place(vault: Vault, place: Path) -> None:
 def _stage(
     index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported
 ) -> tuple[list[_Staged], list[str]]:
-    """
-    Read a whole source, store in `stage` what is to be written, and add the results to `report`.
-
-    Returns the files to place, and the empty folders.
-    """
+    """Read a source; store what is to be written in `stage`, add the results to `report`; return files and folders."""
     staged: list[_Staged] = []
     seen: dict[str, str] = {}
     taken = rules.Paths(disk.folds(index.vault.root))
@@ -243,9 +240,10 @@ def _stage(
             each = _Staged(
                 *_destination(index, incoming, asked), start, size, pieces.sha256, incoming.mode, incoming.mtime_ns
             )
-            # Conversations of one title are several all the same.
-            key = incoming.id or each.path
-            if _is_wanted(incoming.path, asked) and key not in seen:
+            # Settings are of a whole vault.
+            is_wanted = not asked.into if is_setting(incoming.path) else asked.attachments or is_note(incoming.path)
+            key = incoming.id or each.path  # conversations of one title are several all the same
+            if is_wanted and key not in seen:
                 seen[key] = each.sha256
                 verdict = _verdict(index.vault, each, taken)
                 _note_down(report, each, verdict)
@@ -273,31 +271,16 @@ def _check_room(folder: Path, staged: int) -> None:
 
 
 def _check_path(vault: Vault, path: str, taken: rules.Paths) -> None:
-    """
-    Raise InvalidInput or PathOutsideVault if `path` is taken by the import or the vault, or is not allowed by
-    `rules`.
-    """
+    """Raise InvalidInput or PathOutsideVault if `path` is taken, or is not allowed by `rules`."""
     if reason := taken.clash(path):
         raise InvalidInput(f"{reason}.", "Rename one of them in the source; nothing was imported.")
     vault.admitted(path)
-    blocked = next(
-        (
-            folder
-            for folder in rules.folders_of(path)
-            if os.path.lexists(vault.root / folder) and not (vault.root / folder).is_dir()
-        ),
-        "",
-    )
-    if blocked:
-        raise InvalidInput(
-            f"{path} needs a folder where the vault has the file {blocked}.",
-            "Rename that file, or import with --into another folder; nothing was imported.",
-        )
-
-
-def _is_wanted(path: str, asked: Asked) -> bool:
-    """Say whether a file of a source is to be imported; settings are of a whole vault."""
-    return not asked.into if is_setting(path) else asked.attachments or is_note(path)
+    for blocked in rules.folders_of(path):
+        if os.path.lexists(vault.root / blocked) and not (vault.root / blocked).is_dir():
+            raise InvalidInput(
+                f"{path} needs a folder where the vault has the file {blocked}.",
+                "Rename that file, or import with --into another folder; nothing was imported.",
+            )
 
 
 def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, str, str]:
@@ -316,10 +299,7 @@ def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, s
 
 
 def _fitting(vault: Vault, path: str) -> str:
-    """
-    Return `path`, or the nearest path that is valid on every system. Raises PathOutsideVault for one that leaves
-    the vault.
-    """
+    """Return `path`, or the nearest path that is valid on every system. Raises PathOutsideVault."""
     if os.name == "nt" and _NOT_ON_WINDOWS.search(path):
         path = "/".join(map(safe_name, path.split("/")))
     try:
@@ -372,15 +352,7 @@ def _note_down(report: Imported, staged: _Staged, verdict: _Verdict) -> None:
     elif verdict.what == "renamed":
         report.renamed[staged.name] = verdict.path
     else:
-        {"added": report.added, "overwritten": report.overwritten, "skipped": report.skipped}[verdict.what].append(
-            verdict.path
-        )
-
-
-def _note_all(report: Imported, done: Sequence[_Placed]) -> None:
-    for staged, verdict, trash in done:
-        _note_down(report, staged, verdict)
-        report.trash += [trash] if trash else []
+        getattr(report, verdict.what).append(verdict.path)
 
 
 def _check_settings(path: str, data: bytes) -> None:
@@ -399,17 +371,7 @@ def _check_settings(path: str, data: bytes) -> None:
 # -- writing
 
 
-def _commit(folder: Path, stage: BinaryIO, staged: Sequence[_Staged], folders: Sequence[str]) -> None:
-    """From here on the import is done, by whomever."""
-    stage.flush()
-    os.fsync(stage.fileno())
-    with disk.replacing(folder / _JOURNAL) as file:
-        file.write(json.dumps({"files": [asdict(each) for each in staged], "folders": folders}).encode())
-
-
-def _place_all(
-    vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None = None
-) -> list[_Placed]:
+def _place_all(vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None) -> list[_Placed]:
     """Place every file; if that fails, take back those that were placed."""
     done: list[_Placed] = []
     try:
@@ -432,15 +394,11 @@ def _place(vault: Vault, staged: _Staged, stage: BinaryIO) -> tuple[_Verdict, st
         verdict = _verdict(vault, staged)
         if not verdict.writes:
             return verdict, ""
-        try:
-            trash = vault.trash.copy(verdict.path, verdict.over) if verdict.over else ""
-            pieces = _bytes(stage, staged)
-            vault.place(
-                verdict.path, pieces, mode=staged.mode, mtime_ns=staged.mtime_ns, expected=verdict.over, sync=False
-            )
+        path, over, pieces = verdict.path, verdict.over, _bytes(stage, staged)
+        with contextlib.suppress(Conflict, MemoryNotFound):  # somebody wrote there just now: the rule is asked again
+            trash = vault.trash.copy(path, over) if over else ""
+            vault.place(path, pieces, mode=staged.mode, mtime_ns=staged.mtime_ns, expected=over, sync=False)
             return verdict, trash
-        except (Conflict, MemoryNotFound):
-            continue  # somebody wrote there in this very moment: the rule is asked again
     raise Conflict(
         f"{staged.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was imported."
     )
@@ -448,32 +406,24 @@ def _place(vault: Vault, staged: _Staged, stage: BinaryIO) -> tuple[_Verdict, st
 
 def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> None:
     if trash and verdict.over:
-        old = vault.locate(trash).stat()
-        vault.place(
-            verdict.path,
-            vault.pieces(trash),
-            mode=old.st_mode,
-            mtime_ns=old.st_mtime_ns,
-            expected=staged.sha256,
-            own=True,
-        )
+        old, pieces = vault.locate(trash).stat(), vault.pieces(trash)
+        expected = staged.sha256
+        vault.place(verdict.path, pieces, mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=expected, own=True)
         vault.remove(trash, verdict.over, hard=True)
     elif verdict.writes:
         vault.remove(verdict.path, staged.sha256, hard=True)
-        for folder in [*PurePosixPath(verdict.path).parents][:-1]:
+        for folder in rules.folders_of(verdict.path):
             (vault.root / folder).rmdir()  # until one is not empty
 
 
 def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
-    def read() -> Iterator[bytes]:
-        at, end = staged.start, staged.start + staged.size
-        while at < end and (stage.seek(at), piece := stage.read(min(_PIECE, end - at)))[1]:
-            at += len(piece)
-            yield piece
-
-    pieces = disk.Hashed(read())
-    yield from pieces
-    if pieces.sha256 != staged.sha256:
+    stage.seek(staged.start)
+    sha256, left = hashlib.sha256(), staged.size
+    while piece := stage.read(min(_PIECE, left)):
+        sha256.update(piece)
+        left -= len(piece)
+        yield piece
+    if sha256.hexdigest() != staged.sha256:
         raise StorageError(
             f"{staged.path}: what was read of it is damaged; the state folder's disk fails.", "Import it again."
         )
@@ -481,12 +431,6 @@ def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
 
 def _into(asked: Asked, path: str) -> str:
     return f"{asked.into.strip('/')}/{path}".strip("/")
-
-
-def _make(vault: Vault, folders: Sequence[str]) -> None:
-    for folder in folders:
-        with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
-            vault.admitted(folder).mkdir(parents=True, exist_ok=True)
 
 
 def _discard(folder: Path) -> None:

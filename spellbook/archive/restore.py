@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from spellbook.archive.blobs import Blobs
@@ -61,11 +60,10 @@ class Manifest:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """
-    The result of a restore: files written, moved to the trash and unchanged; `before` is the snapshot taken first,
-    if any.
+    The result of a restore: files written and unchanged; `before` is the snapshot taken first, if any.
 
-    `removed` are files that did not exist then, and whatever was in the way. `faults` name files that could not be
-    restored; nothing was changed at their paths.
+    `removed` were moved to the trash: files that did not exist then, and whatever was in the way. `faults` name files
+    that could not be restored; nothing was changed at their paths.
     """
 
     name: str
@@ -83,15 +81,14 @@ def whole(
     """
     Return the files that can be restored, by path, and the faults of the others.
 
-    Every content is read. A damaged or missing one is searched by its hash in the vault, its trash, its journal,
-    and the snapshots of other vaults, and stored again. Raises StorageError if some are not found, unless
-    `skip_damaged`.
+    Every content is read. A damaged or missing one is searched by its hash in the vault, its trash, its journal, and
+    the snapshots of other vaults, and stored again. Raises StorageError if some are not found, unless `skip_damaged`.
     """
     sizes = {kept.sha256: kept.item.stamp.size for kept in manifest.files.values()}
     lost = {sha256: size for sha256, size in sizes.items() if not blobs.is_whole(sha256)}
     for sha256, pieces in _elsewhere(vault, blobs, lost) if lost else ():
         with contextlib.suppress(SpellbookError):
-            if sha256 in lost and blobs.renew(sha256, pieces):
+            if sha256 in lost and blobs.keep(pieces, ())[0] == sha256:
                 del lost[sha256]
     faults, found = [], {}
     for path, kept in manifest.files.items():
@@ -114,21 +111,16 @@ def whole(
 def _elsewhere(vault: Vault, blobs: Blobs, lost: Mapping[str, int]) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Yield hashes of `lost` contents with their bytes from other places. `lost` may shrink during iteration."""
     sizes = set(lost.values())
-    for other in sorted(blobs.folder.parent.glob("*/blobs")):
-        yield from (
-            (each, Blobs(other.parent).pieces(each, each)) for each in [*lost] if Blobs(other.parent).is_whole(each)
-        )
+    for other in map(Blobs, sorted(place.parent for place in blobs.folder.parent.glob("*/blobs"))):
+        yield from ((each, other.pieces(each, each)) for each in [*lost] if other.is_whole(each))
     yield from ((each, iter([text])) for each in [*lost] if (text := vault.journal.text(each)) is not None)
     for place, folders, files in os.walk(vault.root):
         folders[:] = [name for name in folders if not name.startswith(".") or name in {TRASH, MARKER}]
         for file in files:
             path = (Path(place) / file).relative_to(vault.root).as_posix()
             with contextlib.suppress(SpellbookError, OSError):
-                if (
-                    lost
-                    and os.stat(vault.locate(path, known=True)).st_size in sizes
-                    and (sha256 := vault.hash(path)) in lost
-                ):
+                is_likely = lost and os.stat(vault.locate(path, known=True)).st_size in sizes
+                if is_likely and (sha256 := vault.hash(path)) in lost:
                     yield sha256, vault.pieces(path)
 
 
@@ -143,14 +135,14 @@ def into_folder(
     try:
         into.mkdir(parents=True, exist_ok=True)
         target = Folder(into.resolve())
-        there = {
-            path.relative_to(into).as_posix() for path in into.rglob("*") if not path.is_dir() or path.is_symlink()
-        }
-        other = next((path for path in sorted(there) if not _is_part(target, path, files)), None)
-        if other is not None:
-            raise InvalidInput(
-                f"{into} is not empty: it holds {other}.", "Name an empty folder, or one that does not exist."
-            )
+        placed = (path for path in into.rglob("*") if not path.is_dir() or path.is_symlink())
+        there = {path.relative_to(into).as_posix() for path in placed}
+        for path in sorted(there):
+            is_ours = path in files and _hash_of(target, path) == files[path].sha256
+            if not is_ours and not disk.TEMPORARY.fullmatch(path.rpartition("/")[2]):
+                raise InvalidInput(
+                    f"{into} is not empty: it holds {path}.", "Name an empty folder, or one that does not exist."
+                )
         for number, (path, kept) in enumerate(files.items(), 1):
             if path not in there:
                 place = target.admitted(path)
@@ -175,19 +167,12 @@ def into_folder(
         for place in reversed(made):
             with contextlib.suppress(OSError):
                 place.unlink(missing_ok=True)
-                for folder in [*place.relative_to(into.resolve()).parents][:-1]:
+                for folder in rules.folders_of(place.relative_to(into.resolve()).as_posix()):
                     (into.resolve() / folder).rmdir()  # until one is not empty
         if isinstance(error, OSError):
             raise disk.storage_error(str(into), error) from error
         raise
     return Restored(manifest.name, str(into), len(files.keys() - there), (), len(files.keys() & there), None)
-
-
-def _is_part(target: Folder, path: str, files: Mapping[str, Kept]) -> bool:
-    """Say whether an interrupted restore of this snapshot wrote this file."""
-    if disk.TEMPORARY.fullmatch(path.rpartition("/")[2]):
-        return True
-    return path in files and hash_of(target, path) == files[path].sha256
 
 
 # -- over the vault
@@ -211,19 +196,12 @@ class Over:
     is_half: bool = False
     back: list[Callable[[], object]] = field(default_factory=list)
 
-    @property
-    def needed(self) -> int:
-        """How many bytes are to be written at most."""
-        held = {path: kept.sha256 for path, kept in self.before.files.items()}
-        return sum(kept.item.stamp.size for path, kept in self.files.items() if held.get(path) != kept.sha256)
-
     def run(self, progress: Progress | None = None) -> None:
         """
         Restore everything. Raises StorageError, Conflict, with the vault unchanged.
 
         If it is killed, the same call continues it.
         """
-        self.vault.trash.check()
         try:
             self._remove_others()
             for path in self.files:
@@ -231,15 +209,15 @@ class Over:
             for folder in self.manifest.head["folders"]:
                 self._clear(folder, is_folder=True)
             # A link that was a file then may lead to one that is yet to be put back.
-            for number, path in enumerate(
-                sorted(self.files, key=lambda path: (self.vault.root / path).is_symlink()), 1
-            ):
+            links_last = sorted(self.files, key=lambda path: (self.vault.root / path).is_symlink())
+            for number, path in enumerate(links_last, 1):
                 _trying(partial(self._put_back, self.files[path]))
                 if progress:
                     progress("restoring", number, len(self.files))
             for folder in self.manifest.head["folders"]:
-                if not rules.refusal(folder):
-                    self._make(folder)
+                if not rules.refusal(folder) and not (place := self.vault.admitted(folder)).exists():
+                    place.mkdir(parents=True)
+                    self.back.append(place.rmdir)
         except BaseException as error:
             self.is_half = True
             for step in reversed(self.back):
@@ -247,7 +225,12 @@ class Over:
                     step()
                 except (SpellbookError, OSError) as fault:
                     _log.warning("A restore that failed could not be taken back whole: %s", fault)
-                    raise _half(self.manifest.name, self.before.name, error) from error
+                    name = self.manifest.name
+                    raise StorageError(
+                        f"The restore of {name} stopped half-way and could not be taken back ({error}).",
+                        f"`spellbook snapshot restore {name}` goes on, "
+                        f"`spellbook snapshot restore {self.before.name}` goes back to how it was.",
+                    ) from error
             self.is_half = False
             if isinstance(error, OSError):
                 raise disk.storage_error(str(self.vault.root), error) from error
@@ -271,7 +254,7 @@ class Over:
                 folder = folder.rpartition("/")[0]
 
     def _remove(self, path: str) -> None:
-        if (now := hash_of(self.vault, path)) is not None and (trash := self.vault.remove(path, now)):
+        if (now := _hash_of(self.vault, path)) is not None and (trash := self.vault.remove(path, now)):
             self._note_removed(path, trash, now)
 
     def _ignored_then(self) -> Callable[[str], bool]:
@@ -287,15 +270,12 @@ class Over:
 
     def _clear(self, path: str, *, is_folder: bool) -> None:
         """Move to the trash a file where a folder is needed, or anything but a file where a file is needed."""
-        parts = path.split("/")
-        for end in range(1, len(parts) + 1):
-            prefix = "/".join(parts[:end])
-            place = self.vault.root / prefix
+        for prefix in (*reversed(rules.folders_of(path)), path):
             try:
-                mode = os.lstat(place).st_mode
+                mode = os.lstat(self.vault.root / prefix).st_mode
             except FileNotFoundError:
                 return
-            if end < len(parts) or is_folder:
+            if prefix != path or is_folder:
                 is_in_way = not stat.S_ISDIR(mode)
             else:
                 is_in_way = not stat.S_ISREG(mode) and not self._leads_to_file(path)
@@ -319,21 +299,16 @@ class Over:
     def _put_back(self, kept: Kept) -> None:
         """Make a file what it was."""
         path, vault = kept.item.path, self.vault
-        now = hash_of(vault, path)
+        now = _hash_of(vault, path)
         if now == kept.sha256:
             return
         if (vault.root / path).is_symlink():
             self._set_aside(path)
             now = None
         old = None if now is None else self._old(path, now)
-        folders = [folder for folder in PurePosixPath(path).parents if not (vault.root / folder).exists()]
-        vault.place(
-            path,
-            self.blobs.pieces(kept.sha256, path),
-            mode=kept.item.mode,
-            mtime_ns=kept.item.stamp.mtime_ns,
-            expected=now,
-        )
+        folders = [folder for folder in rules.folders_of(path) if not (vault.root / folder).exists()]
+        pieces = self.blobs.pieces(kept.sha256, path)
+        vault.place(path, pieces, mode=kept.item.mode, mtime_ns=kept.item.stamp.mtime_ns, expected=now)
         self.written += 1
 
         def back() -> None:
@@ -356,21 +331,8 @@ class Over:
         trash = self.vault.trash.copy(path, now)  # ignored now, or written a moment ago
         return lambda: self.vault.pieces(trash), status.st_mode, status.st_mtime_ns
 
-    def _make(self, folder: str) -> None:
-        place = self.vault.admitted(folder)
-        if not place.exists():
-            place.mkdir(parents=True)
-            self.back.append(place.rmdir)
 
-
-def _half(name: str, before: str, error: BaseException) -> StorageError:
-    return StorageError(
-        f"The restore of {name} stopped half-way and could not be taken back ({error}).",
-        f"`spellbook snapshot restore {name}` goes on, `spellbook snapshot restore {before}` goes back to how it was.",
-    )
-
-
-def hash_of(vault: Folder, path: str) -> str | None:
+def _hash_of(vault: Folder, path: str) -> str | None:
     """Return the hash of a file of the vault, None if it is not there."""
     try:
         return vault.hash(path)
@@ -380,20 +342,7 @@ def hash_of(vault: Folder, path: str) -> str | None:
 
 def _trying(change: Callable[[], object]) -> None:
     for _ in range(_TRIES):
-        with contextlib.suppress(
-            Conflict, MemoryNotFound, FileNotFoundError
-        ):  # somebody saved or moved it in this very moment
+        with contextlib.suppress(Conflict, MemoryNotFound, FileNotFoundError):  # saved or moved in this very moment
             change()
             return
     raise Conflict("A file keeps changing.", "Close the editor that writes it, and ask for the same restore again.")
-
-
-def check_room(folder: Path, needed: int, what: str, hint: str) -> None:
-    """Raise StorageError if fewer than `needed` bytes are free on the disk of a folder."""
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise StorageError(
-            f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. "
-            "Nothing was changed.",
-            hint,
-        )

@@ -12,17 +12,17 @@ import datetime as dt
 import gzip
 import json
 import re
+import shutil
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from spellbook.archive import restore
-from spellbook.archive.blobs import Blobs
+from spellbook.archive.blobs import DAMAGED, Blobs
 from spellbook.archive.restore import Kept, Manifest, Restored
-from spellbook.archive.tree import Item, tree
+from spellbook.archive.tree import Item, fault_of, tree
 from spellbook.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.index.embed import Progress
 from spellbook.index.sync import SETTLED_NS
@@ -36,10 +36,10 @@ DAYS, WEEKS, MONTHS = 7, 4, 12
 LATEST = "latest"
 
 _ENDING = ".json.gz"
-_NAME = "%Y-%m-%dT%H-%M-%SZ"
+_NAME, _NAMES = "%Y-%m-%dT%H-%M-%SZ", re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
 _RESTORING = "restoring.json"
-_RESERVE = 200_000_000
-_TRIES = 20
+_RESERVE = 200_000_000  # bytes that stay free on the disk
+_DAMAGED = (*DAMAGED, ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,8 @@ class Snapshots:
 
     def names(self) -> list[str]:
         """Return the names of all snapshots, the newest first."""
-        return sorted(
-            (file.name.removesuffix(_ENDING) for file in self.folder.glob(f"*{_ENDING}") if _is_name(file.name)),
-            reverse=True,
-        )
+        names = (file.name.removesuffix(_ENDING) for file in self.folder.glob(f"*{_ENDING}"))
+        return sorted(filter(_NAMES.fullmatch, names), reverse=True)
 
     def all(self) -> tuple[Snapshot, ...]:
         """Return all snapshots, the newest first; one whose list is damaged has no files."""
@@ -99,10 +97,10 @@ class Snapshots:
             "last": _moment(names[0]).isoformat() if names else None,
         }
 
-    def is_due(self, now: dt.datetime | None = None) -> bool:
+    def is_due(self) -> bool:
         """Say whether none has been taken on this day."""
-        newest = next(iter(self.names()), None)
-        return newest is None or _moment(newest).date() < (now or dt.datetime.now().astimezone()).date()
+        names = self.names()
+        return not names or _moment(names[0]).date() < dt.datetime.now().astimezone().date()
 
     # -- taking
 
@@ -125,7 +123,9 @@ class Snapshots:
         faults = list(found.faults)
         looked_ns = int(known.head.get("looked_ns", 0)) if known else 0
         unread = [item for item in found.files if not self._is_same(item, before.get(item.path), looked_ns)]
-        self._room(sum(item.stamp.size for item in unread))
+        needed = sum(item.stamp.size for item in unread)
+        hint = "Make room, or set SPELLBOOK_DATA to a folder on another disk."
+        _check_room(self.folder, needed, "a snapshot", hint)
         todo, trusted = set(unread), {kept.sha256 for kept in before.values()}
         files: list[Kept] = []
         stored = 0
@@ -136,7 +136,7 @@ class Snapshots:
                 except MemoryNotFound:
                     continue  # deleted a moment ago
                 except UnreadableNote as error:
-                    faults.append(Fault(item.path, 0, error.message.removeprefix(f"{item.path}: ").rstrip(".")))
+                    faults.append(fault_of(item.path, error))
                     continue
                 stored += size
             else:
@@ -152,17 +152,11 @@ class Snapshots:
 
         A file that changed shortly before the last look may have changed again with the same stamp, so it is read.
         """
-        unchanged = (
-            before is not None and before.item.stamp == item.stamp and item.stamp.mtime_ns + SETTLED_NS <= looked_ns
-        )
-        return unchanged and before is not None and self._blobs.has(before.sha256)
-
-    def _room(self, needed: int) -> None:
-        restore.check_room(
-            self.folder,
-            needed + _RESERVE,
-            "a snapshot",
-            "Make room, or set SPELLBOOK_DATA to a folder on another disk.",
+        return (
+            before is not None
+            and before.item.stamp == item.stamp
+            and item.stamp.mtime_ns + SETTLED_NS <= looked_ns
+            and self._blobs.has(before.sha256)
         )
 
     def _list(
@@ -171,7 +165,7 @@ class Snapshots:
         """Write the list; only now the snapshot is there."""
         disk.sync_all()  # the contents before the list
         seconds = time.time()
-        while (place := self.folder / f"{name_of(seconds)}{_ENDING}").exists():
+        while (place := self._place(name := name_of(seconds))).exists():
             seconds += 1
         size = sum(kept.item.stamp.size for kept in files)
         head = {
@@ -191,7 +185,7 @@ class Snapshots:
                 packed.writelines(_record(kept) for kept in files)
         except OSError as error:
             raise disk.storage_error(str(place), error) from error
-        return Snapshot(name_of(seconds), len(files), size, stored, tuple(faults))
+        return Snapshot(name, len(files), size, stored, tuple(faults))
 
     # -- reading lists
 
@@ -203,7 +197,7 @@ class Snapshots:
             with gzip.open(self._place(name), "rb") as file:
                 head = json.loads(file.readline())
             return Snapshot(name, head["files"], head["bytes"], head["stored"])
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error):
+        except _DAMAGED:
             return Snapshot(name, 0, 0, 0, (Fault(str(self._place(name)), 0, "the list is damaged"),))
 
     def _manifest(self, name: str) -> Manifest:
@@ -215,7 +209,7 @@ class Snapshots:
             if len(files) != head["files"]:
                 raise ValueError(f"it lists {len(files)} of {head['files']} files")
             return Manifest(name, head, files)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+        except _DAMAGED as error:
             raise StorageError(
                 f"{self._place(name)}: the list is damaged ({error}).", "Restore another snapshot."
             ) from error
@@ -243,8 +237,7 @@ class Snapshots:
         """
         Read everything that is kept and compare it with its hash.
 
-        A damaged content is deleted, so that the next snapshot keeps it anew
-        if the vault has it still.
+        A damaged content is deleted, so that the next snapshot keeps it anew if the vault has it still.
         """
         with self._locked():
             faults: list[Fault] = []
@@ -276,9 +269,8 @@ class Snapshots:
             self._place(name).unlink(missing_ok=True)
         if gone or sweep:
             with contextlib.suppress(StorageError):  # who cannot be read may need anything
-                self._blobs.sweep(
-                    {each.sha256 for name in self.names() for each in self._manifest(name).files.values()}
-                )
+                needed = {each.sha256 for name in self.names() for each in self._manifest(name).files.values()}
+                self._blobs.sweep(needed)
         return gone
 
     # -- going back
@@ -289,20 +281,17 @@ class Snapshots:
         """
         Bring back the vault as it was, into an empty folder, or over the vault, of which a snapshot is taken first.
 
-        Over the vault, what was not there then or stands in the way goes into
-        the trash. A restore that is killed goes on when it is asked for again.
-        With `skip_damaged` what is damaged is left out and named, see
-        `restore.whole`. Raises InvalidInput for a folder that holds anything
-        else, StorageError or Conflict, with nothing changed.
+        Over the vault, what was not there then or stands in the way goes into the trash. A restore that is killed goes
+        on when it is asked for again. With `skip_damaged` what is damaged is left out and named, see `restore.whole`.
+        Raises InvalidInput for a folder that holds anything else, StorageError or Conflict, with nothing changed.
         """
         name = self.find(name)
         with self._locked():
             manifest = self._manifest(name)
             files, faults = restore.whole(self._vault, self._blobs, manifest, skip_damaged=skip_damaged)
-            done = (
-                self._over(manifest, files, progress) if into is None else self._into(manifest, files, into, progress)
-            )
-            return replace(done, faults=faults)
+            if into is None:
+                return replace(self._over(manifest, files, progress), faults=faults)
+            return replace(self._into(manifest, files, into, progress), faults=faults)
 
     @property
     def interrupted(self) -> tuple[str, str] | None:
@@ -319,88 +308,75 @@ class Snapshots:
 
     def _into(self, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None) -> Restored:
         above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
-        restore.check_room(
-            above,
-            sum(kept.item.stamp.size for kept in files.values()) + _RESERVE,
-            "the restore",
-            "Name another folder.",
-        )
+        needed = sum(kept.item.stamp.size for kept in files.values())
+        _check_room(above, needed, "the restore", "Name another folder.")
         return restore.into_folder(self._blobs, manifest, files, into, progress)
 
     def _over(self, manifest: Manifest, files: Mapping[str, Kept], progress: Progress | None) -> Restored:
-        interrupted = self.interrupted
+        mark, interrupted = self.folder / _RESTORING, self.interrupted
         self._vault.trash.check()
-        before = self._create().name
-        first = interrupted[1] if interrupted and interrupted[0] == manifest.name else before
-        work = restore.Over(self._vault, self._blobs, manifest, files, self._manifest(before))
-        restore.check_room(
-            self._vault.root, work.needed + _RESERVE, "the restore", "Make room, or restore with --into elsewhere."
-        )
-        with disk.replacing(self.folder / _RESTORING) as file:
+        before = self._manifest(self._create().name)
+        first = interrupted[1] if interrupted and interrupted[0] == manifest.name else before.name
+        held = {path: kept.sha256 for path, kept in before.files.items()}
+        needed = sum(kept.item.stamp.size for path, kept in files.items() if held.get(path) != kept.sha256)
+        _check_room(self._vault.root, needed, "the restore", "Make room, or restore with --into elsewhere.")
+        work = restore.Over(self._vault, self._blobs, manifest, files, before)
+        with disk.replacing(mark) as file:
             file.write(json.dumps({"name": manifest.name, "before": first}).encode())
         try:
             with self._vault.journal.entry("restore", f"snapshot {manifest.name}"):
                 work.run(progress)
         except BaseException:
             if not work.is_half and not interrupted:
-                (self.folder / _RESTORING).unlink(missing_ok=True)
+                mark.unlink(missing_ok=True)
             raise
-        (self.folder / _RESTORING).unlink(missing_ok=True)
-        return Restored(
-            manifest.name, str(self._vault.root), work.written, tuple(work.removed), len(files) - work.written, first
-        )
+        mark.unlink(missing_ok=True)
+        unchanged = len(files) - work.written
+        return Restored(manifest.name, str(self._vault.root), work.written, tuple(work.removed), unchanged, first)
 
     # -- places
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         self._blobs.make()
-        with disk.alone(
-            self.folder / "snapshots.lock",
-            10,
-            StorageError("Another Spellbook is at the snapshots.", "Try again in a moment."),
-        ):
+        busy = StorageError("Another Spellbook is at the snapshots.", "Try again in a moment.")
+        with disk.alone(self.folder / "snapshots.lock", 10, busy):
             yield
 
 
+def _check_room(folder: Path, needed: int, what: str, hint: str) -> None:
+    """Raise StorageError if fewer than `needed` bytes and the reserve are free on the disk of a folder."""
+    needed, free = needed + _RESERVE, shutil.disk_usage(folder).free
+    if needed > free:
+        raise StorageError(
+            f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. "
+            "Nothing was changed.",
+            hint,
+        )
+
+
 def to_keep(names: Iterable[str], now: dt.datetime) -> set[str]:
-    """
-    Return the snapshots to keep: all of 24 hours, the last of each of 7 days, 4 weeks and 12 months, and the
-    newest.
-    """
-    newest = sorted(names, reverse=True)
-    kept = {name for name in newest if now - _moment(name) < dt.timedelta(days=1)} | set(newest[:1])
+    """Return the names to keep: all of 24 hours, the last of each of 7 days, 4 weeks and 12 months, and the newest."""
+    names = sorted(names)
+    kept = {name for name in names if now - _moment(name) < dt.timedelta(days=1)} | set(names[-1:])
     for form, count in (("%Y-%m-%d", DAYS), ("%G-%V", WEEKS), ("%Y-%m", MONTHS)):
-        last: dict[str, str] = {}
-        for name in newest:
-            last.setdefault(_moment(name).strftime(form), name)
-        kept |= set([*last.values()][:count])
+        last = {_moment(name).strftime(form): name for name in names}  # a later one takes the place of an earlier
+        kept |= set([*last.values()][-count:])
     return kept
 
 
 def name_of(seconds: float | None = None) -> str:
     """Return the name of a snapshot taken now, or at a time in seconds since 1970."""
-    seconds = time.time() if seconds is None else seconds
-    return dt.datetime.fromtimestamp(int(seconds), dt.UTC).strftime(_NAME)
+    return time.strftime(_NAME, time.gmtime(seconds))
 
 
 def _moment(name: str) -> dt.datetime:
     return dt.datetime.strptime(name, _NAME).replace(tzinfo=dt.UTC).astimezone()
 
 
-def _is_name(file: str) -> bool:
-    return bool(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ", file.removesuffix(_ENDING)))
-
-
 def _record(kept: Kept) -> bytes:
-    stamp = kept.item.stamp
-    said = {"path": kept.item.path, "sha256": kept.sha256, "mode": kept.item.mode}
-    return (
-        json.dumps(
-            {**said, "size": stamp.size, "mtime_ns": stamp.mtime_ns, "inode": stamp.inode}, ensure_ascii=False
-        ).encode()
-        + b"\n"
-    )
+    said = {"path": kept.item.path, "sha256": kept.sha256, "mode": kept.item.mode, **kept.item.stamp._asdict()}
+    return json.dumps(said, ensure_ascii=False).encode() + b"\n"
 
 
 def _kept(line: bytes) -> Kept:

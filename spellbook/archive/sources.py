@@ -1,8 +1,7 @@
 """
 Sources: what can be imported, each read as files with their paths, in any order, a piece at a time.
 
-A path that would leave the vault, or a damaged file, ends the reading; nothing
-here writes anything.
+A path that would leave the vault, or a damaged file, ends the reading; nothing here writes anything.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,7 +31,7 @@ from spellbook.vault.folder import Folder
 from spellbook.vault.rules import belongs
 
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
-_READS = "It reads its own, conversations of ChatGPT and Claude, and Markdown in a folder or a zip."
+_UNTOUCHED = "Nothing was imported."
 _PIECE = 1 << 20
 _MOST_GROWTH = 200
 """What people write is not two hundred times as long as its zip; what is small may be anything."""
@@ -77,44 +77,32 @@ def opened(place: Path) -> Iterator[Source]:
                     yield _chats([(stack.enter_context(regular(file)), file.name) for file in chats])
             else:
                 yield _folder(place)
-        elif place.suffix.lower() == ".md":
-            with regular(place) as file:
-                yield Source(iter([_note(file, place.name)]))
         else:
             with regular(place) as file:
-                yield _file(file, place.name)
+                if place.suffix.lower() == ".md":
+                    status = os.fstat(file.fileno())
+                    mode = stat.S_IMODE(status.st_mode)
+                    yield Source(iter([Incoming(place.name, _read(file), mode, status.st_mtime_ns)]))
+                elif file.read(2) == b"PK":
+                    yield _zip(zipfile.ZipFile(file), place.name)
+                else:
+                    file.seek(0)
+                    yield _chats([(file, place.name)])
     except OSError as error:
-        raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", "Nothing was imported.") from error
+        raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", _UNTOUCHED) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InvalidInput(f"{place}: the zip is damaged, or encrypted ({error}).", "Nothing was imported.") from error
-
-
-def _file(file: IO[bytes], name: str) -> Source:
-    start = file.read(4)
-    file.seek(0)
-    if start.startswith(b"PK"):
-        return _zip(zipfile.ZipFile(file), name)
-    return _chats([(file, name)])
-
-
-# -- folders
+        raise InvalidInput(f"{place}: the zip is damaged, or encrypted ({error}).", _UNTOUCHED) from error
 
 
 def _folder(place: Path) -> Source:
     folder = Folder(place.resolve())
     found = tree(folder)
     files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
-    return Source(files, list(found.folders), list(found.faults))
-
-
-def _note(file: IO[bytes], name: str) -> Incoming:
-    status = os.fstat(file.fileno())
-    return Incoming(name, _read(file), stat.S_IMODE(status.st_mode), status.st_mtime_ns)
+    return Source(files, [*found.folders], [*found.faults])
 
 
 def _read(file: IO[bytes]) -> Iterator[bytes]:
-    while piece := file.read(_PIECE):
-        yield piece
+    yield from iter(partial(file.read, _PIECE), b"")
 
 
 # -- zips
@@ -126,23 +114,18 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
     packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
     if size > _SMALL + packed * _MOST_GROWTH:
         raise InvalidInput(
-            f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", "Nothing was imported."
+            f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", _UNTOUCHED
         )
     chats = [entry.filename for entry in entries if _CHATS.fullmatch(entry.filename.rpartition("/")[2])]
     if chats and not any(entry.filename.lower().endswith(".md") for entry in entries):
         return _chats([(archive.open(each), each) for each in sorted(chats)])
-    root = _root([entry.filename for entry in entries])
     source = Source(iter(()))
-    source.files = _entries(archive, entries, root, source)
+    source.files = _entries(archive, entries, source)
     return source
 
 
 def _root(names: list[str]) -> str:
-    """
-    Return the folder in which a zip has the vault, with its `/`, or "" if there is none.
-
-    Somebody who zips `Notes/` means what is in it.
-    """
+    """Return the folder in which a zip has the vault, with its `/`, or "": who zips `Notes/` means what is in it."""
     folders = {name.partition("/")[0] + "/" for name in names if "/" in name and not name.startswith("__MACOSX/")}
     [first] = folders if len(folders) == 1 else [""]
     marks = (f"{first}.obsidian/", f"{first}.spellbook/")
@@ -150,7 +133,8 @@ def _root(names: list[str]) -> str:
     return first if is_vault and all(name.startswith((first, "__MACOSX/")) for name in names) else ""
 
 
-def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, source: Source) -> Iterator[Incoming]:
+def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], source: Source) -> Iterator[Incoming]:
+    root = _root([entry.filename for entry in entries])
     filled = {entry.filename[: entry.filename.rstrip("/").rfind("/") + 1] for entry in entries}
     for entry in entries:
         path = _decent(entry.filename).removeprefix(root)
@@ -163,12 +147,8 @@ def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str
         elif kind not in {0, stat.S_IFREG}:
             source.faults.append(Fault(path, 0, "a link or a device, which is not imported"))
         else:
-            yield Incoming(path, _unpacked(archive, entry), mode or None, time_of(entry))
-
-
-def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
-    with archive.open(entry) as file:
-        yield from _read(file)
+            with archive.open(entry) as file:
+                yield Incoming(path, _read(file), mode or None, time_of(entry))
 
 
 # -- JSON: an export of Spellbook's, or conversations
@@ -206,19 +186,17 @@ def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Ite
                 _check(head, name)
             count += 1
             if not isinstance(value, Mapping) or not isinstance(value.get("path"), str):
-                raise InvalidInput(f"{name}: file {count} has no path.", "Nothing was imported.")
-            path, mode, mtime_ns = _decent(value["path"]), value.get("mode"), value.get("mtime_ns")
-            pieces = _joined(path, value, found, name)
-            yield Incoming(
-                path, pieces, mode if isinstance(mode, int) else None, mtime_ns if isinstance(mtime_ns, int) else None
-            )
+                raise InvalidInput(f"{name}: file {count} has no path.", _UNTOUCHED)
+            path = _decent(value["path"])
+            mode, mtime_ns = (each if isinstance(each := value.get(key), int) else None for key in ("mode", "mtime_ns"))
+            yield Incoming(path, _joined(path, value, found, name), mode, mtime_ns)
     if chats:
         return
     _check(head, name)
     if head.get("count") != count:
         raise InvalidInput(
             f"{name}: its count of files is {head.get('count')!r:.20}, but it holds {count}.",
-            "Nothing was imported.",
+            _UNTOUCHED,
         )
 
 
@@ -243,9 +221,7 @@ def _joined(path: str, record: Any, found: Iterator[tuple[str, Any]], name: str)
             piece = base64.b64decode(record["base64"], validate=True) if text is None else text.encode("utf-8")
             goes_on = record.get("more")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(
-                f"{name}: {path} has neither text nor base64 ({error!r:.80}).", "Nothing was imported."
-            ) from error
+            raise InvalidInput(f"{name}: {path} has neither text nor base64 ({error!r:.80}).", _UNTOUCHED) from error
         sha256.update(piece)
         yield piece
         if not goes_on:

@@ -25,24 +25,19 @@ def members(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
     Only one item is held in memory. Raises InvalidInput if the file is no JSON or breaks off; `name` names the file.
     """
     text = _Text(file, name)
-    opening = text.sign("{[")
-    if opening == "[":
-        for item in text.items():
-            yield "", item
-    elif text.peek() == "}":
-        text.sign("}")
+    if text.sign("{[") == "[":
+        yield from (("", item) for item in text.items())
     else:
-        while True:
-            key = text.value()
+        after = text.sign("}") if text.peek() == "}" else ","
+        while after == ",":
+            key = str(text.value())
             text.sign(":")
             if text.peek() == "[":
                 text.sign("[")
-                for item in text.items():
-                    yield str(key), item
+                yield from ((key, item) for item in text.items())
             else:
-                yield str(key), text.value()
-            if text.sign(",}") == "}":
-                break
+                yield key, text.value()
+            after = text.sign(",}")
     if text.peek():
         raise text.wrong("there is more after its end")
 
@@ -62,12 +57,10 @@ class _Text:
     def peek(self) -> str:
         """Return the next sign that is no blank, "" at the end."""
         while True:
-            while self._at < len(self._held):
-                if self._held[self._at] not in _BLANK:
-                    return self._held[self._at]
+            while (sign := self._held[self._at : self._at + 1]) and sign in _BLANK:
                 self._at += 1
-            if self._ended:
-                return ""
+            if sign or self._ended:
+                return sign
             self._read_on()
 
     def sign(self, expected: str) -> str:
@@ -80,13 +73,10 @@ class _Text:
 
     def items(self) -> Iterator[Any]:
         """Yield the items of a list, whose opening sign is taken."""
-        if self.peek() == "]":
-            self.sign("]")
-            return
-        while True:
+        after = self.sign("]") if self.peek() == "]" else ","
+        while after == ",":
             yield self.value()
-            if self.sign(",]") == "]":
-                return
+            after = self.sign(",]")
 
     def value(self) -> Any:
         """Take the next value."""
@@ -100,9 +90,8 @@ class _Text:
                     return value
             except (ValueError, RecursionError) as error:
                 if self._ended or isinstance(error, RecursionError):
-                    raise self.wrong(
-                        "it breaks off" if self._ended and self._at >= len(self._held) else str(error)
-                    ) from error
+                    breaks_off = self._ended and self._at >= len(self._held)
+                    raise self.wrong("it breaks off" if breaks_off else str(error)) from error
             self._read_on()
 
     def _read_on(self) -> None:

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spellbook.errors import PathOutsideVault, VaultNotFound
+from spellbook.errors import PathOutsideVault, SpellbookError, VaultNotFound
 from spellbook.notes.note import Fault, Stamp
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import shown, stamp_of
@@ -84,15 +84,12 @@ def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]
     except UnicodeEncodeError:
         faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
     except (PathOutsideVault, FileNotFoundError):
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # a file that is gone again is no fault, a link that leads nowhere is
+        with contextlib.suppress(FileNotFoundError):  # a file that is gone is no fault, a link that leads nowhere is
             os.lstat(entry.path)
             faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere"))
     else:
         if stat.S_ISREG(status.st_mode):
-            stamp = stamp_of(status)
-            yield Item(path, stamp, stat.S_IMODE(status.st_mode))
+            yield Item(path, stamp_of(status), stat.S_IMODE(status.st_mode))
         elif not stat.S_ISDIR(status.st_mode):  # of a folder behind a link, what is in it is found where it is
             faults.append(Fault(shown(path), 0, "a pipe, a socket or a device"))
 
@@ -105,3 +102,8 @@ def is_setting(path: str) -> bool:
 def is_note(path: str) -> bool:
     """Say whether a file that belongs to a vault is a note by its name."""
     return path[-3:].lower() == ".md" and not is_setting(path)
+
+
+def fault_of(path: str, error: SpellbookError) -> Fault:
+    """Return as a fault why a file could not be read."""
+    return Fault(path, 0, error.message.removeprefix(f"{path}: ").rstrip("."))

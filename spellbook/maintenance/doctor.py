@@ -4,6 +4,7 @@ Health: the state that a vault and its index are in, and what a person should me
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,6 @@ from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
-from spellbook.notes.note import Fault
 from spellbook.system.disk import eventless
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
 from spellbook.text.quoting import counted
@@ -35,9 +35,9 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     catalog = index.catalog
     with catalog.reading():  # one state, so that the sums are consistent
         counts, topics, sizes = catalog.counts(), catalog.topics(), catalog.sizes()
-    categories: dict[str, int] = {}
+    categories: Counter[str] = Counter()
     for topic in topics:
-        categories[topic.category or "(none)"] = categories.get(topic.category or "(none)", 0) + topic.chunks
+        categories[topic.category or "(none)"] += topic.chunks
     timings, totals = meter.read()
     return {
         **asdict(counts),
@@ -64,30 +64,23 @@ def _unwatched(index: Index) -> str:
     return unseen(index) or (f"a {kind} drive does not tell of changes made elsewhere" if kind else "")
 
 
-def places(index: Index) -> dict[str, Any]:
-    """Return the paths of vault and index, the embedder, and the processes that watch or use them."""
-    why_not = _unwatched(index)
-    return {
-        "vault": str(index.config.vault),
-        "state": str(index.config.state),
-        "embedder": index.embedder.name,
-        **({"engine": told} if (told := index.embedder.describe()) else {}),
-        "fingerprint": index.embedder.fingerprint,
-        "watched": is_watched(index.config.state),
-        **({"unwatched": why_not} if why_not else {}),
-        "embedding": is_embedding(index.config.state),
-        "chroma": chroma(index),
-        "processes": [asdict(each) for each in processes(index.config.state)],
-    }
-
-
 def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> dict[str, Any]:
     """Return paths, counts, sizes, processes, and faults to fix; `complaint` is why the last scan failed."""
+    state, engine, why_not = index.config.state, index.embedder.describe(), _unwatched(index)
     return {
-        **places(index),
+        "vault": str(index.config.vault),
+        "state": str(state),
+        "embedder": index.embedder.name,
+        **({"engine": engine} if engine else {}),
+        "fingerprint": index.embedder.fingerprint,
+        "watched": is_watched(state),
+        **({"unwatched": why_not} if why_not else {}),
+        "embedding": is_embedding(state),
+        "chroma": chroma(index),
+        "processes": [asdict(each) for each in processes(state)],
         "snapshots": snapshots.state(),
         **figures(index, meter),
-        "faults": [asdict(fault) for fault in faults(index)],
+        "faults": [asdict(fault) for fault in (*index.catalog.notes.faults(), *index.catalog.notes.twins())],
         **({"warning": complaint} if complaint else {}),
     }
 
@@ -97,11 +90,6 @@ def chroma(index: Index) -> dict[str, Any]:
     return {"place": index.chroma.place, "vectors": index.chroma.rows, "behind": follow.behind(index)}
 
 
-def faults(index: Index) -> tuple[Fault, ...]:
-    """Return the faults in the vault's files that a person should fix."""
-    return (*index.catalog.notes.faults(), *index.catalog.notes.twins())
-
-
 def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple[str, list[str]]]:
     """
     Check one thing after another; yield its name and what is wrong with it, or worth a `Remark`.
@@ -109,12 +97,8 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     `complaint` is what the last look at the vault met.
     """
     yield "vault and index", [complaint] if complaint else []
-    silent = (
-        ["the process that watches gives no sign of life: end it, or let it go on"]
-        if is_silent(index.config.state)
-        else []
-    )
-    yield "watcher", [*filter(None, [unseen(index)]), *silent]
+    silent = "the process that watches gives no sign of life: end it, or let it go on"
+    yield "watcher", [*filter(None, [unseen(index)]), *([silent] if is_silent(index.config.state) else [])]
     yield "note files", [str(fault) for fault in index.catalog.notes.faults()]
     yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
     yield "links", _links(index)
@@ -134,10 +118,8 @@ def _links(index: Index) -> list[str]:
 
     offer = repair_links.offered(index)
     count = sum(each.links for each in offer.changed)
-    said = (
-        [f"{counted(count, 'broken link')} can be repaired: `spellbook doctor --fix links` shows how"] if count else []
-    )
-    said += [str(left) for left in offer.left]
+    fix = f"{counted(count, 'broken link')} can be repaired: `spellbook doctor --fix links` shows how"
+    said = [fix, *map(str, offer.left)] if count else [*map(str, offer.left)]
     unknown = [guess for guess in offer.guesses if guess.path is None]
     for guess in unknown[:_MOST_LISTED]:
         like = f"; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else ""
@@ -159,9 +141,8 @@ def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:
     from spellbook.archive import importer
 
     half = [importer.INTERRUPTED] if importer.is_interrupted(index.config.state) else []
-    restoring = snapshots.interrupted
-    if restoring:
-        name, before = restoring
+    if snapshots.interrupted:
+        name, before = snapshots.interrupted
         half.append(
             f"restoring {name} was cut short: `spellbook snapshot restore {name}` goes on, "
             f"`… restore {before}` goes back"

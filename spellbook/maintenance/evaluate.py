@@ -1,9 +1,8 @@
 """
 Check: how well the notes of a vault are found, and which are duplicates, contradictory or unlabelled.
 
-Every question that a note names is asked as `search` does. The index of the
-questions themselves is left out: otherwise each question would find itself. All
-texts are compared with each other, exactly.
+Every question that a note names is asked as `search` does. The index of the questions themselves is left out: otherwise
+each question would find itself. All texts are compared with each other, exactly.
 """
 
 from __future__ import annotations
@@ -54,11 +53,9 @@ class Standard:
     all_notes: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("min_recall5", "min_mrr"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InvalidInput(
-                    f"{name}={getattr(self, name)} is out of range.", "Give a share from 0 to 1, such as 0.8."
-                )
+        for name, share in (("min_recall5", self.min_recall5), ("min_mrr", self.min_mrr)):
+            if not 0 <= share <= 1:
+                raise InvalidInput(f"{name}={share} is out of range.", "Give a share from 0 to 1, such as 0.8.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +133,7 @@ def run(index: Index, searcher: Searcher, standard: Standard, progress: Progress
     asked = _ask_all(index, searcher, notes, queries, progress)
     duplicates, contradictions = compare(index, pieces, progress)
     of_people = [note for note in notes if not note.is_memory]
+    labelled = notes if standard.all_notes else [note for note in notes if note.is_memory]
     recall1, recall5, recall10 = (_share(asked.ranks, first) for first in (1, FIRST, _HITS))
     checked = Checked(
         notes=len(notes),
@@ -150,11 +148,7 @@ def run(index: Index, searcher: Searcher, standard: Standard, progress: Progress
         golden_failed=tuple(asked.failed),
         duplicates=duplicates,
         contradictions=contradictions,
-        unlabelled=tuple(
-            Unlabelled(note.place, note.lacks)
-            for note in notes
-            if note.lacks and (note.is_memory or standard.all_notes)
-        ),
+        unlabelled=tuple(Unlabelled(note.place, note.lacks) for note in labelled if note.lacks),
         lacking=dict(Counter(name for note in of_people for name in note.lacks)),
         failures=(),
         index=state(index, counts, asked.reason),
@@ -168,16 +162,11 @@ def _failures(checked: Checked, standard: Standard, pending: int) -> Iterable[st
     if checked.index.reason:
         yield f"nothing can be asked by meaning: {checked.index.reason}"
     if pending:
-        then = (
-            "they are being embedded, so check again when that is done"
-            if checked.index.embedding
-            else "run `spellbook reindex`"
-        )
+        busy = "they are being embedded, so check again when that is done"
+        then = busy if checked.index.embedding else "run `spellbook reindex`"
         yield f"{counted(pending, 'text')} not embedded yet, and not found by meaning: {then}"
-    for name, value, least in (
-        ("recall@5", checked.recall5, standard.min_recall5),
-        ("MRR", checked.mrr, standard.min_mrr),
-    ):
+    shares = (("recall@5", checked.recall5, standard.min_recall5), ("MRR", checked.mrr, standard.min_mrr))
+    for name, value, least in shares:
         if value is not None and value < least:
             yield f"{name} is {value:.3f}, below {least:g}"
     if checked.golden_failed:
@@ -319,9 +308,8 @@ def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]
     try:
         question = Question(query.query, VERBS[query.mode], limit=limit, filter=query.filter, max_tokens=_ROOM)
         hits = _hits(searcher, question)
-        if unmatched := searcher.unmatched(
-            question
-        ):  # otherwise a misspelt filter would pass where nothing may be found
+        # A misspelt filter would pass where nothing may be found.
+        if unmatched := searcher.unmatched(question):
             return [Failed(query.query, query.line, reason=str(unmatched[0]))]
     except InvalidInput as error:
         return [Failed(query.query, query.line, reason=str(error))]

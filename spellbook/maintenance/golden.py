@@ -13,7 +13,7 @@ Whatever the file holds, what is wrong with it is said by its line. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,25 +45,21 @@ class Golden:
 
 def parse(text: str, name: str = FILE) -> tuple[Golden, ...]:
     """Parse the file's text; `name` is the file's name. Raises InvalidInput that names the line."""
-    import yaml
-
-    try:
-        root = _tree(text)
-        if root is None or root.tag == _NULL:
-            return ()
-        if not isinstance(root, yaml.SequenceNode):
-            raise _Fault(root.start_mark.line, "the file must be a list of queries, each `- query: …`")
-    except _Fault as fault:
-        raise _invalid(name, [fault]) from fault
     read: list[Golden] = []
     faults: list[_Fault] = []
-    for node in root.value:
+    try:
+        nodes = _nodes(text)
+    except _Fault as fault:
+        nodes, faults = [], [fault]
+    for node in nodes:
         try:
             read.append(_golden(node))
         except _Fault as fault:
             faults.append(fault)
     if faults:
-        raise _invalid(name, faults)
+        told = [f"line {fault.line + 1}: {fault}" for fault in faults[:_MOST_TOLD]]
+        more = f"; and {len(faults) - _MOST_TOLD} more" if len(faults) > _MOST_TOLD else ""
+        raise InvalidInput(f"{name}, {'; '.join(told)}{more}.", "Mend the file and check again; no query was asked.")
     return tuple(read)
 
 
@@ -75,14 +71,8 @@ class _Fault(ValueError):
         self.line = line
 
 
-def _invalid(name: str, faults: Sequence[_Fault]) -> InvalidInput:
-    told = [f"line {fault.line + 1}: {fault}" for fault in faults[:_MOST_TOLD]]
-    more = f"; and {len(faults) - _MOST_TOLD} more" if len(faults) > _MOST_TOLD else ""
-    return InvalidInput(f"{name}, {'; '.join(told)}{more}.", "Mend the file and check again; no query was asked.")
-
-
-def _tree(text: str) -> yaml.Node | None:
-    """Return the file as YAML nodes, which have line numbers; deep nesting and references are refused."""
+def _nodes(text: str) -> list[yaml.Node]:
+    """Return the queries as YAML nodes, which have line numbers; deep nesting and references are refused."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -96,7 +86,7 @@ def _tree(text: str) -> yaml.Node | None:
                 raise _Fault(line, "lists and mappings are nested too deep")
             if isinstance(event, yaml.AliasEvent):
                 raise _Fault(line, "aliases (`*name`) are not read here; write it out")
-        root: yaml.Node | None = yaml.compose(text, Loader=loader)
+        root = yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _Fault(mark.line if mark else 0, f"the file is not YAML ({error.problem or error.context})") from error
@@ -104,7 +94,12 @@ def _tree(text: str) -> yaml.Node | None:
         letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
         line = text[: max(0, text.find(letter))].count("\n")
         raise _Fault(line, f"the file is not YAML (the character {letter!r} is not allowed)") from error
-    return root
+    if root is None or root.tag == _NULL:
+        return []
+    if not isinstance(root, yaml.SequenceNode):
+        raise _Fault(root.start_mark.line, "the file must be a list of queries, each `- query: …`")
+    nodes: list[yaml.Node] = root.value
+    return nodes
 
 
 def _golden(node: yaml.Node) -> Golden:

@@ -1,12 +1,10 @@
 """
 Switch to another embedder: build its vectors beside the old ones, then switch the index.
 
-Search uses the old vectors until the new ones are complete. Every batch is
-stored, so an interrupted migration continues where it stopped. The settings
-name the new embedder first, then the catalog switches in one transaction: if
-the process is killed in between, the next process completes the switch, and
-nothing is embedded twice. The old vectors are kept for a month, so that
-switching back embeds nothing either.
+Search uses the old vectors until the new ones are complete. Every batch is stored, so an interrupted migration
+continues where it stopped. The settings name the new embedder first, then the catalog switches in one transaction: if
+the process is killed in between, the next process completes the switch, and nothing is embedded twice. The old vectors
+are kept for a month, so that switching back embeds nothing either.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from spellbook.config import model_path, service
@@ -83,16 +82,13 @@ def beside(index: Index, name: str) -> Index:
         raise InvalidInput(
             f"SPELLBOOK_EMBEDDER={decided} sets the embedder here.", f"Set it to {name} for this command, or unset it."
         )
-    if named and not named.is_local and not decided:
-        raise InvalidInput(
-            f"{name} sends notes to {named.url}, which a vault's own settings may not choose.",
-            f"Set SPELLBOOK_EMBEDDER={name} here, and then wherever Spellbook is started.",
-        )
-    if model_path(name) and not decided:
-        raise InvalidInput(
-            f"{name} is a file of this machine, which a vault's own settings may not name.",
-            f"Set SPELLBOOK_EMBEDDER={name} here, and then wherever Spellbook is started.",
-        )
+    reason = ""
+    if named and not named.is_local:
+        reason = f"{name} sends notes to {named.url}, which a vault's own settings may not choose."
+    elif model_path(name):
+        reason = f"{name} is a file of this machine, which a vault's own settings may not name."
+    if reason and not decided:
+        raise InvalidInput(reason, f"Set SPELLBOOK_EMBEDDER={name} here, and then wherever Spellbook is started.")
     return index.with_embedder(name)
 
 
@@ -130,11 +126,12 @@ def estimate(aside: Index) -> Estimate:
     """Embed a few texts and estimate the rest. Raises EmbeddingError if the new embedder does not work."""
     missing = _missing(aside)
     total = len(aside.catalog.keys(()))
+    store = partial(embed.embed_and_store, aside, refused=set(), spared_days=SPARED_DAYS)
     with unhurried():
         sample = missing[: _SAMPLE + 1]
-        _build(aside, sample[:1])  # loads the model
+        store(sample[:1])  # loads the model
         started = time.monotonic()
-        _build(aside, sample[1:])
+        store(sample[1:])
         each = (time.monotonic() - started) / max(1, len(sample) - 1)
     left = missing[len(sample) :]
     width = len(next(iter(aside.catalog.vectors.of([key for key, _ in sample[:1]]).values()), b""))
@@ -152,8 +149,9 @@ def build(aside: Index, progress: Progress | None = None) -> int:
     with unhurried():
         while missing := [row for row in _missing(aside) if row[0] not in refused]:
             for start in range(0, len(missing), _BATCH):
-                stored += _build(aside, missing[start : start + _BATCH], refused)
-                done += len(missing[start : start + _BATCH])
+                batch = missing[start : start + _BATCH]
+                stored += embed.embed_and_store(aside, batch, refused, spared_days=SPARED_DAYS)
+                done += len(batch)
                 if progress:
                     progress("embedding", done, max(done, len(missing)))
     return stored
@@ -184,12 +182,10 @@ def _say(index: Index, name: str) -> None:
     except MemoryNotFound:
         old = b""
     new = settings.with_embedder(old.decode("utf-8"), name).encode("utf-8")
-    if new == old:
-        return
-    if old:
+    if old and new != old:
         index.vault.write(_FILE, new, digest(old))
-        return
-    index.vault.place(_FILE, [new])
+    elif new != old:
+        index.vault.place(_FILE, [new])
 
 
 def _missing(aside: Index) -> list[tuple[str, str]]:
@@ -202,7 +198,3 @@ def _missing(aside: Index) -> list[tuple[str, str]]:
         there = aside.catalog.vectors.has(batch)
         rows += [(key, text) for key, text in batch.items() if key not in there]
     return rows
-
-
-def _build(aside: Index, rows: list[tuple[str, str]], refused: set[str] | None = None) -> int:
-    return embed.embed_and_store(aside, rows, set() if refused is None else refused, spared_days=SPARED_DAYS)

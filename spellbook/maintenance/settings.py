@@ -43,10 +43,8 @@ def with_embedder(toml: str, name: str) -> str:
             before = newline if example and not example[0].endswith("\n") else ""
             text = f"{text[:at]}{before}embedder = {value}{newline}{text[at:]}"
         if tomlkit.parse(text).get("embedder", "") != name:
-            raise InvalidInput(
-                "config.toml sets its embedder in a way that cannot be changed automatically.",
-                f"Write embedder = {value} there.",
-            )
+            reason = "config.toml sets its embedder in a way that cannot be changed automatically."
+            raise InvalidInput(reason, f"Write embedder = {value} there.")
     except TOMLKitError as error:
         raise InvalidInput(f"config.toml cannot be read ({error}).", "Fix or delete the file.") from error
-    return toml[: len(toml) - len(toml.removeprefix("\ufeff"))] + text
+    return f"\ufeff{text}" if toml.startswith("\ufeff") else text

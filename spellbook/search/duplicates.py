@@ -11,6 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.catalog import Catalog
@@ -86,29 +87,21 @@ class Piece:
     @classmethod
     def of(cls, found: StoredChunk, note: Note) -> Piece | None:
         """Return the piece of a chunk of `note`, None if it has next to no text below its headings."""
-        if not _says_something(found.text):
+        lines = (line for line in found.text.split("\n") if not _HEADING.match(line))
+        words = (word for line in lines for word in _WORD.finditer(line))
+        if len([*islice(words, _LEAST_WORDS)]) < _LEAST_WORDS:
             return None
         # A person's title for a note is its file's name; a memory's is made from its text.
         is_named = note.kind != "memory" or found.title != found.path.rpartition("/")[2].removesuffix(".md")
         subject = fold(" > ".join(filter(None, (found.title if is_named else "", found.heading))))
-        words, numbers = diff.masked(found.text)
+        masked, numbers = diff.masked(found.text)
         language = declared(note.meta.get("language") or note.meta.get("lang"))
-        return cls(found.number, found.place, found.key, folded(words), numbers, subject, language)
+        return cls(found.number, found.place, found.key, folded(masked), numbers, subject, language)
 
     @property
     def said(self) -> tuple[str, tuple[str, ...]]:
         """Words and numbers, which are equal in equal texts. The numbers tell `1.5` from `15`."""
         return self.words, self.numbers
-
-
-def _says_something(text: str) -> bool:
-    left = _LEAST_WORDS
-    for line in text.split("\n"):
-        if not _HEADING.match(line):
-            left -= len(_WORD.findall(line))
-        if left <= 0:
-            return True
-    return False
 
 
 class _Languages:
@@ -137,9 +130,8 @@ class _Languages:
 
     def _tells(self, i: int) -> str:
         if i not in self._told:
-            self._told[i] = "".join(
-                written_in(found.text) for found in self._catalog.by_number([self._pieces[i].chunk])
-            )
+            found = self._catalog.by_number([self._pieces[i].chunk])
+            self._told[i] = "".join(written_in(each.text) for each in found)
         return self._told[i]
 
 
@@ -161,12 +153,11 @@ class _Groups:
         return i
 
     def join(self, i: int, j: int, score: float, languages: tuple[str, str]) -> None:
-        known = [
-            self._languages.get(self.root(each)) or language for each, language in zip((i, j), languages, strict=True)
-        ]
+        i, j = self.root(i), self.root(j)
+        known = [self._languages.get(root) or language for root, language in zip((i, j), languages, strict=True)]
         if differ(*known):
             return
-        i, j = sorted((self.root(i), self.root(j)))
+        i, j = min(i, j), max(i, j)
         self._parents[j] = i
         self._languages[i] = max(known, key=len)
         self._least[i] = min(score, self._least[i], self._least[j])
@@ -184,10 +175,8 @@ def compare(
     """
     Return the groups of `pieces` that repeat each other, likest first, and the pairs that contradict.
 
-    A pair contradicts if it is about one thing or near by its vectors, and the
-    texts differ in numbers or negations alone; it is no repeat then, and
-    neither is a translation. Chunks without a vector are compared by their
-    words only.
+    A pair contradicts if it is about one thing or near by its vectors, and the texts differ in numbers or negations
+    alone; it is no repeat then, and neither is a translation. Chunks without a vector are compared by their words only.
     """
     groups, languages = _Groups(len(pieces)), _Languages(index.catalog, pieces)
     doubted: dict[tuple[object, ...], tuple[int, int]] = {}

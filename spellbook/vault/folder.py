@@ -144,11 +144,11 @@ class Folder:
             ) from error
         return data, stamp_of(status)
 
-    def pieces(self, path: str) -> Iterator[bytes]:
-        """Yield the bytes of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
+    def pieces(self, path: str, size: int = _PIECE) -> Iterator[bytes]:
+        """Yield a file of any kind and length in pieces of `size` bytes. Raises MemoryNotFound, UnreadableNote."""
         try:
             with disk.regular(self.locate(path)) as file:
-                while piece := file.read(_PIECE):
+                while piece := file.read(size):
                     yield piece
         except (FileNotFoundError, NotADirectoryError) as error:
             raise MemoryNotFound(

@@ -46,7 +46,7 @@ PLACED = {
     ("search", "add"): 0,
     ("search", "count"): 2,
     ("", "progress"): 0,
-    ("models", "Good"): 2,
+    ("models", "Good"): 1,
     ("cli", "Client"): 2,
     ("search", "crowded"): 0,
 }

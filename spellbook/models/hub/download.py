@@ -2,29 +2,29 @@
 Download a model from a hub or a web server on request: resumable, verified, and complete or absent.
 
 The protocol is that of the Hugging Face hub: `/api/models/REPO/tree/main` lists the files with their checksums,
-`/REPO/resolve/main/FILE` is one of them. Any other server must have a folder as `store` keeps it, with its
-manifest.
+`/REPO/resolve/main/FILE` is one of them. Any other server must have a folder as `store` keeps it, with its manifest.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from spellbook.config import is_local
+from spellbook._version import __version__
 from spellbook.errors import EmbeddingError, InvalidInput, StorageError
 from spellbook.models import places
 from spellbook.models.hub import store
 from spellbook.models.onnx import sbert_config
+from spellbook.models.services.client import connect
 from spellbook.system import disk
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ _WANTED = re.compile(
     r"|\d+_\w+/config\.json|\d+_Dense/model\.safetensors"
 )
 _TRIES = 5
+_TIMEOUT = (10.0, 30.0, 30.0, 30.0)  # seconds: connect, read, write, pool
 PAUSE = 0.5
 _SPARE = 50_000_000
 _AGAIN = "Try again later; what is here already is kept."
@@ -62,11 +63,10 @@ class _Broken(Exception):
 
 def pull(said: str, source: str = "", progress: Progress | None = None) -> tuple[store.Pulled, bool]:
     """
-    Return the model `said` (a name of `pulls.GOOD`, or OWNER/NAME), and whether it had to be fetched.
+    Return the model `said` (a name of `store.GOOD`, or OWNER/NAME), and whether it had to be fetched.
 
-    From `source` if given: a repository's address on the hub, or a folder with
-    a manifest on any web server. Nothing is asked of anybody if it is here.
-    Raises InvalidInput, EmbeddingError if it cannot be fetched, StorageError.
+    From `source` if given: a repository's address on the hub, or a folder with a manifest on any web server. If it is
+    here already, nobody is asked. Raises InvalidInput, EmbeddingError if it cannot be fetched, StorageError.
     """
     short, repository = store.names(said)
     hub = (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
@@ -88,60 +88,60 @@ def pull(said: str, source: str = "", progress: Progress | None = None) -> tuple
             f"{short} is here already, from {there.source}.", f"Run `spellbook model remove {short}` first."
         )
     folder = places.pulled() / short
-    with locked(folder), _connected(origin) as http:
-        model, parts = _manifest(http, origin, short) if source else (repository, _listed(http, hub, repository, said))
-        return _taken(http, parts, store.Pulled(folder, origin, model, {}), progress), True
-
-
-def _taken(http: httpx.Client, parts: Sequence[_Part], meant: store.Pulled, progress: Progress | None) -> store.Pulled:
-    """Fetch `parts` and put them where `meant` says."""
-    folder, origin = meant.folder, meant.source
-    stage, total = store.staging(folder.name), sum(part.size for part in parts)
-    done = 0
-    files = {}
-
-    def report(here: int) -> None:
-        if progress:
-            progress(done + here, total)
-
+    headers = {"User-Agent": f"spellbook/{__version__}"}
     try:
-        stage.mkdir(parents=True, exist_ok=True)
-        here = sum(file.stat().st_size for file in stage.rglob("*") if file.is_file())
-        if shutil.disk_usage(stage).free < total - here + _SPARE:
-            raise StorageError(
-                f"{stage.parent} has no room for {total / 1e6:,.0f} MB.",
-                "Make room, or set SPELLBOOK_MODELS to another disk.",
-            )
-        for part in parts:
-            _fetch(http, part, stage / part.path, report)
-            files[part.path] = part.size, disk.hash_of(stage / part.path)
-            done += part.size
-        for file in [
-            file for file in stage.rglob("*") if file.is_file() and file.relative_to(stage).as_posix() not in files
-        ]:
-            file.unlink()  # of an earlier try, from elsewhere
-        try:
-            sbert_config.read(stage)
-        except sbert_config.Unusable as error:
-            raise EmbeddingError(f"{origin} holds no model that can be run: {error}", error.hint) from error
-        whole = replace(meant, files=files)
-        (stage / store.MANIFEST).write_text(whole.manifest(), "utf-8")
-        disk.fsync(stage / store.MANIFEST)
-        shutil.rmtree(folder, ignore_errors=True)  # what was there is not whole
-        stage.rename(folder)
-        disk.fsync(folder.parent)
+        # The hub sends on to where it keeps large files; checksums come from the hub itself.
+        with locked(folder), connect(origin, origin, headers, follow_redirects=True, timeout=_TIMEOUT) as http:
+            model, parts = _manifest(http, origin, short) if source else (repository, _listed(http, hub, repository))
+            return _taken(http, parts, store.Pulled(folder, origin, model, {}), progress), True
     except OSError as error:
         raise StorageError(
             f"{error.filename or folder} cannot be written ({error.strerror or error}).",
             "Make room there, or set SPELLBOOK_MODELS.",
         ) from error
+
+
+def _taken(http: httpx.Client, parts: Sequence[_Part], meant: store.Pulled, progress: Progress | None) -> store.Pulled:
+    """Fetch `parts` and put them where `meant` says. Raises EmbeddingError, StorageError, OSError."""
+    folder, done = meant.folder, 0
+    files: dict[str, tuple[int, str]] = {}
+    stage, total = store.staging(folder.name), sum(part.size for part in parts)
+    stage.mkdir(parents=True, exist_ok=True)
+    here = sum(file.stat().st_size for file in stage.rglob("*") if file.is_file())
+    if shutil.disk_usage(stage).free < total - here + _SPARE:
+        raise StorageError(
+            f"{stage.parent} has no room for {total / 1e6:,.0f} MB.",
+            "Make room, or set SPELLBOOK_MODELS to another disk.",
+        )
+
+    def report(here: int) -> None:
+        if progress:
+            progress(done + here, total)
+
+    for part in parts:
+        _fetch(http, part, stage / part.path, report)
+        files[part.path] = part.size, disk.hash_of(stage / part.path)
+        done += part.size
+    for file in [*stage.rglob("*")]:
+        if file.is_file() and file.relative_to(stage).as_posix() not in files:
+            file.unlink()  # of an earlier try, from elsewhere
+    try:
+        sbert_config.read(stage)
+    except sbert_config.Unusable as error:
+        raise EmbeddingError(f"{meant.source} holds no model that can be run: {error}", error.hint) from error
+    whole = replace(meant, files=files)
+    (stage / store.MANIFEST).write_text(whole.manifest(), "utf-8")
+    disk.fsync(stage / store.MANIFEST)
+    shutil.rmtree(folder, ignore_errors=True)  # what was there is not whole
+    stage.rename(folder)
+    disk.fsync(folder.parent)
     return whole
 
 
 # -- what there is to fetch
 
 
-def _listed(http: httpx.Client, hub: str, repository: str, said: str) -> list[_Part]:
+def _listed(http: httpx.Client, hub: str, repository: str) -> list[_Part]:
     """Return the parts of a repository on a hub that a model needs."""
     url = f"{hub}/api/models/{quote(repository)}/tree/main?recursive=true"
     entries: dict[str, Any] = {}
@@ -154,7 +154,7 @@ def _listed(http: httpx.Client, hub: str, repository: str, said: str) -> list[_P
         url = response.links.get("next", {}).get("url", "")
         if url and not url.startswith(f"{hub}/"):
             raise EmbeddingError(f"{hub} sends on to {url}.", "Is HF_ENDPOINT a hub?")
-    wanted = _chosen(list(entries), said, f"{hub}/{repository}")
+    wanted = _chosen(list(entries), f"{hub}/{repository}")
     try:
         return [_part(entries[path], f"{hub}/{repository}/resolve/main/{quote(path)}") for path in wanted]
     except (ValueError, KeyError, TypeError) as error:
@@ -163,11 +163,9 @@ def _listed(http: httpx.Client, hub: str, repository: str, said: str) -> list[_P
         ) from error
 
 
-def _chosen(paths: Sequence[str], said: str, where: str) -> list[str]:
+def _chosen(paths: Sequence[str], where: str) -> list[str]:
     """Return those of a repository's files that a model needs, the small ones first."""
-    found = sbert_config.graphs(paths)
-    good = store.GOOD.get(said)
-    graph = good.graph if good and good.graph in found else next(iter(found), "")
+    graph = next(iter(sbert_config.graphs(paths)), "")
     if not graph:
         raise EmbeddingError(
             f"{where} has no ONNX graph.",
@@ -217,29 +215,26 @@ def _fetch(http: httpx.Client, part: _Part, file: Path, report: Callable[[int], 
     furthest = _size(unfinished)
     fresh, tries = not furthest, 0
     while True:
-        broken = ""
         try:
             _stream(http, part, unfinished, report)
-        except _Broken as error:
-            broken = str(error)
-        if not broken and _is(unfinished, part):
+        except _Broken as broken:
+            tries = 0 if _size(unfinished) > furthest else tries + 1
+            furthest = max(furthest, _size(unfinished))
+            if tries >= _TRIES:
+                raise EmbeddingError(f"{part.url} cannot be fetched ({broken}).", _AGAIN) from broken
+            if tries:
+                time.sleep(PAUSE * 2**tries)
+            continue
+        if _is(unfinished, part):
             unfinished.rename(file)
             return
-        if not broken:
-            unfinished.unlink(missing_ok=True)
-            if fresh:
-                raise EmbeddingError(
-                    f"{part.url} is not what its size and checksum say.",
-                    "Nothing of it was kept. Try again later, or pull it from elsewhere.",
-                )
-            fresh = True  # what was here already may be of another version of the file
-            continue
-        tries = 0 if _size(unfinished) > furthest else tries + 1
-        furthest = max(furthest, _size(unfinished))
-        if tries >= _TRIES:
-            raise EmbeddingError(f"{part.url} cannot be fetched ({broken}).", _AGAIN)
-        if tries:
-            time.sleep(PAUSE * 2**tries)
+        unfinished.unlink(missing_ok=True)
+        if fresh:
+            raise EmbeddingError(
+                f"{part.url} is not what its size and checksum say.",
+                "Nothing of it was kept. Try again later, or pull it from elsewhere.",
+            )
+        fresh = True  # what was here already may be of another version of the file
 
 
 def _stream(http: httpx.Client, part: _Part, unfinished: Path, report: Callable[[int], None]) -> None:
@@ -256,9 +251,8 @@ def _stream(http: httpx.Client, part: _Part, unfinished: Path, report: Callable[
                 return
             if response.status_code not in {200, 206}:
                 _refuse(response, part.url)
-            goes_on = response.status_code == 206 and response.headers.get("content-range", "").startswith(
-                f"bytes {begun}-"
-            )
+            covers = response.headers.get("content-range", "")
+            goes_on = response.status_code == 206 and covers.startswith(f"bytes {begun}-")
             here = begun if goes_on else 0
             with unfinished.open("ab" if goes_on else "wb") as data:
                 for chunk in response.iter_raw():
@@ -279,21 +273,20 @@ def _asked(http: httpx.Client, url: str, what: str) -> httpx.Response:
     """Return a small answer. Raises EmbeddingError."""
     import httpx
 
-    for tried in range(_TRIES):
+    tried = 0
+    while True:
         try:
             response = http.get(url)
             if response.status_code != 200:
                 _refuse(response, what)
+            return response
         except (httpx.HTTPError, httpx.InvalidURL, _Broken) as error:
-            if tried == _TRIES - 1 or not isinstance(
-                error, httpx.ReadError | httpx.RemoteProtocolError | httpx.TimeoutException | _Broken
-            ):
+            tried += 1
+            may_pass = httpx.ReadError | httpx.RemoteProtocolError | httpx.TimeoutException | _Broken
+            if tried == _TRIES or not isinstance(error, may_pass):
                 hint = "Is this machine online? A folder that was copied here can be used as onnx:PATH."
                 raise EmbeddingError(f"{what} cannot be reached ({error}).", hint) from error
-            time.sleep(PAUSE * 2**tried)
-        else:
-            return response
-    raise AssertionError("a last try returns or raises")
+            time.sleep(PAUSE * 2 ** (tried - 1))
 
 
 def _refuse(response: httpx.Response, what: str) -> None:
@@ -328,39 +321,8 @@ def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from pulling to `folder`. Raises StorageError."""
+def locked(folder: Path) -> AbstractContextManager[None]:
+    """Keep other processes from pulling to `folder`. Raises OSError, and StorageError if another one does."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
     busy = StorageError(f"Another process is pulling {folder.name}.", "Wait until it has done so.")
-    with contextlib.ExitStack() as held:
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            held.enter_context(disk.alone(folder.with_name(f".{folder.name}.lock"), 0, busy))
-        except OSError as error:
-            raise StorageError(
-                f"{folder.parent} cannot be written ({error.strerror or error}).",
-                "Set SPELLBOOK_MODELS to another folder.",
-            ) from error
-        yield
-
-
-@contextlib.contextmanager
-def _connected(origin: str) -> Iterator[httpx.Client]:
-    """Open a client for `origin`. Raises EmbeddingError."""
-    import httpx
-
-    from spellbook._version import __version__
-
-    headers = {"User-Agent": f"spellbook/{__version__}", "Accept-Encoding": "identity"}
-    try:
-        # The hub sends on to where it keeps large files; checksums come from the hub itself.
-        http = httpx.Client(
-            headers=headers,
-            follow_redirects=True,
-            timeout=httpx.Timeout(30, connect=10),
-            trust_env=not is_local(origin),
-        )
-    except (ValueError, ImportError, OSError) as error:
-        raise EmbeddingError(f"{origin} cannot be asked ({error}).", "Check the proxy in your environment.") from error
-    with http:
-        yield http
+    return disk.alone(folder.with_name(f".{folder.name}.lock"), 0, busy)

@@ -28,29 +28,21 @@ _PATH = re.compile(r"(?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*", re.A)
 
 @dataclass(frozen=True, slots=True)
 class Good:
-    """A model that is known to do: its repository, the graph in it, and what to know before a download."""
+    """A model that is known to do: its repository, and what to know before a download."""
 
     repository: str
-    graph: str
     about: str
 
 
 GOOD: Mapping[str, Good] = {
     "multilingual-e5-small": Good(
-        "intfloat/multilingual-e5-small",
-        "onnx/model.onnx",
-        "490 MB, 384 dimensions: the bundled one, its weights not rounded to 4 bits",
+        "intfloat/multilingual-e5-small", "490 MB, 384 dimensions: the bundled one, its weights not rounded to 4 bits"
     ),
-    "multilingual-e5-base": Good(
-        "intfloat/multilingual-e5-base", "onnx/model.onnx", "1.1 GB, 768 dimensions: four times the work"
-    ),
-    "multilingual-e5-large": Good(
-        "intfloat/multilingual-e5-large", "onnx/model.onnx", "2.3 GB, 1024 dimensions: fourteen times the work"
-    ),
-    "bge-m3": Good("BAAI/bge-m3", "onnx/model.onnx", "2.3 GB, 1024 dimensions: fourteen times the work"),
+    "multilingual-e5-base": Good("intfloat/multilingual-e5-base", "1.1 GB, 768 dimensions: four times the work"),
+    "multilingual-e5-large": Good("intfloat/multilingual-e5-large", "2.3 GB, 1024 dimensions: fourteen times the work"),
+    "bge-m3": Good("BAAI/bge-m3", "2.3 GB, 1024 dimensions: fourteen times the work"),
     "paraphrase-multilingual-MiniLM-L12-v2": Good(
         "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
-        "onnx/model.onnx",
         "490 MB, 384 dimensions: likeness rather than answers",
     ),
 }
@@ -95,11 +87,7 @@ class Pulled:
 
 
 def names(said: str) -> tuple[str, str]:
-    """
-    Return the short name and the repository that `NAME` or `OWNER/NAME` means.
-
-    The repository is "" if it is not given. Raises InvalidInput.
-    """
+    """Return the short name and the repository ("": unknown) that `NAME` or `OWNER/NAME` means. Raises InvalidInput."""
     found = _NAME.fullmatch(said)
     if found is None or ".." in said:
         raise InvalidInput(f"{said!r:.120} is no name of a model.", f"For example {', '.join(GOOD)}, or OWNER/NAME.")
@@ -108,11 +96,7 @@ def names(said: str) -> tuple[str, str]:
 
 
 def resolve(name: str) -> Path:
-    """
-    Return the folder, or the graph, that `onnx:NAME` or `onnx:PATH` means.
-
-    Raises Unusable if this machine has no such model, and InvalidInput.
-    """
+    """Return the folder, or the graph, that `onnx:NAME` or `onnx:PATH` means. Raises Unusable, InvalidInput."""
     if path := model_path(name):
         try:
             return Path(path).expanduser().absolute()
@@ -175,11 +159,7 @@ def staging(short: str) -> Path:
 
 
 def files_of(manifest: Any) -> dict[str, tuple[int, str]]:
-    """
-    Return the files that a manifest names, with size and SHA-256.
-
-    Raises ValueError, KeyError, TypeError or AttributeError.
-    """
+    """Return size and SHA-256 of each file of a manifest. Raises ValueError, KeyError, TypeError, AttributeError."""
     found = {str(path): (int(each["size"]), str(each["sha256"])) for path, each in manifest["files"].items()}
     if not found or not all(is_safe(path) for path in found):
         raise ValueError("it names no files, or one outside its folder")

@@ -1,9 +1,8 @@
 """
 An embedder from a folder of the kind that sentence-transformers writes, on onnxruntime.
 
-One text at a time, so that none is padded and none depends on its company. A
-text that is longer than the model reads at once is read in parts, each
-weighing what it is long: nothing at its end goes unseen.
+One text at a time, so that none is padded and none depends on its company. A text that is longer than the model reads
+at once is read in parts, each weighing what it is long: nothing at its end goes unseen.
 """
 
 from __future__ import annotations
@@ -55,11 +54,7 @@ class Sentences:
         return np.stack(self._local.passages(texts)) if texts else np.empty((0, 0), dtype=np.float32)
 
     def count_tokens(self, text: str) -> int:
-        """
-        Return an estimate, a fifth above the estimate for e5.
-
-        Loading a tokeniser takes longer than a search by words.
-        """
+        """Return an estimate, a fifth above that for e5: loading a tokeniser takes longer than a search by words."""
         return math.ceil(estimate_tokens(text) * 1.2)
 
     def describe(self) -> str:
@@ -110,9 +105,8 @@ class Encoder:
         skipped = 0 if self._recipe.with_prompt else self._length(before)
         # Each part counts by its length without what begins and ends it, before anything is made a unit vector.
         for part in (encoding, *encoding.overflowing):
-            total = total + max(1, len(part) - sum(part.special_tokens_mask)) * self._vector(
-                part.ids, part.type_ids, skipped
-            )
+            weight = max(1, len(part) - sum(part.special_tokens_mask))
+            total = total + weight * self._vector(part.ids, part.type_ids, skipped)
             skipped = 0
         length = float(np.linalg.norm(total))
         if not 0 < length < math.inf:
@@ -183,11 +177,8 @@ def _layer(dense: Dense) -> Callable[[Any], Any]:
     def array(name: str) -> Any:
         entry = entries[f"linear.{name}"]
         begin, end = (8 + size + offset for offset in entry["data_offsets"])
-        return (
-            np.frombuffer(data[begin:end], {"F32": "<f4", "F16": "<f2"}[entry["dtype"]])
-            .astype(np.float32)
-            .reshape(entry["shape"])
-        )
+        numbers = np.frombuffer(data[begin:end], {"F32": "<f4", "F16": "<f2"}[entry["dtype"]])
+        return numbers.astype(np.float32).reshape(entry["shape"])
 
     weight = array("weight")
     bias = array("bias") if "linear.bias" in entries else np.zeros(len(weight), np.float32)

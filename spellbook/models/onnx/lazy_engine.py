@@ -55,8 +55,7 @@ class Local(Generic[E]):
     """
     The engine that `load` returns, with what to say of it; `name` and `hint` are for whoever reads that it failed.
 
-    `threads` embed texts at once. A text has the same vector alone and among
-    others, in any order, from any thread.
+    `threads` embed texts at once. A text has the same vector alone and among others, in any order, from any thread.
     """
 
     name: str
@@ -87,11 +86,7 @@ class Local(Generic[E]):
             return engine
 
     def release(self, before: float) -> bool:
-        """
-        Forget the engine if nobody uses it and nobody has used it since `before`; say whether this forgot it.
-
-        `before` is a time of the monotonic clock.
-        """
+        """Forget the engine if it is idle since `before`, a time of the monotonic clock; say whether this was done."""
         with _counting:
             found = self._engines.get(os.getpid())
             if found is None or found.users or found.used > before:
@@ -128,8 +123,9 @@ class Local(Generic[E]):
         """Give the engine, which stays while this lasts."""
         found = self._taken()
         if found is None:
-            with _loading:
-                found = self._taken() or self._load()
+            with _loading, self._translated("cannot be loaded"):
+                found = self._taken() or _Loaded(*self.load(), users=1)
+                self._engines[os.getpid()] = found
         try:
             yield found.engine
         finally:
@@ -144,11 +140,6 @@ class Local(Generic[E]):
             if found:
                 found.users += 1
             return found
-
-    def _load(self) -> _Loaded[E]:
-        with self._translated("cannot be loaded"):
-            found = self._engines[os.getpid()] = _Loaded(*self.load(), users=1)
-        return found
 
     @contextlib.contextmanager
     def _translated(self, what: str) -> Iterator[None]:

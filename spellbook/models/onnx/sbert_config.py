@@ -24,11 +24,7 @@ POOLINGS: Mapping[str, str] = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
-"""
-Ways of pooling the vectors of tokens into one, and the keys by which a folder asks for them.
-
-The vectors of several ways are joined in this order.
-"""
+"""Ways of pooling the vectors of tokens, in the order of joining, and the keys by which a folder asks for them."""
 
 ACTIVATIONS = {"identity", "tanh"}
 """What may follow a dense layer."""
@@ -107,19 +103,10 @@ def read(place: Path) -> Recipe:
     pooling, with_prompt, dense = _modules(roots, kin)
     query, passage = _prompts(_config(roots, "config_sentence_transformers.json"), kin)
     transformer = _config(roots, "sentence_bert_config.json")
-    return Recipe(
-        graph,
-        tokenizer,
-        query,
-        passage,
-        _longest(transformer, _config(roots, "tokenizer_config.json"), config),
-        pooling,
-        dense,
-        with_prompt,
-        bool(transformer.get("do_lower_case")),
-        _whole(config.get("hidden_size")) or 0,
-        _whole(config.get("vocab_size")) or 0,
-    )
+    longest = _longest(transformer, _config(roots, "tokenizer_config.json"), config)
+    lower = bool(transformer.get("do_lower_case"))
+    width, words = (_whole(config.get(name)) or 0 for name in ("hidden_size", "vocab_size"))
+    return Recipe(graph, tokenizer, query, passage, longest, pooling, dense, with_prompt, lower, width, words)
 
 
 def graphs(names: Sequence[str]) -> list[str]:
@@ -130,17 +117,13 @@ def graphs(names: Sequence[str]) -> list[str]:
 
 def belongs(name: str, graph: str) -> bool:
     """Say whether a file of this name holds weights of `graph`, which lies beside it."""
-    return (
-        name != graph
-        and not name.endswith((".onnx", ".json"))
-        and name.startswith((graph, f"{graph.removesuffix('.onnx')}.data"))
-    )
+    data = (graph, f"{graph.removesuffix('.onnx')}.data")
+    return name != graph and name.startswith(data) and not name.endswith((".onnx", ".json"))
 
 
 def _graph(folder: Path) -> Path:
-    found = graphs(
-        [file.relative_to(folder).as_posix() for file in (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))]
-    )
+    files = (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))
+    found = graphs([file.relative_to(folder).as_posix() for file in files])
     if not found:
         raise Unusable(f"{folder} has no ONNX graph.", f"Make one: `optimum-cli export onnx --model {folder} FOLDER`.")
     if len(found) > 1 and found[0].rpartition("/")[2] != "model.onnx":
@@ -149,15 +132,12 @@ def _graph(folder: Path) -> Path:
 
 
 def _modules(roots: Sequence[Path], kin: Family) -> tuple[tuple[str, ...], bool, tuple[Dense, ...]]:
-    said = _first(roots, "modules.json") or _first(roots, "1_Pooling/config.json")
-    listed = (
-        _json(said)
-        if said and said.name == "modules.json"
-        else [{"type": "Pooling", "path": "1_Pooling"}]
-        if said
-        else []
-    )
-    root = roots[0] if said is None else said.parent if said.name == "modules.json" else said.parent.parent
+    root = roots[0]
+    listed: Any = []
+    if said := _first(roots, "modules.json"):
+        root, listed = said.parent, _json(said)
+    elif found := _first(roots, "1_Pooling/config.json"):
+        root, listed = found.parent.parent, [{"type": "Pooling", "path": "1_Pooling"}]
     pooling: tuple[str, ...] = (kin.pooling,)
     with_prompt = True
     dense = []

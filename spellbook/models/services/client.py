@@ -1,5 +1,5 @@
 """
-An HTTP client of one service: JSON requests with a timeout. The only user of httpx.
+An HTTP client of one service: JSON requests with a timeout.
 
 Every failure is an EmbeddingError that names the service, the problem and the next step. The key is sent to the
 configured address only, and never appears in a message.
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from spellbook.config import Service
+from spellbook.config import Service, is_local
 from spellbook.errors import AuthenticationError, EmbeddingError, RateLimited
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ class Patience:
     """
     How long one request may take: `connect` and `total` in seconds, with `tries` and the pauses between them.
 
-    `rank` says who waits. A failure spares those the wait who have no more
-    patience than the one who met it.
+    `rank` says who waits. A failure spares those the wait who have no more patience than the one who met it.
     """
 
     rank: int
@@ -71,8 +70,7 @@ class Client:
     """
     Asks `service` as `title`, and `start` tells how to start it; any number of threads.
 
-    Nothing is connected before the first request, and a proxy is never used
-    for a service on this machine. The key is read from the environment then.
+    It connects, and reads the key from the environment, at the first request.
     """
 
     def __init__(self, service: Service, title: str, start: str, keys: tuple[str, ...]) -> None:
@@ -89,30 +87,27 @@ class Client:
         return f"Client({self.who!r})"
 
     def post(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
-        """
-        Return the answer to `body`, as JSON says it.
-
-        Raises TooLong, AuthenticationError, RateLimited, EmbeddingError.
-        """
+        """Return the JSON that answers `body`. Raises TooLong, AuthenticationError, RateLimited, EmbeddingError."""
         paused, failure = self._paused[patience.rank]
         if failure and (rest := paused - time.monotonic()) > 0:
             raise type(failure)(f"{failure.message.rstrip('.')}; it is asked again in {rest:.0f} s.", failure.hint)
         data = json.dumps(body, ensure_ascii=False).encode()
         until = time.monotonic() + patience.total
-        for tried in range(1, patience.tries + 1):
+        tried = 0
+        while True:
+            tried += 1
             try:
                 answer = self._once(path, data, patience, until)
+                break
             except _Passing as passing:
                 pause = passing.after or _BACKOFF * 2 ** (tried - 1) * random.uniform(0.5, 1.0)
                 if tried == patience.tries or time.monotonic() + pause >= until or passing.spent:
                     self._pause(patience, passing)
                     raise passing.failure from passing.__cause__
                 time.sleep(pause)
-            else:
-                if patience is UNHURRIED:
-                    self._paused = [(0.0, None)] * 3
-                return answer
-        raise AssertionError("a last try returns or raises")
+        if patience is UNHURRIED:
+            self._paused = [(0.0, None)] * 3
+        return answer
 
     def refuse(self, what: str, hint: str = "") -> NoReturn:
         """Raise the EmbeddingError that the answer `what` deserves."""
@@ -135,9 +130,8 @@ class Client:
                     if time.monotonic() > until:
                         raise httpx.ReadTimeout("the answer takes too long")
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:
-            raise _Passing(
-                EmbeddingError(f"{self.who} cannot be reached ({self._clean(str(error))}).", self._start)
-            ) from error
+            failure = EmbeddingError(f"{self.who} cannot be reached ({self._clean(str(error))}).", self._start)
+            raise _Passing(failure) from error
         except httpx.TimeoutException as error:
             waited = f"did not answer within {patience.total:.0f} s"
             raise _Passing(EmbeddingError(f"{self.who} {waited}.", self._start), spent=True) from error
@@ -145,22 +139,19 @@ class Client:
             raise _Passing(EmbeddingError(f"{self.who} broke off ({self._clean(str(error))}).", self._start)) from error
         # A proxy of the environment that makes no sense, or a host that is no name.
         except (httpx.InvalidURL, OSError, ValueError, ImportError) as error:
-            raise EmbeddingError(
-                f"{self.who} cannot be asked ({self._clean(str(error))}).", "Check its address."
-            ) from error
+            reason = self._clean(str(error))
+            raise EmbeddingError(f"{self.who} cannot be asked ({reason}).", "Check its address.") from error
         return self._read(path, response, bytes(content))
 
     def _read(self, path: str, response: httpx.Response, content: bytes) -> Any:
         status = response.status_code
+        is_right = f"Is the address right? {self._service.url}{path} was asked."
         if status == 200:
             try:
                 return json.loads(content)
             except (ValueError, RecursionError):
                 kind = self._clean(response.headers.get("content-type", "")) or "something"
-                self.refuse(
-                    f"answered with {kind} that is no JSON",
-                    f"Is the address right? {self._service.url}{path} was asked.",
-                )
+                self.refuse(f"answered with {kind} that is no JSON", is_right)
         said = self._said(content)
         because = f" ({said})" if said else ""
         if status in {401, 403}:
@@ -172,9 +163,8 @@ class Client:
             )
         after = _seconds(response.headers.get("retry-after", ""))
         if status == 429:
-            raise _Passing(
-                RateLimited(f"{self.who} wants to be asked less often{because}.", "Wait, or raise its limit."), after
-            )
+            limited = RateLimited(f"{self.who} wants to be asked less often{because}.", "Wait, or raise its limit.")
+            raise _Passing(limited, after)
         if status in {400, 413, 422, 500} and (status == 413 or _TOO_LONG.search(said)):
             raise TooLong(
                 f"{self.who} takes no text so long{because}.", "Give it a larger context, or make chunk_tokens smaller."
@@ -186,9 +176,7 @@ class Client:
         if status == 404 and self._service.kind == "ollama" and "model" in said:
             self.refuse(f"has no such model{because}", f"Run `ollama pull {self._service.model}`.")
         if status in {404, 405}:
-            self.refuse(
-                f"has no {path}: HTTP {status}{because}", f"Is the address right? {self._service.url}{path} was asked."
-            )
+            self.refuse(f"has no {path}: HTTP {status}{because}", is_right)
         self.refuse(f"refuses: HTTP {status}{because}")
 
     def _pause(self, patience: Patience, passing: _Passing) -> None:
@@ -200,24 +188,11 @@ class Client:
     def _connected(self) -> httpx.Client:
         with self._guard:
             if self._http is None:
-                import httpx
-
                 self._key = _key(self._keys)
-                headers = {
-                    "Accept": "application/json",
-                    "Accept-Encoding": "identity",
-                    "Content-Type": "application/json",
-                }
+                headers = {"Accept": "application/json", "Content-Type": "application/json"}
                 if self._key:
                     headers["Authorization"] = f"Bearer {self._key}"
-                try:
-                    self._http = httpx.Client(
-                        headers=headers, trust_env=not self._service.is_local, follow_redirects=False
-                    )
-                except (ValueError, ImportError, OSError) as error:
-                    raise EmbeddingError(
-                        f"{self.who} cannot be asked ({error}).", "Check the proxy in your environment."
-                    ) from error
+                self._http = connect(self.who, self._service.url, headers)
                 weakref.finalize(self, self._http.close)
             return self._http
 
@@ -239,22 +214,31 @@ class Client:
         return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text).split())[:200].rstrip(".")
 
 
+@dataclass(eq=False)
 class _Passing(Exception):
     """A failure that may pass: worth another try after `after` seconds (0: soon) unless the time is `spent`."""
 
-    def __init__(self, failure: EmbeddingError, after: float = 0.0, spent: bool = False) -> None:
-        super().__init__(failure)
-        self.failure = failure
-        self.after = after
-        self.spent = spent
+    failure: EmbeddingError
+    after: float = 0.0
+    spent: bool = False
+
+
+def connect(who: str, url: str, headers: Mapping[str, str], **options: Any) -> httpx.Client:
+    """Return an httpx client for `url`, which uses no proxy for this machine. Raises EmbeddingError."""
+    import httpx
+
+    headers = {"Accept-Encoding": "identity", **headers}
+    try:
+        return httpx.Client(headers=headers, trust_env=not is_local(url), **options)
+    except (ValueError, ImportError, OSError) as error:
+        raise EmbeddingError(f"{who} cannot be asked ({error}).", "Check the proxy in your environment.") from error
 
 
 def _key(names: tuple[str, ...]) -> str:
     for name in names:
-        key = os.environ.get(name, "").strip()
-        if key and not re.fullmatch(r"[\x21-\x7e]+", key):
-            raise AuthenticationError(f"{name} holds a blank or a letter that no key has.", "Copy the key again.")
-        if key:
+        if key := os.environ.get(name, "").strip():
+            if not re.fullmatch(r"[\x21-\x7e]+", key):
+                raise AuthenticationError(f"{name} holds a blank or a letter that no key has.", "Copy the key again.")
             return key
     return ""
 
@@ -262,11 +246,8 @@ def _key(names: tuple[str, ...]) -> str:
 def _seconds(after: str) -> float:
     """Return what a Retry-After header asks for, in seconds or as a date; 0 if nothing that makes sense."""
     try:
-        seconds = (
-            float(after)
-            if after.strip().isdigit()
-            else email.utils.parsedate_to_datetime(after).timestamp() - time.time()
-        )
+        if after.strip().isdigit():
+            return float(after)
+        return max(0.0, email.utils.parsedate_to_datetime(after).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return 0.0
-    return max(0.0, seconds)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from spellbook.config import Service
 from spellbook.errors import InvalidInput
 from spellbook.models.base import Scale, clean, is_unhurried
-from spellbook.models.families import FAMILIES, family
+from spellbook.models.families import FAMILIES, Family, family
 from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Client, Patience, TooLong
 from spellbook.notes.note import TEMPLATE
 from spellbook.text.quoting import counted
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 KEY = "SPELLBOOK_API_KEY"
 """Environment variable of the key that the embedder's service wants."""
 
-_MOST_TEXTS = 32
 _MOST_LETTERS = 32_000
 _SHORTEST = 100
 
@@ -44,10 +43,10 @@ class _Protocol:
     title: str
     start: str
     path: str
-    most: int
     options: frozenset[str]
     body: Callable[[str, Sequence[str], Mapping[str, Any]], dict[str, Any]]
     rows: Callable[[Any], list[Any]]
+    most: int = 32
 
 
 def _of_openai(answer: Any) -> list[Any]:
@@ -67,7 +66,6 @@ _PROTOCOLS = {
         "Ollama",
         "Start it with `ollama serve`; until it answers, notes are found by words.",
         "/api/embed",
-        _MOST_TEXTS,
         frozenset({"dimensions", "prefix"}),
         # It drops a model after five minutes, and loading it again takes longer than a search may.
         lambda model, texts, more: {"model": model, "input": texts, "truncate": True, "keep_alive": "30m", **more},
@@ -77,7 +75,6 @@ _PROTOCOLS = {
         "The embedding service",
         "Start it, or check the address; until it answers, notes are found by words.",
         "/embeddings",
-        _MOST_TEXTS,
         frozenset({"dimensions", "prefix", "input_type"}),
         lambda model, texts, more: {"model": model, "input": texts, "encoding_format": "float", **more},
         _of_openai,
@@ -86,10 +83,10 @@ _PROTOCOLS = {
         "llama.cpp",
         "Start it with `llama-server --embeddings`; until it answers, notes are found by words.",
         "/embedding",
-        1,  # a list is answered in three ways, depending on the version
         frozenset({"prefix"}),
         lambda _, texts, more: {"content": texts[0], **more},
         _of_llamacpp,
+        most=1,  # a list is answered in three ways, depending on the version
     ),
 }
 
@@ -98,11 +95,9 @@ class ServiceEmbedder:
     """
     An embedder that `service` runs; `?dimensions=N` shortens its vectors, where the model can.
 
-    A question is told from a passage by what the model's family wants before
-    each (`?prefix=FAMILY`, or `none`), or by the field `input_type`
-    (`?input_type=passage`, or `document`: the name of what is no `query`).
-    The fingerprint names model, dimensions and that, not the address: only
-    where llama.cpp's model has no name, the address stands for it.
+    A question is told from a passage by what the model's family wants before each (`?prefix=FAMILY`, or `none`), or by
+    the field `input_type` (`?input_type=passage`, or `document`: the name of what is no `query`). The fingerprint names
+    model, dimensions and that, not the address: only where llama.cpp's model has no name, the address stands for it.
     """
 
     # A cosine is what it is; what it means is for a calibration to find out.
@@ -112,26 +107,24 @@ class ServiceEmbedder:
     def __init__(self, service: Service) -> None:
         self._protocol = _PROTOCOLS[service.kind]
         self._service = service
-        self._fields: dict[str, Any] = {}
         unknown = service.options.keys() - self._protocol.options
         if unknown:
             known = ", ".join(sorted(self._protocol.options))
             raise InvalidInput(f"{service.kind} has no option {min(unknown)!r:.80}.", f"Options are {known}.")
         self._dimensions = _dimensions(service)
-        if self._dimensions:
-            self._fields["dimensions"] = self._dimensions
+        self._fields: dict[str, Any] = {"dimensions": self._dimensions} if self._dimensions else {}
         self._type = service.options.get("input_type", "")
         if self._type not in {"", "passage", "document"}:
-            raise InvalidInput(
-                f"input_type={self._type!r:.80} makes no sense.",
-                "It is passage or document, as the service calls a text.",
-            )
+            known = "It is passage or document, as the service calls a text."
+            raise InvalidInput(f"input_type={self._type!r:.80} makes no sense.", known)
         self._before = ("", "") if self._type else _prefixes(service)
         self.name = service.kind + (f":{service.model}" if service.model else f"@{service.url}")
         model = service.model.removesuffix(":latest") or service.url
         sides = f"input_type={self._type}" if self._type else sha256("\0".join(self._before).encode()).hexdigest()[:8]
         self.fingerprint = f"service:{model}:{self._dimensions or 'full'}:{sides}:nfc:{TEMPLATE}"
-        keys = (KEY, "OPENAI_API_KEY") if _is_openai(service) else (KEY,)
+        # OpenAI's own key is in many an environment, and nobody else's business.
+        is_openai = service.kind == "openai" and service.url.lower().startswith("https://api.openai.com/")
+        keys = (KEY, "OPENAI_API_KEY") if is_openai else (KEY,)
         self._client = Client(service, self._protocol.title, self._protocol.start, keys)
         self._width = self._dimensions
 
@@ -153,11 +146,7 @@ class ServiceEmbedder:
         return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
 
     def count_tokens(self, text: str) -> int:
-        """
-        Return an estimate, a fifth above the estimate for e5.
-
-        Few services count tokens, and none does so for free. A count that is too high does no harm.
-        """
+        """Return an estimate, a fifth above that for e5: few services count tokens, and too many do no harm."""
         return math.ceil(estimate_tokens(text) * 1.2)
 
     def describe(self) -> str:
@@ -178,17 +167,14 @@ class ServiceEmbedder:
     def _rows(self, texts: Sequence[str], input_type: str, patience: Patience) -> list[Any]:
         """Ask for the vectors of `texts`; what is too much at once is split, what is too long by itself is cut."""
         fields = {**self._fields, "input_type": input_type} if self._type else self._fields
+        body = self._protocol.body(self._service.model, texts, fields)
         try:
-            answer = self._client.post(
-                self._protocol.path, self._protocol.body(self._service.model, texts, fields), patience
-            )
+            answer = self._client.post(self._protocol.path, body, patience)
         except TooLong:
             if len(texts) > 1:
                 middle = len(texts) // 2
-                return [
-                    *self._rows(texts[:middle], input_type, patience),
-                    *self._rows(texts[middle:], input_type, patience),
-                ]
+                halves = (texts[:middle], texts[middle:])
+                return [row for half in halves for row in self._rows(half, input_type, patience)]
             if len(texts[0]) < _SHORTEST:
                 raise
             return self._rows([texts[0][: len(texts[0]) * 2 // 3]], input_type, patience)
@@ -199,9 +185,8 @@ class ServiceEmbedder:
                 "answered something else than embeddings", f"Does {self._service.url}{self._protocol.path} embed?"
             )
         if len(rows) != len(texts):
-            hint = (
-                "Start it with `--pooling mean`, or as the model wants it." if self._service.kind == "llamacpp" else ""
-            )
+            pooling = "Start it with `--pooling mean`, or as the model wants it."
+            hint = pooling if self._service.kind == "llamacpp" else ""
             self._client.refuse(f"gave {counted(len(rows), 'vector')} for {counted(len(texts), 'text')}", hint)
         return rows
 
@@ -241,12 +226,10 @@ def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:
 
 
 def _dimensions(service: Service) -> int:
-    said = service.options.get("dimensions")
-    if said is None:
-        return 0
-    if not re.fullmatch(r"[1-9]\d{0,4}", said, re.A):
+    said = service.options.get("dimensions", "")
+    if "dimensions" in service.options and not re.fullmatch(r"[1-9]\d{0,4}", said, re.A):
         raise InvalidInput(f"dimensions={said!r:.80} makes no sense.", "It is a whole number, for example 512.")
-    return int(said)
+    return int(said or 0)
 
 
 def _prefixes(service: Service) -> tuple[str, str]:
@@ -254,10 +237,5 @@ def _prefixes(service: Service) -> tuple[str, str]:
     said = service.options.get("prefix")
     if said not in {None, "none", *FAMILIES}:
         raise InvalidInput(f"prefix={said!r:.80} makes no sense.", f"It is none, {', '.join(FAMILIES)}.")
-    found = family(service.model) if said is None else FAMILIES.get(said)
-    return (found.query, found.passage) if found else ("", "")
-
-
-def _is_openai(service: Service) -> bool:
-    """Say whether it is OpenAI's own: its key is in many an environment, and nobody else's business."""
-    return service.kind == "openai" and service.url.lower().startswith("https://api.openai.com/")
+    found = family(service.model) if said is None else FAMILIES.get(said, Family())
+    return found.query, found.passage

@@ -16,11 +16,7 @@ from spellbook.models.base import clean
 from spellbook.models.services.client import QUERY, Client, Patience
 
 KEY = "SPELLBOOK_RERANKER_API_KEY"
-"""
-Environment variable of the reranker's key.
-
-The reranker is another service than the embedder, and must not see the embedder's key.
-"""
+"""Environment variable of the reranker's key: another service, which must not see the embedder's key."""
 
 
 class ServiceReranker:
@@ -40,11 +36,7 @@ class ServiceReranker:
         return f"ServiceReranker({self.name!r}, {self._service.url!r})"
 
     def rerank(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
-        """
-        Return how well each text answers `query`, 0..1, in the order of `texts`.
-
-        Raises EmbeddingError on any failure, and after `seconds`.
-        """
+        """Return how well each text answers `query`, 0..1. Raises EmbeddingError on a failure, and after `seconds`."""
         if not texts:
             return []
         asked, given = clean(query), [clean(text) for text in texts]
@@ -59,9 +51,9 @@ class ServiceReranker:
             self._client.refuse(
                 "did not score every text", "Is it a reranker? Check the address, or unset SPELLBOOK_RERANKER."
             )
-        # llama.cpp gives logits, others what a sigmoid has made of them; once seen, so it stays.
+        # llama.cpp gives logits, others what a sigmoid (here by tanh) has made of them; once seen, so it stays.
         self._raw = self._raw or not all(0 <= score <= 1 for score in scores)
-        return [_sigmoid(score) for score in scores] if self._raw else scores
+        return [0.5 * (1 + math.tanh(score / 2)) for score in scores] if self._raw else scores
 
 
 def _scores(answer: Any, count: int) -> list[float]:
@@ -72,7 +64,3 @@ def _scores(answer: Any, count: int) -> list[float]:
     if len(items) != count or not all(map(math.isfinite, found.values())):
         raise ValueError
     return [found[i] for i in range(count)]
-
-
-def _sigmoid(score: float) -> float:
-    return 0.5 * (1 + math.tanh(score / 2))
