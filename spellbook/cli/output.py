@@ -334,7 +334,8 @@ def status(state: Mapping[str, Any]) -> None:
         embedded += f"; {translated('the others are being embedded now')}"
     reused = f"{state['embedded']} embedded, {state['reused']} reused from the cache in 30 days"
     categories = ", ".join(
-        f"{translated(each) if each == '(none)' else flat(each)} {count}" for each, count in state["categories"].items()
+        f"{translated('(none)') if each == '(none)' else flat(each)} {count}"
+        for each, count in state["categories"].items()
     )
     rows = [
         ("vault", state["vault"]),

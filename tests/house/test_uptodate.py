@@ -160,6 +160,7 @@ def test_the_program_says_it_without_importing_anything(sealed, arguments):
         "spellbook",
         "spellbook.__main__",
         "spellbook.uptodate",
+        "spellbook.environment",
         "spellbook.paths",
         "spellbook._version",
     }
