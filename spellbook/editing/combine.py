@@ -97,8 +97,7 @@ class _Unit:
 @dataclass(slots=True)
 class _Page:
     """
-    A note as units in order, with the end of each block, the last block of each section, and the headings as
-    written.
+    A note as units in order, with the end of each block, the last block of each section, and the headings as written.
     """
 
     units: list[_Unit] = field(default_factory=list)
@@ -371,9 +370,8 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     """
     Return what to set in the first note's frontmatter, and where the two differ and the first one's value stays.
 
-    Lists and entities are united, importance is the higher, `created` the
-    older, and what the first one does not say is taken over. The other's ids,
-    path and title stay as pointers.
+    Lists and entities are united, importance is the higher, `created` the older, and what the first one does not say is
+    taken over. The other's ids, path and title stay as pointers.
     """
     wanted: dict[str, object] = {}
     for key, split in _LISTS.items():

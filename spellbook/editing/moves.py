@@ -280,8 +280,7 @@ def carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
 
 def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, str]:
     """
-    Return the source and target paths that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault,
-    Conflict.
+    Return the source and target paths that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault, Conflict.
     """
     vault = index.vault
     source, target = old.rstrip("/"), new.rstrip("/")

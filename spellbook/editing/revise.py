@@ -39,10 +39,9 @@ class Revision:
     """
     A requested change of a section or a note.
 
-    Text: a new `content`, or text to `append`, or a phrase to `replace` by another. The phrase must be unique
-    unless `every` is set. Frontmatter: `metadata` to set; None removes a key. `expected_hash` is the hash of the
-    section, or the file's sha256, as the caller last saw it. Text that looks like a secret is only written with
-    `force`.
+    Text: a new `content`, or text to `append`, or a phrase to `replace` by another. The phrase must be unique unless
+    `every` is set. Frontmatter: `metadata` to set; None removes a key. `expected_hash` is the hash of the section, or
+    the file's sha256, as the caller last saw it. Text that looks like a secret is only written with `force`.
     """
 
     content: str | None = None

@@ -56,9 +56,8 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     """
     Undo one entry of the log, by default the latest change that is neither undone nor an undo.
 
-    Undoing an undo repeats the change. Raises MemoryNotFound for an entry that does not exist or whose texts are
-    not kept any more; Conflict, with the difference and nothing undone, if a file was edited since in the same
-    place.
+    Undoing an undo repeats the change. Raises MemoryNotFound for an entry that does not exist or whose texts are not
+    kept any more; Conflict, with the difference and nothing undone, if a file was edited since in the same place.
     """
     chosen = index.vault.journal.latest() if entry is None else index.vault.journal.get(entry)
     if chosen is None:

@@ -1,9 +1,8 @@
 """
 Chunks: a note cut at its headings, so that what is found is what was meant.
 
-Every character of the body is in exactly one chunk: the chunks of a note,
-joined in order, are its body. What a cut takes from a part (a table's header,
-a fence, who spoke before) is given back beside its text. Pure.
+Every character of the body is in exactly one chunk: the chunks of a note, joined in order, are its body. What a cut
+takes from a part (a table's header, a fence, who spoke before) is given back beside its text. Pure.
 """
 
 from __future__ import annotations
@@ -61,15 +60,12 @@ class Chunk(NamedTuple):
     """
     One section of a note, or a part of a long one.
 
-    `suffix` added to the note's id is the chunk's id: `#` and the anchor of its
-    section, a bare `#` for what stands above the first `##`, and `~2`, `~3` for
-    later parts of one section. `heading` is the path of
-    headings below the title. `line` and `end_line` are 1-based lines of the
-    file, the first and last with text; `start` and `end` are characters of
-    `Note.text`. `lead` and `tail` are what must stand around `text` to read it
-    alone: the header of the table or the fences of the code that a cut went
-    through, "" mostly. `embedded` is the text that stands for the chunk in an
-    embedding: it names neither its file nor any folder, so a move embeds nothing.
+    `suffix` added to the note's id is the chunk's id: `#` and the anchor of its section, a bare `#` for what stands
+    above the first `##`, and `~2`, `~3` for later parts of one section. `heading` is the path of headings below the
+    title. `line` and `end_line` are 1-based lines of the file, the first and last with text; `start` and `end` are
+    characters of `Note.text`. `lead` and `tail` are what must stand around `text` to read it alone: the header of the
+    table or the fences of the code that a cut went through, "" mostly. `embedded` is the text that stands for the chunk
+    in an embedding: it names neither its file nor any folder, so a move embeds nothing.
     """
 
     suffix: str
@@ -89,10 +85,9 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
     """
     Cut `note` at its `##` headings, and sections over `max_tokens` (estimated) where it hurts least.
 
-    A further `#` heading begins a section too. Of a note with more sections
-    than `most_sections`, the last is all that follows, cut by size alone. What fits stays whole: a
-    subsection, a turn of a conversation, a block (code and tables above all),
-    an item, a sentence. A note always has at least one chunk.
+    A further `#` heading begins a section too. Of a note with more sections than `most_sections`, the last is all that
+    follows, cut by size alone. What fits stays whole: a subsection, a turn of a conversation, a block (code and tables
+    above all), an item, a sentence. A note always has at least one chunk.
     """
     source = lines(note.body)
     offsets = [*accumulate(map(len, source), initial=note.body_at)]

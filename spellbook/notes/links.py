@@ -64,9 +64,8 @@ class Link:
     """
     A link to a file, in a note.
 
-    `target` is the path that it names, decoded, without `fragment` (the heading
-    or block after it, with its `#`); `start` and `end` are the characters of
-    `Note.text` that spell the target, `line` their 1-based line.
+    `target` is the path that it names, decoded, without `fragment` (the heading or block after it, with its `#`);
+    `start` and `end` are the characters of `Note.text` that spell the target, `line` their 1-based line.
     """
 
     target: str
@@ -323,10 +322,9 @@ class Files:
         """
         Return where a link in the note `source` leads, None if nowhere.
 
-        A Markdown link, and one that begins with `./` or `../`, is relative to
-        its note. Else a path from the vault is meant, else a file of that name,
-        or whose path ends so: one in the note's own folder or below, else the
-        shortest path. At last, aliases.
+        A Markdown link, and one that begins with `./` or `../`, is relative to its note. Else a path from the vault is
+        meant, else a file of that name, or whose path ends so: one in the note's own folder or below, else the shortest
+        path. At last, aliases.
         """
         link = (source.rpartition("/")[0], target, is_markdown)
         if link not in self._followed:

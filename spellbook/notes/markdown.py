@@ -20,7 +20,7 @@ _MOST_TOKENS = 200_000
 """
 The most lines and the most tokens in which blocks are looked for.
 
-A token takes half a kilobyte. These limits are ten times the largest note.
+A token takes half a kilobyte, and a paragraph is three. These limits are several times the largest note.
 """
 
 MOST_MARKED = 200_000
@@ -49,10 +49,9 @@ class Block(NamedTuple):
     """
     A top-level Markdown block of a body.
 
-    `start` and `end` are lines of the body, 0-based, end exclusive; `level`
-    and `text` are a heading's, `items` the first lines of a list's items,
-    `code` the lines of code and HTML inside a list or a quote, `tables` those
-    of tables there, `prose` the lines of each run of text in the block.
+    `start` and `end` are lines of the body, 0-based, end exclusive; `level` and `text` are a heading's, `items` the
+    first lines of a list's items, `code` the lines of code and HTML inside a list or a quote, `tables` those of tables
+    there, `prose` the lines of each run of text in the block.
     """
 
     kind: str
@@ -85,7 +84,7 @@ def block_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock, reference
 
-    from spellbook.notes.block_rules import prose
+    from spellbook.notes.block_rules import rest, whole_table
 
     def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         # A definition whose title never closes takes quadratic time: 40 s a megabyte.
@@ -98,7 +97,8 @@ def block_parser() -> MarkdownIt:
     # Only the blocks matter here, and leaving inline rules out doubles the speed.
     markdown = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
     markdown.block.ruler.at("reference", bounded)
-    markdown.block.ruler.before("table", "prose", prose)
+    markdown.block.ruler.before("table", "whole_table", whole_table)
+    markdown.block.ruler.before("whole_table", "rest", rest)
     return markdown
 
 
@@ -186,16 +186,14 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
         elif token.level and kind == "inline" and opened:
             prose.append((start, end))
         elif token.level == 0 and kind == "heading":
-            source = token if token.nesting == 0 else tokens[at + 1]
-            marked += min(len(source.content), 3 * _MOST_HEADING) if _MARKED.search(source.content) else 0
+            source = tokens[at + 1].content
+            marked += min(len(source), 3 * _MOST_HEADING) if _MARKED.search(source) else 0
             if marked > MOST_MARKED:
                 found[REST] = min(found[REST], start)
                 return
-            yield Block(kind, start, end, int(token.tag[1]), heading_text(source.content), prose=((start, end),))
+            yield Block(kind, start, end, int(token.tag[1]), heading_text(source), prose=((start, end),))
         elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
             opened = token
-        elif token.level == 0 and token.meta:
-            yield Block(kind, start, end, **token.meta)
         elif token.level == 0:
             yield Block(kind, start, end, prose=((start, end),) if kind in {"paragraph", "table"} else ())
 

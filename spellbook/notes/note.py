@@ -53,8 +53,7 @@ Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 @dataclass(frozen=True, slots=True)
 class Fault:
     """
-    Something in a file that a person should fix. `line` is 1-based, 0 if unknown. `str()` gives `path, line N:
-    reason`.
+    Something in a file that a person should fix. `line` is 1-based, 0 if unknown. `str()` gives `path, line N: reason`.
     """
 
     path: str
@@ -78,10 +77,9 @@ class Note:
     """
     One Markdown file.
 
-    `text` is the whole file, BOM included, so that `encode` gives the file's
-    bytes back; `body` begins at the character `body_at` and the 1-based line
-    `body_line`. `meta` holds the frontmatter as plain values, empty where it
-    has a fault.
+    `text` is the whole file, BOM included, so that `encode` gives the file's bytes back; `body` begins at the character
+    `body_at` and the 1-based line `body_line`. `meta` holds the frontmatter as plain values, empty where it has a
+    fault.
     """
 
     path: str

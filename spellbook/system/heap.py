@@ -1,6 +1,4 @@
-"""
-Garbage collection and memory of this process: exclude permanent objects, and return freed memory to the system.
-"""
+"""Garbage collection and memory of this process: exclude permanent objects, and return freed memory to the system."""
 
 from __future__ import annotations
 

@@ -240,8 +240,7 @@ class Database:
                     with contextlib.suppress(OSError):
                         self._mark.write_text(str(connection.inode))
                 raise Damaged(
-                    f"{self.file}: the {self._what} is damaged ({error}).",
-                    f"Run the command again: {self._loss}.",
+                    f"{self.file}: the {self._what} is damaged ({error}).", f"Run the command again: {self._loss}."
                 ) from error
             raise StorageError(
                 f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")

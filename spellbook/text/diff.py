@@ -11,7 +11,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -49,9 +49,6 @@ _MOST_ALIGNED = 2_000
 _MOST_PAIRS = 200_000
 """Equal pairs among them, for the same reason."""
 
-_MOST_EDITS = 200
-"""Single edits that are looked for where no item stands out."""
-
 MOST_STEPS = 2_000_000
 """Pairs that are looked at for one difference, besides what the length takes."""
 
@@ -62,8 +59,6 @@ _DEEPEST = 12
 
 Span = tuple[int, int, int, int]
 """From where to where in one sequence, and in the other, end exclusive."""
-
-_Row = tuple[int, int, Any]  # a pair, and the row before it
 
 
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
@@ -141,8 +136,6 @@ def _changed(old: Sequence[str], new: Sequence[str], within: Span, left: list[in
         for kind, a, b, c, d in SequenceMatcher(None, old[i:j], new[k:m], autojunk=False).get_opcodes():
             if kind != "equal":
                 yield i + a, i + b, k + c, k + d
-    elif edits := _fewest(old, new, (i, j, k, m), left):
-        yield from edits
     else:
         is_deep = depth == _DEEPEST or max(j - i, m - k) > _MOST_ITEMS
         for span in _between([] if is_deep else _anchors(old, new, (i, j, k, m)), (i, j, k, m)):
@@ -150,42 +143,6 @@ def _changed(old: Sequence[str], new: Sequence[str], within: Span, left: list[in
                 yield span
             else:
                 yield from _changed(old, new, span, left, depth + 1)
-
-
-def _fewest(old: Sequence[str], new: Sequence[str], within: Span, left: list[int]) -> list[Span]:
-    """Return the fewest single edits (Myers, An O(ND) Difference Algorithm, 1986), none if they are too many."""
-    i, j, k, m = within
-    reach = {1: i}  # how far each diagonal was followed
-    steps: list[dict[int, int]] = []
-    for count in range(_MOST_EDITS + 1):
-        steps.append(dict(reach))
-        for diagonal in range(-count, count + 1, 2):
-            is_added = diagonal == -count or (diagonal != count and reach[diagonal - 1] < reach[diagonal + 1])
-            begin = reach[diagonal + 1] if is_added else reach[diagonal - 1] + 1
-            at, place = begin, begin - i - diagonal + k
-            while at < j and place < m and old[at] == new[place]:
-                at, place = at + 1, place + 1
-            reach[diagonal] = at
-            left[0] -= at - begin + 1
-            if at >= j and place >= m:
-                return _retraced(steps, within)
-        if left[0] < 0:
-            break
-    return []
-
-
-def _retraced(steps: Sequence[Mapping[int, int]], within: Span) -> list[Span]:
-    """The edits on the way to the end of a span."""
-    i, j, k, m = within
-    diagonal, edits = (j - i) - (m - k), []
-    for count in range(len(steps) - 1, 0, -1):
-        reach = steps[count]
-        is_added = diagonal == -count or (diagonal != count and reach[diagonal - 1] < reach[diagonal + 1])
-        diagonal += 1 if is_added else -1
-        at = reach[diagonal]
-        place = at - i - diagonal + k
-        edits.append((at, at, place, place + 1) if is_added else (at, at + 1, place, place))
-    return edits[::-1]
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], within: Span) -> list[tuple[int, int]]:
@@ -211,7 +168,7 @@ def _places(items: Sequence[str], start: int, end: int) -> dict[str, list[int]]:
 def _rising(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the most of these pairs, no two of which cross (the longest increasing subsequence)."""
     tops: list[int] = []  # the least number that a row of each length ends in
-    ends: list[_Row] = []  # and that row
+    ends: list[Any] = []  # and that row: its last pair, and the row before it
     for at, place in sorted(pairs):
         length = bisect_left(tops, place)
         tops[length : length + 1] = [place]
@@ -245,7 +202,7 @@ class _Token:
 
 def masked(text: str) -> tuple[str, tuple[str, ...]]:
     """Return `text` with each number and its unit as 0, and the numbers in order: 1,234.5 kB is `1234.5kb`."""
-    text = _even(text)
+    text = unicodedata.normalize("NFC", text)
     numbers: list[str] = []
 
     def mask(found: re.Match[str]) -> str:
@@ -259,10 +216,9 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
     """
     Return the parts in which two texts differ, side by side with a few words around them.
 
-    Empty unless they differ only in numbers, units and negations: else one repeats the other, or they are
-    unrelated.
+    Empty unless they differ only in numbers, units and negations: else one repeats the other, or they are unrelated.
     """
-    a, b = _even(a), _even(b)
+    a, b = unicodedata.normalize("NFC", a), unicodedata.normalize("NFC", b)
     left, right = _tokens(a), _tokens(b)
     parts: list[tuple[str, str]] = []
     # Aligned by their words, so that a number is compared with the one in its place.
@@ -285,9 +241,8 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
 def _negated(left: Sequence[_Token], right: Sequence[_Token]) -> bool:
     if max(len(left), len(right)) > _MOST_NEGATED or any(token.number for token in (*left, *right)):
         return False
-    return any(_NEGATION.fullmatch(token.word) for token in left) != any(
-        _NEGATION.fullmatch(token.word) for token in right
-    )
+    is_left, is_right = (any(_NEGATION.fullmatch(token.word) for token in tokens) for tokens in (left, right))
+    return is_left != is_right
 
 
 def _around(text: str, tokens: Sequence[_Token], first: int, last: int) -> str:
@@ -318,7 +273,3 @@ def _sign(text: str, at: int) -> str:
     """The sign and currency in front of a number; what joins it to a word or a number before is none."""
     match = _SIGN.search(text, max(0, at - 3), at)
     return match[0] if match else ""
-
-
-def _even(text: str) -> str:
-    return unicodedata.normalize("NFC", text)

@@ -85,8 +85,7 @@ _CODES = _WORDS.keys() | _SCRIPTS.keys()
 
 def written_in(text: str) -> str:
     """
-    Return the script of the prose of `text`, with its language where that is clear: `hangul:ko`, `latin:en`,
-    `latin`.
+    Return the script of the prose of `text`, with its language where that is clear: `hangul:ko`, `latin:en`, `latin`.
 
     "" if it has no letters; code and addresses do not count.
     """
@@ -108,8 +107,7 @@ def declared(value: object) -> str:
 
 def marked(path: str) -> tuple[str, str]:
     """
-    Return a note's path without its language mark, and that language in the form of `written_in`, "" without a
-    mark.
+    Return a note's path without its language mark, and that language in the form of `written_in`, "" without a mark.
 
     Examples of marks: `guide.ko.md`, `guide-ko.md`, `ko/guide.md`.
     """

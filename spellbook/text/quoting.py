@@ -1,9 +1,8 @@
 """
 Quote text of notes inside Spellbook's answers, so that the two cannot be confused.
 
-A line that begins with `>` is a note's text, and every line of a note's text does. A note's title, path, id and
-topic appear within a line of ours: on one line, bounded, and as a JSON string where they could look like other
-fields. Pure.
+A line that begins with `>` is a note's text, and every line of a note's text does. A note's title, path, id and topic
+appear within a line of ours: on one line, bounded, and as a JSON string where they could look like other fields. Pure.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """
 Text to keyword terms: what is put into the full-text index and asked of it.
 
-One rule for both sides, so that every word of a text finds that text. Runs of
-Hangul, Han and Kana, which are written without spaces or with endings glued
-on, become overlapping pairs of letters, Thai pairs of its clusters (a
-consonant with its vowels and tones). What is written in two ways becomes one:
-NFC, wide and half-wide letters, Arabic vowel signs. Everything else is left to
-the index's own tokeniser (words, stemmed). So `도커` finds `도커를`, and a
-phrase of pairs finds the run and nothing else.
+One rule for both sides, so that every word of a text finds that text. Runs of Hangul, Han and Kana, which are written
+without spaces or with endings glued on, become overlapping pairs of letters, Thai pairs of its clusters (a consonant
+with its vowels and tones). What is written in two ways becomes one: NFC, wide and half-wide letters, Arabic vowel
+signs. Everything else is left to the index's own tokeniser (words, stemmed). So `도커` finds `도커를`, and a phrase of pairs
+finds the run and nothing else.
 """
 
 from __future__ import annotations
@@ -150,8 +148,7 @@ def phrase(text: str) -> str:
     """
     Return an FTS5 expression that finds `text` as one phrase, or "" if it holds no term.
 
-    A single letter of CJK at its end finds every pair that begins with it. Of
-    a longer text the first 64 words must do.
+    A single letter of CJK at its end finds every pair that begins with it. Of a longer text the first 64 words must do.
     """
     text = text.strip()
     if marked := marked_name(text):
@@ -206,10 +203,9 @@ def token_weight(text: str) -> float:
     """
     Return the estimate of `estimate_tokens` before it is rounded, so that parts may be added up.
 
-    Linear in the UTF-8 bytes of ASCII letters, digits, punctuation and all
-    other letters; fitted on 700 Korean and English pieces of technical notes,
-    where 90 % fall within 8 % of the tokeniser. Needs no model, so that chunks
-    do not depend on one.
+    Linear in the UTF-8 bytes of ASCII letters, digits, punctuation and all other letters; fitted on 700 Korean and
+    English pieces of technical notes, where 90 % fall within 8 % of the tokeniser. Needs no model, so that chunks do
+    not depend on one.
     """
     return _met_weight(text) if len(text) <= _SHORT else _weight(text)
 

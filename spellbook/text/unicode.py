@@ -1,9 +1,8 @@
 """
 Text that is handed in: whole characters alone. The one rule for tools, commands and Python.
 
-Half of a character (an unpaired surrogate, which JSON can spell, or a byte of
-an argument that is not UTF-8) is in no file and no index, so a call that holds
-one is refused instead of being answered with nothing.
+Half of a character (an unpaired surrogate, which JSON can spell, or a byte of an argument that is not UTF-8) is in no
+file and no index, so a call that holds one is refused instead of being answered with nothing.
 """
 
 from __future__ import annotations

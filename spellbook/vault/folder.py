@@ -1,6 +1,4 @@
-"""
-The folder of notes: everything that only reads it.
-"""
+"""The folder of notes: everything that only reads it."""
 
 from __future__ import annotations
 
@@ -123,8 +121,7 @@ class Folder:
         """
         Return a file's bytes and its stamp at the time of reading.
 
-        Raises MemoryNotFound if it is gone, UnreadableNote if it is too large
-        or cannot be opened.
+        Raises MemoryNotFound if it is gone, UnreadableNote if it is too large or cannot be opened.
         """
         place = self.locate(path)
         try:
@@ -167,9 +164,8 @@ class Folder:
         """
         Return the file system path of `path`. Raises PathOutsideVault for a path that leaves the vault.
 
-        Absolute paths, drive letters, `..`, NUL, device names and links out of
-        the vault are refused. Names such as `C:x` or `aux` are accepted where
-        the system gives them no meaning and the file exists, or existed (`known`).
+        Absolute paths, drive letters, `..`, NUL, device names and links out of the vault are refused. Names such as
+        `C:x` or `aux` are accepted where the system gives them no meaning and the file exists, or existed (`known`).
         """
         parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
         leaves = not path or "\0" in path or any(part in {"", ".", ".."} for part in parts)

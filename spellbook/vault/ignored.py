@@ -1,6 +1,4 @@
-"""
-What `.spellbookignore` leaves out of the vault.
-"""
+"""What `.spellbookignore` leaves out of the vault."""
 
 from __future__ import annotations
 

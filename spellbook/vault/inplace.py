@@ -1,9 +1,8 @@
 """
 Write files with several names (hard links) in place, so that all names keep pointing to one file.
 
-Such a write is not atomic. The old bytes are copied to the state folder first.
-After a kill, the next process restores them. A file that another program saved
-in the meantime is never overwritten.
+Such a write is not atomic. The old bytes are copied to the state folder first. After a kill, the next process restores
+them. A file that another program saved in the meantime is never overwritten.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 The journal: what each change replaced and wrote, so that it can be undone.
 
-It is a database in the state folder, bounded by bytes and age. Losing it loses
-no note. A change is recorded before it is made. After a kill the journal knows
-both states, and the file shows which of them is current.
+It is a database in the state folder, bounded by bytes and age. Losing it loses no note. A change is recorded before it
+is made. After a kill the journal knows both states, and the file shows which of them is current.
 """
 
 from __future__ import annotations
@@ -118,9 +117,8 @@ class Entry:
     """
     What one command or tool changed; `at` is in seconds since 1970.
 
-    `traces` has one item a file, from its first state to its last. `undoes` is
-    the entry that this one undid. `is_whole` is false while the command runs,
-    and for good if it was killed.
+    `traces` has one item a file, from its first state to its last. `undoes` is the entry that this one undid.
+    `is_whole` is false while the command runs, and for good if it was killed.
     """
 
     id: int
@@ -231,11 +229,7 @@ class Journal:
             self._here.draft = None
 
     def note(self, changes: Sequence[Change]) -> list[int]:
-        """
-        Record changes before they are made, in the open entry.
-
-        Return numbers for `retract`. Raises StorageError.
-        """
+        """Record changes before they are made, in the open entry. Return numbers for `retract`. Raises StorageError."""
         if getattr(self._here, "draft", None) is None:
             with self.entry("change"):
                 return self.note(changes)

@@ -1,6 +1,4 @@
-"""
-Names of files: what is a note by its name, and what every system accepts. Pure.
-"""
+"""Names of files: what is a note by its name, and what every system accepts. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The trash: erased and replaced files, until a person restores or deletes them.
-"""
+"""The trash: erased and replaced files, until a person restores or deletes them."""
 
 from __future__ import annotations
 

@@ -42,8 +42,7 @@ class Vault(Folder):
     """
     A folder of notes that can be changed; `root` is an existing real path.
 
-    The folder `state` holds the write lock and the journal. The journal records
-    every change before it is made.
+    The folder `state` holds the write lock and the journal. The journal records every change before it is made.
     """
 
     def __init__(self, root: Path, state: Path, journal: Journal | None = None) -> None:
@@ -234,8 +233,7 @@ class Vault(Folder):
         """
         Write a new note `<folder>/<name>.md`, numbered if the name is taken, and return its path.
 
-        `folder` and `name` may hold anything; what a system or Obsidian
-        forbids in names is replaced.
+        `folder` and `name` may hold anything; what a system or Obsidian forbids in names is replaced.
         """
         self.check_folder(folder)
         return self._writer.created(names.safe_parts(folder), name, data)

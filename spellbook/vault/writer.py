@@ -1,6 +1,4 @@
-"""
-The steps of a write: one writer at a time, and each change recorded in the journal before it is made.
-"""
+"""The steps of a write: one writer at a time, and each change recorded in the journal before it is made."""
 
 from __future__ import annotations
 
