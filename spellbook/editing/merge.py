@@ -144,11 +144,7 @@ def _leading(note: Note, source: str, shift: Shift) -> Note:
 
 
 def _apart(note: Note, shift: Shift, home: str) -> Note:
-    """
-    Return a note without links that would lead to the note at `home`.
-
-    The note becomes part of that note, which would link to itself.
-    """
+    """Return a note without links that would lead to the note at `home`, of which it becomes a part."""
 
     def is_own(link: Link) -> bool:
         now = shift.before.follow(note.path, link.target, link.is_markdown)
@@ -186,11 +182,7 @@ def _labelled(first: Note, other: Note, text: str) -> tuple[str, dict[str, tuple
 
 
 def _pointing(note: Note, id: str) -> str:
-    """
-    Return the text of a note that goes to the trash, with the id of the note that has its text now.
-
-    The text stays as it is if its frontmatter cannot be changed.
-    """
+    """Return the text of a note for the trash, with the id that has its text now if its frontmatter can be changed."""
     try:
         return edits.with_meta(note, {"merged_into": id})
     except (Conflict, InvalidInput):

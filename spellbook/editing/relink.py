@@ -115,11 +115,7 @@ def rewritten(
     shown: Mapping[Link, str] = MappingProxyType({}),
     spellings: Mapping[Link, str] = MappingProxyType({}),
 ) -> Mended:
-    """
-    Give links of `note` other targets, spelled as `spellings` say if they do, followed by what is to be `shown`.
-
-    Those for which there is none, or that cannot be written there, are left.
-    """
+    """Give links other targets, spelled as in `spellings` if there, and what is `shown`; others are left."""
     chosen = {link: form for link, form in sorted(forms.items(), key=lambda pair: pair[0].start) if form is not None}
     left = tuple(link for link in forms if link not in chosen)
     changes: list[tuple[int, int, str]] = []
@@ -150,11 +146,7 @@ def derived(before: Note, after: Note) -> tuple[Span, ...]:
 
 
 def found_again(former: str, spans: Sequence[Span], note: Note) -> dict[int, Span | None]:
-    """
-    Return the links of `note` that were in its `former` text, by their current position, each with its span or None.
-
-    Lines are compared first, then the words of lines that changed.
-    """
+    """Return the links that were in the `former` text, by position now, each with its span or None."""
     by_place = {span.at: span for span in spans}
     same = [*_same(former, note.text)]
     starts = [start for _, start, _ in same]
@@ -210,11 +202,7 @@ def unlinked(note: Note, is_own: Callable[[Link], bool]) -> str:
 
 
 def _unlinked(note: Note, numbers: Sequence[int]) -> Note | None:
-    """
-    Return `note` without some of its links.
-
-    Returns None if one link stands within another, or if the other links would be read differently.
-    """
+    """Return `note` without some of its links; None if two overlap, or others would be read differently."""
     links, gone = find(note), set(numbers)
     changes = [_without(note.text, links[number]) for number in numbers]
     if any(one[1] > other[0] for one, other in pairwise(changes)):

@@ -1,8 +1,4 @@
-"""
-Parse Markdown into the blocks that chunks, links and edits need.
-
-Time and memory are bounded: after a very large number of blocks, the rest of a text is one block. Pure.
-"""
+"""Parse Markdown into the blocks that chunks, links and edits need, within bounded time and memory. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +13,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 300_000
 _MOST_TOKENS = 200_000
-"""
-The most lines and the most tokens in which blocks are looked for.
-
-A token takes half a kilobyte, and a paragraph is three. These limits are several times the largest note.
-"""
+"""The most lines and tokens of blocks, several times the largest note's; a token takes half a kilobyte."""
 
 MOST_MARKED = 200_000
 """Letters of headings with marks in them, each of which takes up to ten microseconds."""
@@ -30,11 +22,7 @@ REST = "rest"
 """The kind of the block that is all that follows where a note has more blocks than are looked for."""
 
 _LONG = 100_000
-"""
-A text of at least so many letters is kept with its blocks until the next one is parsed.
-
-An edit asks for them several times.
-"""
+"""A text of so many letters is kept with its blocks until the next is parsed: an edit asks several times."""
 
 _MOST_HEADING = 200
 _MOST_REFERENCE = 50  # lines
@@ -110,11 +98,7 @@ def _inline() -> MarkdownIt:
 
 
 def blocks(body: str) -> Iterator[Block]:
-    """
-    Yield the top-level blocks of Markdown without frontmatter, in order.
-
-    After a very large number of blocks, the rest is one block of the kind `REST`, which bounds time and memory.
-    """
+    """Yield the top-level blocks of Markdown without frontmatter; the last is `REST` where there are very many."""
     if len(body) < _LONG:
         yield from _parsed(body)
         return

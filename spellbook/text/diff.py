@@ -11,7 +11,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -48,6 +48,9 @@ _MOST_ALIGNED = 2_000
 
 _MOST_PAIRS = 200_000
 """Equal pairs among them, for the same reason."""
+
+_MOST_EDITS = 200
+"""Single edits that are looked for where no item stands out."""
 
 MOST_STEPS = 2_000_000
 """Pairs that are looked at for one difference, besides what the length takes."""
@@ -102,11 +105,7 @@ def _range(start: int, end: int) -> str:
 
 
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """
-    Return where two sequences differ, in order; everything between these spans is equal.
-
-    In linear time: in long sequences with many changes the spans may be larger than necessary.
-    """
+    """Return where two sequences differ, in order and linear time; spans of long ones may be larger than necessary."""
     left = [MOST_STEPS + 4 * (len(old) + len(new))]
     spans: list[Span] = []
     for span in _changed(old, new, (0, len(old), 0, len(new)), left, 0):
@@ -136,6 +135,8 @@ def _changed(old: Sequence[str], new: Sequence[str], within: Span, left: list[in
         for kind, a, b, c, d in SequenceMatcher(None, old[i:j], new[k:m], autojunk=False).get_opcodes():
             if kind != "equal":
                 yield i + a, i + b, k + c, k + d
+    elif edits := _fewest(old, new, (i, j, k, m), left):
+        yield from edits
     else:
         is_deep = depth == _DEEPEST or max(j - i, m - k) > _MOST_ITEMS
         for span in _between([] if is_deep else _anchors(old, new, (i, j, k, m)), (i, j, k, m)):
@@ -145,13 +146,44 @@ def _changed(old: Sequence[str], new: Sequence[str], within: Span, left: list[in
                 yield from _changed(old, new, span, left, depth + 1)
 
 
-def _anchors(old: Sequence[str], new: Sequence[str], within: Span) -> list[tuple[int, int]]:
-    """
-    Return pairs of places that are aligned.
+def _fewest(old: Sequence[str], new: Sequence[str], within: Span, left: list[int]) -> list[Span]:
+    """Return the fewest single edits (Myers, An O(ND) Difference Algorithm, 1986), none if they are too many."""
+    i, j, k, m = within
+    reach = {1: i}  # how far each diagonal was followed
+    steps: list[dict[int, int]] = []
+    for count in range(_MOST_EDITS + 1):
+        steps.append(dict(reach))
+        for diagonal in range(-count, count + 1, 2):
+            is_added = diagonal == -count or (diagonal != count and reach[diagonal - 1] < reach[diagonal + 1])
+            begin = reach[diagonal + 1] if is_added else reach[diagonal - 1] + 1
+            at, place = begin, begin - i - diagonal + k
+            while at < j and place < m and old[at] == new[place]:
+                at, place = at + 1, place + 1
+            reach[diagonal] = at
+            left[0] -= at - begin + 1
+            if at >= j and place >= m:
+                return _retraced(steps, within)
+        if left[0] < 0:
+            break
+    return []
 
-    They are those of items that stand once on each side (patience sorting). If there are none, they are those of all
-    items, in the order of each side.
-    """
+
+def _retraced(steps: Sequence[Mapping[int, int]], within: Span) -> list[Span]:
+    """The edits on the way to the end of a span."""
+    i, j, k, m = within
+    diagonal, edits = (j - i) - (m - k), []
+    for count in range(len(steps) - 1, 0, -1):
+        reach = steps[count]
+        is_added = diagonal == -count or (diagonal != count and reach[diagonal - 1] < reach[diagonal + 1])
+        diagonal += 1 if is_added else -1
+        at = reach[diagonal]
+        place = at - i - diagonal + k
+        edits.append((at, at, place, place + 1) if is_added else (at, at + 1, place, place))
+    return edits[::-1]
+
+
+def _anchors(old: Sequence[str], new: Sequence[str], within: Span) -> list[tuple[int, int]]:
+    """Pairs of places that are aligned: of items once on each side (patience sorting), else of all, in order."""
     i, j, k, m = within
     ours, theirs = _places(old, i, j), _places(new, k, m)
     once = [(at[0], theirs[item][0]) for item, at in ours.items() if len(at) == 1 == len(theirs.get(item, ()))]

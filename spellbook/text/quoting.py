@@ -14,11 +14,7 @@ from typing import Any
 _MOST_NAME = 300
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""
-Letters that move the cursor, colour the terminal, break a line or turn the reading order, and half letters.
-
-Tab and line feed are not among them.
-"""
+"""Letters that move the cursor, colour the terminal, break a line or turn the reading order; not tab and line feed."""
 
 _FIELDS = re.compile(r'["\[\]]|\b(?:id|hash|why|index)\s*:|:\d+\)', re.I)
 """What a name must not hold where other fields stand beside it."""
