@@ -89,7 +89,7 @@ _MOST_LETTERS = 64
 
 def index_form(text: str) -> str:
     """Return `text` as the full-text index has it: one spelling a word, CJK and Thai in pairs, emoji as words."""
-    return text if text.isascii() else _in_runs(text, _paired)
+    return text if text.isascii() else _in_runs(text, paired)
 
 
 def parts(text: str) -> str:
@@ -165,15 +165,15 @@ def scripts(text: str) -> dict[str, float]:
     """Return the shares, adding up to 1, that scripts have of the letters in `text`; {} if it has none."""
     if text.isascii():
         return {"latin": 1.0} if _LATIN.search(text) else {}
-    counts = Counter(map(_script, text))
+    counts = Counter(map(script, text))
     counts.pop("", None)
     total = sum(counts.values())
     return {name: count / total for name, count in counts.items()}
 
 
 @lru_cache(maxsize=_MOST_SCRIPTS)
-def _script(letter: str) -> str:
-    """The script of a letter, "" of what is none."""
+def script(letter: str) -> str:
+    """Return the script of a letter, "" of what is none."""
     if not letter.isalpha():
         return ""
     if letter < "\u0250":
@@ -247,7 +247,8 @@ def _apart(run: str) -> str:
 
 
 @lru_cache(maxsize=_MOST_PAIRED)
-def _paired(run: str) -> str:
+def paired(run: str) -> str:
+    """Return a run of CJK, Thai or an emoji as the index has it: in overlapping pairs, apart from its neighbours."""
     if len(run) == 1:
         return _apart(run)
     if "\u0e00" <= run[0] <= "\u0e7f":

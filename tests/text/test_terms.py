@@ -244,6 +244,6 @@ def test_what_is_remembered_of_texts_is_bounded():
     for code in range(0xAC00, 0xD7A3):
         index_form(f"{chr(code)}말 {chr(code)}글")
         scripts(chr(code))
-    for remembered in (module._paired, module._script):
+    for remembered in (module.paired, module.script):
         assert remembered.cache_info().currsize <= remembered.cache_info().maxsize
     assert index_form("".join(f"낱{chr(code)} " for code in range(0xAC00, 0xAC10))) == first
