@@ -1,5 +1,1 @@
-"""
-Changes of notes: write, revise, erase, merge, move, undo.
-
-Each is one entry of the journal and changes only what was asked.
-"""
+"""Changes of notes: write, revise, erase, merge, move, undo. Each is one journal entry and changes what was asked."""

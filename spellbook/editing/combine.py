@@ -96,10 +96,7 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Page:
-    """
-    A note as units in order, with the end of each block, the last block of each section, and the headings as
-    written.
-    """
+    """A note as units in order, the end of each block, the last block of each section, and the headings as written."""
 
     units: list[_Unit] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -132,10 +129,7 @@ class _Draft:
         return True
 
     def add(self, unit: _Unit, anchor: _Unit | None, *, is_near: bool) -> None:
-        """
-        Insert `unit` after `anchor`, in the same block if `is_near`. Without an anchor it goes to the end of its
-        section.
-        """
+        """Insert `unit` after `anchor`, in the same block if `is_near`; without an anchor at the end of its section."""
         text = re.sub(r"\r\n|\r|\n", self._newline, unit.text)
         if anchor is not None and is_near and unit.kind == anchor.kind == "item":
             self._behind[anchor.end].append(self._newline + text)
@@ -371,9 +365,8 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     """
     Return what to set in the first note's frontmatter, and where the two differ and the first one's value stays.
 
-    Lists and entities are united, importance is the higher, `created` the
-    older, and what the first one does not say is taken over. The other's ids,
-    path and title stay as pointers.
+    Lists and entities are united, importance is the higher, `created` the older, and what the first one does not say is
+    taken over. The other's ids, path and title stay as pointers.
     """
     wanted: dict[str, object] = {}
     for key, split in _LISTS.items():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from spellbook.errors import Conflict, InvalidInput
 from spellbook.notes import links
 from spellbook.notes.chunks import Chunk
-from spellbook.notes.frontmatter import FRONTMATTER, dump, line_at
+from spellbook.notes.frontmatter import FRONTMATTER, dump, fast_loader, line_at
 from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, blocks, lines, newline, parse
 from spellbook.text.diff import changed_spans
@@ -46,7 +46,8 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
         for key, value in changes.items():
             text = _removed(text, key) if value is None else _set(text, key, value, note.meta.get(key))
         after = parse(note.path, note.encode(text))
-        exact = _fault_reasons(after) <= _fault_reasons(note) and after.body == note.body and _same(after.meta, asked)
+        faults, known = ({fault.reason for fault in each.faults} for each in (after, note))
+        exact = faults <= known and after.body == note.body and _same(after.meta, asked)
     except (yaml.YAMLError, ValueError, RecursionError):
         exact = False
     if not exact:
@@ -89,11 +90,7 @@ def rewrite(note: Note, chunk: Chunk, content: str) -> str:
 
 
 def appended(note: Note, start: int, end: int, content: str) -> str:
-    """
-    Return `note`'s text with `content` added after the characters `start` to `end`, as a paragraph or a list item.
-
-    Blank lines at the end stay there. Raises InvalidInput as `rewrite` does.
-    """
+    """Return the text with `content` after `start` to `end`, a paragraph or list item. Raises as `rewrite` does."""
     end_of_line = newline(note.text)
     new = re.sub(r"\r\n|\r|\n", end_of_line, content.strip("\r\n"))
     source = lines(note.text[start:end])
@@ -129,11 +126,7 @@ def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every
 
 
 def _within(note: Note, start: int, end: int, new: str) -> str:
-    """
-    Return `note`'s text with `new` from character `start` to `end`.
-
-    Raises InvalidInput if the text around it would be parsed differently.
-    """
+    """Return the text with `new` from `start` to `end`. Raises InvalidInput if the rest would be parsed differently."""
     text = note.text[:start] + new + note.text[end:]
     if not _keeps_rest(note, start, end, text):
         raise InvalidInput(
@@ -173,11 +166,7 @@ def merged(base: str, ours: str, theirs: str) -> str | None:
 
 
 def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
-    """
-    Return whether `text` is parsed as before around the characters `start` to `end`.
-
-    That is: the frontmatter, the headings, and the blocks that follow.
-    """
+    """Say whether frontmatter, headings and the blocks after `end` read as before the change from `start` to `end`."""
     try:
         after = parse(note.path, note.encode(text))
     except UnicodeEncodeError:
@@ -198,11 +187,7 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
 
 
 def _reach(note: Note, start: int, end: int, shift: int) -> int:
-    """
-    Return the character up to which a note is divided into blocks.
-
-    The characters `start` to `end` are left out; a position after them moves by `shift`.
-    """
+    """The character up to which a note has blocks, those of `start` to `end` left out; later ones move by `shift`."""
     if not note.blocks or note.blocks[-1].kind != REST:
         return len(note.text) + abs(shift)
     at, _ = _placed(note)[-1]
@@ -213,10 +198,6 @@ def _placed(note: Note) -> list[tuple[int, Block]]:
     """The note's blocks, each with the character of the text at which its first line begins."""
     offsets = [*accumulate(map(len, lines(note.body)), initial=note.body_at)]
     return [(offsets[block.start], block) for block in note.blocks]
-
-
-def _fault_reasons(note: Note) -> set[str]:
-    return {fault.reason for fault in note.faults}
 
 
 def _same(a: object, b: object) -> bool:
@@ -270,11 +251,15 @@ def _line_end(header: str, at: int) -> int:
     return at if line is None or header[at - 1 : at] in {"\r", "\n"} else line.end()
 
 
+def _line_start(header: str, at: int) -> int:
+    return max(header.rfind("\n", 0, at), header.rfind("\r", 0, at)) + 1
+
+
 def _root(header: str) -> yaml.MappingNode | None:
     import yaml
 
     # libyaml, as for reading: the pure loader refuses `[방법은?]`.
-    root = yaml.compose(header.replace("\0", " "), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    root = yaml.compose(header.replace("\0", " "), Loader=fast_loader())
     return root if isinstance(root, yaml.MappingNode) else None
 
 
@@ -288,7 +273,7 @@ def _end(key: yaml.Node, value: yaml.Node) -> int:
     if value.start_mark.index < key.end_mark.index:  # an alias has the marks of its anchor
         return int(key.end_mark.index)
     children = list(_children(value))
-    if _is_block(value) and children:
+    if isinstance(value, _yaml().CollectionNode) and children and not value.flow_style:
         return max(_end(key, child) for child in children)
     return int(value.end_mark.index)
 
@@ -297,10 +282,6 @@ def _yaml() -> ModuleType:
     import yaml
 
     return yaml
-
-
-def _is_block(node: yaml.Node) -> bool:
-    return isinstance(node, _yaml().CollectionNode) and not node.flow_style
 
 
 def _children(node: yaml.Node) -> Iterator[yaml.Node]:
@@ -323,13 +304,8 @@ def _replaced(header: str, key: yaml.Node, node: yaml.Node, value: object, old: 
     tail = spelled[len(spelled.rstrip(" \t\r\n")) :]
     comments = _comments(header, colon, end, node)
     style = getattr(node, "style", None)
-    return header[:colon] + " " + _scalar(value, style) + comments + tail + header[end:]
-
-
-def _scalar(value: object, style: str | None) -> str:
-    if isinstance(value, str) and style in {"'", '"'}:
-        return dump(value, style)
-    return dump(value)
+    quote = style if isinstance(value, str) and style in {"'", '"'} else None
+    return f"{header[:colon]} {dump(value, quote)}{comments}{tail}{header[end:]}"
 
 
 def _comments(header: str, colon: int, end: int, node: yaml.Node) -> str:
@@ -378,10 +354,7 @@ def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value:
         if i in stay:
             continue
         if not node.flow_style:
-            start = (
-                max(header.rfind("\n", 0, items[i].start_mark.index), header.rfind("\r", 0, items[i].start_mark.index))
-                + 1
-            )
+            start = _line_start(header, items[i].start_mark.index)
             if i == 0 and header[start : items[i].start_mark.index].strip() != "-":
                 return None  # the first item shares its line with something
             cuts.append((start, _line_end(header, items[i].end_mark.index), ""))
@@ -391,17 +364,13 @@ def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value:
     if node.flow_style and last is not items[-1]:
         cuts.append((last.end_mark.index, items[-1].end_mark.index, ""))
     if added and node.flow_style:
-        cuts.append((last.end_mark.index, last.end_mark.index, "".join(f", {_in_flow(each)}" for each in added)))
+        cuts.append((last.end_mark.index, last.end_mark.index, "".join(f", {dump([each])[1:-1]}" for each in added)))
     elif added and getattr(last, "style", None) in {"|", ">"}:
         return None
     elif added:
-        line = max(header.rfind("\n", 0, last.start_mark.index), header.rfind("\r", 0, last.start_mark.index)) + 1
+        line = _line_start(header, last.start_mark.index)
         rest = re.compile(r"[^\r\n]*").match(header, last.end_mark.index)
         at = rest.end() if rest else last.end_mark.index
         indent = header[line : last.start_mark.index]
         cuts.append((at, at, "".join(f"{newline(header)}{indent}{dump(each)}" for each in added)))
     return links.replaced(header, sorted(cuts))
-
-
-def _in_flow(value: object) -> str:
-    return dump([value])[1:-1]

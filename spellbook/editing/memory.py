@@ -1,8 +1,4 @@
-"""
-A memory: a finished chunk that an agent or a person wants to keep, checked and made into a note.
-
-Pure. Errors make a chunk invalid; warnings say what makes it hard to find.
-"""
+"""A memory: a finished chunk, checked and made into a note. Errors make it invalid, warnings hard to find. Pure."""
 
 from __future__ import annotations
 
@@ -35,15 +31,7 @@ TEXTS = ("topic", "category", "source", "title")
 """Keys that hold one text, of one line."""
 
 _OWN = (
-    "id",
-    "topic",
-    "category",
-    "keywords",
-    "questions",
-    "entities",
-    "importance",
-    "tags",
-    "source",
+    *("id", "topic", "category", "keywords", "questions", "entities", "importance", "tags", "source"),
     "created",
     "updated",
 )
@@ -78,10 +66,7 @@ class Memory:
 
 @dataclass(slots=True)
 class Findings:
-    """
-    The result of a check: `memory` unless there are errors. `secrets` describe what looks like a secret, never its
-    text.
-    """
+    """The result of a check: `memory` unless there are errors. `secrets` say where one seems to be, never its text."""
 
     memory: Memory | None = None
     errors: list[str] = field(default_factory=list)
@@ -90,11 +75,7 @@ class Findings:
 
 
 def check(given: object, *, source: str | None = None, category: str | None = None, scope: str = "") -> Findings:
-    """
-    Check a chunk `{"text", "metadata": {topic, keywords, questions, entities, importance, …}}`.
-
-    `source`, `category` and `scope` stand in where the metadata has none.
-    """
+    """Check a chunk `{"text", "metadata": {topic, keywords, …}}`; the other arguments stand in where it has none."""
     found = Findings()
     if not isinstance(given, Mapping):
         found.errors.append("the chunk must be an object with text and metadata")

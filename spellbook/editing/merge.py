@@ -35,12 +35,10 @@ class Merged:
     """
     What a merge makes, or would make, of two notes.
 
-    `id` and `path` are of the note that stays, `gone` is the path of the
-    other, `trash` where it lies, "" if nothing was written. `added` are the
-    sentences that only the other had. `changed` are those that contradict, in
-    the order in which the notes were named; `differs` the keys in which the
-    other's values were not taken over, the value that stays first; `linking`
-    the notes whose links to the other are mended.
+    `id` and `path` are of the note that stays, `gone` is the path of the other, `trash` where it lies, "" if nothing
+    was written. `added` are the sentences that only the other had. `changed` are those that contradict, in the order in
+    which the notes were named; `differs` the keys in which the other's values were not taken over, the value that stays
+    first; `linking` the notes whose links to the other are mended.
     """
 
     id: str
@@ -130,11 +128,7 @@ def _side(index: Index, id: str) -> _Side:
 
 
 def _shift(index: Index, first: Note, other: Note) -> Shift:
-    """
-    Return where links lead before and after the merge.
-
-    `first` then has the text of `other` and all its names.
-    """
+    """Return where links lead before and after the merge. `first` then has the text of `other` and all its names."""
     files, aliases = index.vault.files(), index.catalog.links.aliases()
     named = {name: first.path if path == other.path else path for name, path in aliases.items()}
     for name in combine.metadata(first, other)[0].get("aliases", ()):  # type: ignore[attr-defined]
@@ -150,11 +144,7 @@ def _leading(note: Note, source: str, shift: Shift) -> Note:
 
 
 def _apart(note: Note, shift: Shift, home: str) -> Note:
-    """
-    Return a note without links that would lead to the note at `home`.
-
-    The note becomes part of that note, which would link to itself.
-    """
+    """Return a note without links that would lead to the note at `home`, of which it becomes a part."""
 
     def is_own(link: Link) -> bool:
         now = shift.before.follow(note.path, link.target, link.is_markdown)
@@ -192,11 +182,7 @@ def _labelled(first: Note, other: Note, text: str) -> tuple[str, dict[str, tuple
 
 
 def _pointing(note: Note, id: str) -> str:
-    """
-    Return the text of a note that goes to the trash, with the id of the note that has its text now.
-
-    The text stays as it is if its frontmatter cannot be changed.
-    """
+    """Return the text of a note for the trash, with the id that has its text now if its frontmatter can be changed."""
     try:
         return edits.with_meta(note, {"merged_into": id})
     except (Conflict, InvalidInput):

@@ -31,6 +31,7 @@ from spellbook.vault import names
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Entry, Journal, Rewrite
 from spellbook.vault.vault import UNDER_WAY
+from spellbook.vault.writer import gone
 
 VERB = "mv"
 _TO = " → "
@@ -108,9 +109,7 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
         try:
             inode = os.lstat(index.vault.locate(plan.old)).st_ino
         except FileNotFoundError as error:
-            raise MemoryNotFound(
-                f"{plan.old}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved."
-            ) from error
+            raise gone(plan.old) from error
         _write_down(file, plan, inode, undoes)
         with _change(index, plan, undoes):
             _note_same(index, plan, plan.same)
@@ -165,9 +164,7 @@ def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.links.aliases()
-    after = Files(
-        (moved.get(path, path) for path in files), {name: moved.get(path, path) for name, path in aliases.items()}
-    )
+    after = _renamed(files, aliases, moved)
     entry = undoes or _taken_back(index.vault.journal, old, new)
     plan = _Plan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
     then = plan.then or {}
@@ -182,6 +179,10 @@ def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
         if entry is None or is_noted or source in then or _written_since(index, source, entry.at):
             _plan_note(index, plan, source, source)
     return plan
+
+
+def _renamed(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[str, str]) -> Files:
+    return Files((to.get(path, path) for path in files), {name: to.get(path, path) for name, path in aliases.items()})
 
 
 def _doubles(index: Index) -> set[str]:
@@ -225,9 +226,9 @@ def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
     try:
         data = index.vault.read(at)[0]
         note = parse(path, data)
-        then = (
-            None if plan.then is None else _found_again(index.vault.journal, plan.then.get(source), note, digest(data))
-        )
+        then = None
+        if plan.then is not None:
+            then = _found_again(index.vault.journal, plan.then.get(source), note, digest(data))
     except (MemoryNotFound, UnreadableNote) as error:
         plan.left.append(Fault(path, 0, error.message))
         return
@@ -280,10 +281,7 @@ def carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
 
 
 def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, str]:
-    """
-    Return the source and target paths that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault,
-    Conflict.
-    """
+    """Return the source and target that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault, Conflict."""
     vault = index.vault
     source, target = old.rstrip("/"), new.rstrip("/")
     if not os.path.lexists(vault.locate(source)):
@@ -343,10 +341,7 @@ def _note_same(index: Index, plan: _Plan, paths: Iterable[str]) -> None:
 
 
 def _mend(index: Index, plan: _Plan) -> StorageError | None:
-    """
-    Write the notes with new links. A note that changed in the meantime is planned again, or left and reported.
-    Returns the error that stops the move, if any.
-    """
+    """Write the new links, planned again in notes that changed meanwhile. Returns the error that stops the move."""
     for path, reason in symlinks.write(index.vault, plan.symlinks).items():
         plan.left.append(Fault(path, 0, reason))
         plan.symlinks.pop(path)
@@ -384,43 +379,25 @@ def _commit(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
 
 
 def _report(index: Index, plan: _Plan) -> Moved:
-    changed = [
-        Changed(
-            path, plan.counts[path], unified(decode(path, before)[0], decode(path, after)[0], f"a/{path}", f"b/{path}")
-        )
-        for path, (before, after) in sorted(plan.texts.items())
-    ]
-    changed += [
-        Changed(path, 1, unified(before, after, f"a/{path}", f"b/{path}"))
-        for path, (before, after) in sorted(plan.symlinks.items())
-        if before != after
-    ]
-    return Moved(
-        plan.old,
-        plan.new,
-        tuple(sorted(plan.shift.moved.items())),
-        tuple(changed),
-        tuple(plan.left),
-        index.catalog.generation,
-    )
+    changed = []
+    for path, pair in sorted(plan.texts.items()):
+        before, after = (decode(path, data)[0] for data in pair)
+        changed.append(Changed(path, plan.counts[path], unified(before, after, f"a/{path}", f"b/{path}")))
+    for path, (before, after) in sorted(plan.symlinks.items()):
+        if before != after:
+            changed.append(Changed(path, 1, unified(before, after, f"a/{path}", f"b/{path}")))
+    moved = tuple(sorted(plan.shift.moved.items()))
+    return Moved(plan.old, plan.new, moved, tuple(changed), tuple(plan.left), index.catalog.generation)
 
 
 # -- after a kill
 
 
 def _write_down(file: Path, plan: _Plan, inode: int, undoes: Entry | None) -> None:
-    hashes = {path: digest(after) for path, (_, after) in plan.texts.items()}
-    said: dict[str, object] = {
-        "old": plan.old,
-        "new": plan.new,
-        "inode": inode,
-        "texts": hashes,
-        "symlinks": plan.symlinks,
-    }
-    said["undoes"] = undoes.id if undoes else None
-    data = json.dumps(said).encode()
+    texts = {path: digest(after) for path, (_, after) in plan.texts.items()}
+    said = {"old": plan.old, "new": plan.new, "inode": inode, "texts": texts, "symlinks": plan.symlinks}
     with disk.replacing(file) as target:
-        target.write(data)
+        target.write(json.dumps({**said, "undoes": undoes.id if undoes else None}).encode())
 
 
 def _finish(index: Index) -> None:
@@ -443,12 +420,8 @@ def _finish(index: Index) -> None:
         with _change(index, plan, undoes, resumes=True):
             trouble = _mend(index, plan)
         _commit(index, plan, trouble)
-        _log.warning(
-            "A move of %s to %s that was cut short is finished; links in %s were still to be mended.",
-            old,
-            new,
-            counted(len(plan.texts), "note"),
-        )
+        done = "A move of %s to %s that was cut short is finished; links in %s were still to be mended."
+        _log.warning(done, old, new, counted(len(plan.texts), "note"))
         for left in plan.left:
             _log.warning("%s.", left)
         return
@@ -475,10 +448,8 @@ def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoe
     files = index.vault.files()
     homes = {path: home for path in files if (home := names.after_move(path, new, old)) != path}
     aliases = index.catalog.links.aliases()
-    before = Files(
-        (homes.get(path, path) for path in files), {name: homes.get(path, path) for name, path in aliases.items()}
-    )
-    shift = Shift(before, Files(files, aliases), {home: path for path, home in homes.items()})
+    moved = {home: path for path, home in homes.items()}
+    shift = Shift(_renamed(files, aliases, homes), Files(files, aliases), moved)
     plan = _Plan(old, new, shift, _rewrites(index.vault.journal, undoes))
     for path, sha256 in texts.items():
         with contextlib.suppress(MemoryNotFound):

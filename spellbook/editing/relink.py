@@ -10,12 +10,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 
 from spellbook.notes.links import By, Files, Link, Span, find, named, replaced, retargeted, spelled
 from spellbook.notes.note import Note, lines, parse
+from spellbook.text.diff import changed_spans
 
 _WIKI_END = re.compile(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
 _INLINE_END = re.compile(
@@ -24,7 +24,6 @@ _INLINE_END = re.compile(
 _BRACKET = re.compile(r"\\.|[\[\]]", re.S)
 _WORDS = re.compile(r"\[\[[^\[\]|#\r\n]*|\]\([^()\s]*|\w+|\s+|.")
 """What is compared in a line that changed: words, and targets of links as one."""
-_MOST_COMPARED = 4_000_000
 _MOST_LABEL = 1_000
 _MOST_ALONE = 100
 """Links to the note itself that are taken out one after the other, each with a look at what is left; more are left."""
@@ -116,11 +115,7 @@ def rewritten(
     shown: Mapping[Link, str] = MappingProxyType({}),
     spellings: Mapping[Link, str] = MappingProxyType({}),
 ) -> Mended:
-    """
-    Give links of `note` other targets, spelled as `spellings` say if they do, followed by what is to be `shown`.
-
-    Those for which there is none, or that cannot be written there, are left.
-    """
+    """Give links other targets, spelled as in `spellings` if there, and what is `shown`; others are left."""
     chosen = {link: form for link, form in sorted(forms.items(), key=lambda pair: pair[0].start) if form is not None}
     left = tuple(link for link in forms if link not in chosen)
     changes: list[tuple[int, int, str]] = []
@@ -151,12 +146,7 @@ def derived(before: Note, after: Note) -> tuple[Span, ...]:
 
 
 def found_again(former: str, spans: Sequence[Span], note: Note) -> dict[int, Span | None]:
-    """
-    Return the links of `note` that were in its `former` text, by their current position, each with its span or
-    None.
-
-    Lines are compared first, then the words of lines that changed.
-    """
+    """Return the links that were in the `former` text, by position now, each with its span or None."""
     by_place = {span.at: span for span in spans}
     same = [*_same(former, note.text)]
     starts = [start for _, start, _ in same]
@@ -189,15 +179,10 @@ def _same(old: str, new: str) -> Iterator[tuple[int, int, int]]:
 
 def _matching(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int]]:
     """Yield the runs that two sequences share, in order: where each begins in both, and its length."""
-    most = min(len(old), len(new))
-    head = next((i for i in range(most) if old[i] != new[i]), most)
-    tail = next((i for i in range(most - head) if old[-1 - i] != new[-1 - i]), most - head)
-    yield 0, 0, head
-    middle = old[head : len(old) - tail], new[head : len(new) - tail]
-    is_long = len(middle[0]) * len(middle[1]) > _MOST_COMPARED
-    for i, j, size in SequenceMatcher(None, *middle, autojunk=is_long).get_matching_blocks():
-        yield head + i, head + j, size
-    yield len(old) - tail, len(new) - tail, tail
+    at = to = 0
+    for i, j, _, m in (*changed_spans(old, new), (len(old), len(old), len(new), len(new))):
+        yield at, to, i - at
+        at, to = j, m
 
 
 def unlinked(note: Note, is_own: Callable[[Link], bool]) -> str:
@@ -217,11 +202,7 @@ def unlinked(note: Note, is_own: Callable[[Link], bool]) -> str:
 
 
 def _unlinked(note: Note, numbers: Sequence[int]) -> Note | None:
-    """
-    Return `note` without some of its links.
-
-    Returns None if one link stands within another, or if the other links would be read differently.
-    """
+    """Return `note` without some of its links; None if two overlap, or others would be read differently."""
     links, gone = find(note), set(numbers)
     changes = [_without(note.text, links[number]) for number in numbers]
     if any(one[1] > other[0] for one, other in pairwise(changes)):

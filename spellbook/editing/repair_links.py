@@ -1,9 +1,4 @@
-"""
-Find broken links and repair those whose target is known.
-
-A rename outside Spellbook breaks links. The catalog remembers where files went; else names, aliases and titles are
-compared. Repairs are shown first, and can be undone.
-"""
+"""Find broken links and repair those whose target is known: by where files went, else names, aliases and titles."""
 
 from __future__ import annotations
 
@@ -109,13 +104,8 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
         forms = {link: _form(link, path, targets[link.target].path or "", files) for link in broken}
         done = rewritten(note, forms, {link: _shown(note, link, targets[link.target]) for link in broken})
         if done.left:
-            left.append(
-                Fault(
-                    path,
-                    0,
-                    f"links on line {', '.join(str(link.line) for link in done.left)} have to be edited by hand",
-                )
-            )
+            where = ", ".join(str(link.line) for link in done.left)
+            left.append(Fault(path, 0, f"links on line {where} have to be edited by hand"))
         if done.count:
             changed.append(Changed(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
             texts[path] = (note.encode(done.text), digest(data))
@@ -124,26 +114,15 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
 
 def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
     is_relative = link.is_markdown or link.target.startswith(("./", "../"))
-    by = (
-        By.ROOT
-        if link.target.startswith("/")
-        else By.RELATIVE
-        if is_relative
-        else By.PATH
-        if "/" in link.target
-        else By.NAME
-    )
+    by = By.PATH if "/" in link.target else By.NAME
+    by = By.ROOT if link.target.startswith("/") else By.RELATIVE if is_relative else by
     return links.retargeted(link, Reached(wanted, by), source, wanted, files)
 
 
 def _shown(note: Note, link: Link, guess: Guess) -> str:
     """What a wikilink that says another name of the note needs to be shown as before."""
-    if (
-        guess.why not in {ALIAS, TITLED}
-        or link.is_markdown
-        or "/" in link.target
-        or not note.text.startswith("]]", link.end)
-    ):
+    is_name = guess.why in {ALIAS, TITLED} and not link.is_markdown and "/" not in link.target
+    if not is_name or not note.text.startswith("]]", link.end):
         return ""
     in_table = note.text[: link.start].rpartition("\n")[2].lstrip().startswith("|")
     return f"\\|{link.target}" if in_table else f"|{link.target}"
@@ -197,12 +176,9 @@ class _Known:
             close: list[tuple[float, str]] = []
             for other, paths in self._called.items():
                 matcher.set_seq1(other)
-                if (
-                    matcher.real_quick_ratio() >= _CLOSE
-                    and matcher.quick_ratio() >= _CLOSE
-                    and (ratio := matcher.ratio()) >= _CLOSE
-                ):
-                    close += [(-ratio, path) for path in paths]
+                # The quick ones are upper bounds of the last.
+                if all(ratio() >= _CLOSE for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)):
+                    close += [(-matcher.ratio(), path) for path in paths]
             self._compared[name] = tuple(dict.fromkeys(path for _, path in sorted(close)))[:_MOST_CLOSE]
         return self._compared.get(name, ())
 

@@ -1,9 +1,4 @@
-"""
-Revising and erasing what is in the vault: a section, frontmatter keys, a note, a topic.
-
-A file that somebody changed meanwhile is read again and the change applied to
-what it now holds, or refused. It is never written over.
-"""
+"""Revising and erasing a section, keys, a note, a topic; never over what somebody changed meanwhile."""
 
 from __future__ import annotations
 
@@ -39,10 +34,9 @@ class Revision:
     """
     A requested change of a section or a note.
 
-    Text: a new `content`, or text to `append`, or a phrase to `replace` by another. The phrase must be unique
-    unless `every` is set. Frontmatter: `metadata` to set; None removes a key. `expected_hash` is the hash of the
-    section, or the file's sha256, as the caller last saw it. Text that looks like a secret is only written with
-    `force`.
+    Text: a new `content`, or text to `append`, or a phrase to `replace` by another. The phrase must be unique unless
+    `every` is set. Frontmatter: `metadata` to set; None removes a key. `expected_hash` is the hash of the section, or
+    the file's sha256, as the caller last saw it. Text that looks like a secret is only written with `force`.
     """
 
     content: str | None = None
@@ -57,12 +51,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Revised:
-    """
-    A changed section or note: its id, the change as a unified diff, and its hash now.
-
-    The hash of a note of several sections is the first 16 digits of its file's sha256. `warnings` name file
-    attributes that were lost and text that looks like a secret.
-    """
+    """A changed section or note: its id, a unified diff, its hash (of several sections: 16 digits of the file's)."""
 
     chunk_id: str
     path: str
@@ -96,13 +85,11 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         found, is_note = resolve(index, id), bool(index.catalog.note(id))
         data = index.vault.read(found.path)[0]
         note = parse(found.path, data)
-        text = _with_meta(
-            found.path, note, _revised(index, found, (note, digest(data)), asked, is_note=is_note), changes
-        )
+        text = _revised(index, found, (note, digest(data)), asked, is_note=is_note)
+        text = _with_meta(found.path, note, text, changes)
         difference = unified(note.text, text, f"a/{found.path}", f"b/{found.path}")
-        secrets = tuple(
-            f"line {each.line} looks like it holds {each.kind}" for each in credentials.new(note.text, text)
-        )
+        new = credentials.new(note.text, text)
+        secrets = tuple(f"line {each.line} looks like it holds {each.kind}" for each in new)
         if asked.dry_run or text == note.text:
             return _result(index, found, data, difference, is_note=is_note, warnings=secrets)
         if secrets and not asked.force:
@@ -115,9 +102,11 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
         sync.scan_paths(index, [found.path])
         with_vectors(index, found.path)
         return _result(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
-    raise Conflict(
-        f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written."
-    )
+    raise _keeps_changing(found.path)
+
+
+def _keeps_changing(path: str) -> Conflict:
+    return Conflict(f"{path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 
 def _sensible(asked: Revision) -> dict[str, Any]:
@@ -152,9 +141,8 @@ def _result(
     after = index.catalog.at(found.path)
     now = next((each for each in after if each.ordinal == found.ordinal), found)
     hash = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
-    return Revised(
-        now.note if is_note else now.id, found.path, index.catalog.generation, difference, hash, tuple(warnings)
-    )
+    id = now.note if is_note else now.id
+    return Revised(id, found.path, index.catalog.generation, difference, hash, tuple(warnings))
 
 
 def _revised(index: Index, found: StoredChunk, read: tuple[Note, str], asked: Revision, *, is_note: bool) -> str:
@@ -181,11 +169,8 @@ def _revised(index: Index, found: StoredChunk, read: tuple[Note, str], asked: Re
 def _span(index: Index, note: Note, found: StoredChunk) -> tuple[int, int]:
     """Return the start and end characters of a section, with all its parts, in the file as it is now."""
     suffix = found.suffix
-    parts = [
-        each
-        for each in chunks.cut(note, index.config.chunk_tokens)
-        if each.suffix == suffix or each.suffix.startswith(f"{suffix}~")
-    ]
+    cut = chunks.cut(note, index.config.chunk_tokens)
+    parts = [each for each in cut if each.suffix == suffix or each.suffix.startswith(f"{suffix}~")]
     if not parts:
         raise Conflict(
             f"{note.path}: the section {suffix} is not there any more.", "Read the note again; nothing was written."
@@ -223,9 +208,8 @@ def _place_of(found: StoredChunk, siblings: Sequence[StoredChunk]) -> str:
     """Describe a chunk within its note: a section, the text above the first one, or a part of either."""
     section = found.suffix.partition("~")[0]
     parts = [each for each in siblings if each.suffix.partition("~")[0] == section]
-    name = (
-        f"the section {flat(parts[0].heading or section[1:])}" if section != "#" else "the text above the first section"
-    )
+    name = f"the section {flat(parts[0].heading or section[1:])}"
+    name = "the text above the first section" if section == "#" else name
     part = f"part {1 + parts.index(found)} of {len(parts)} of " if len(parts) > 1 else ""
     return f"{part}{name} of {flat(found.title)}"
 
@@ -283,9 +267,7 @@ def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:
         except Conflict:
             continue
         return kept
-    raise Conflict(
-        f"{found.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written."
-    )
+    raise _keeps_changing(found.path)
 
 
 def _piece(index: Index, note: Note, found: StoredChunk, expected: str | None, sha256: str) -> Chunk:
@@ -316,10 +298,7 @@ def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -
 
 
 def now_like(old: object) -> object:
-    """
-    Return the current time in the form of `old`: a date, a time with or without zone, or a text of one; None for
-    others.
-    """
+    """Return the time now in the form of `old`: a date, a time with or without zone, or a text of one; else None."""
     now = dt.datetime.now().astimezone().replace(microsecond=0)
     if isinstance(old, dt.datetime):
         return now if old.tzinfo else now.replace(tzinfo=None)

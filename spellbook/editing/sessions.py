@@ -1,6 +1,4 @@
-"""
-REST sessions: a client reads the guides before it writes, and the session expires.
-"""
+"""REST sessions: a client reads the guides before it writes, and the session expires."""
 
 from __future__ import annotations
 

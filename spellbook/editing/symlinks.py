@@ -1,9 +1,4 @@
-"""
-Keep symbolic links of a vault pointing to the same file after a move.
-
-The new target of each link is planned before the move, so that an interrupted move can be completed, and recorded
-in the journal, so that undo restores it.
-"""
+"""Keep a vault's symbolic links on the same file after a move, planned before it and recorded for undo."""
 
 from __future__ import annotations
 
@@ -19,12 +14,7 @@ from spellbook.vault.vault import Vault
 
 
 def planned(vault: Vault, old: str, new: str, then: Mapping[str, Rewrite]) -> dict[str, tuple[str, str]]:
-    """
-    Return the old and new targets of links for a move of `old` to `new`, by their new paths.
-
-    `then` is what the move that this one undoes did, by current paths. Broken links that will lead somewhere by
-    chance are included unchanged.
-    """
+    """Return old and new targets of links for a move, by new path; `then` is what the move that this undoes did."""
     found: dict[str, tuple[str, str]] = {}
     here, there = str(vault.root / old), str(vault.root / new)
     for path, said in vault.symlinks().items():
@@ -50,10 +40,7 @@ def changes(plan: Mapping[str, tuple[str, str]]) -> list[Change]:
 
 
 def write(vault: Vault, plan: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """
-    Write the new targets; return the reasons for links that were not written, by path. A link that somebody changed
-    stays.
-    """
+    """Write the new targets of links that nobody changed; return why others were not written, by path."""
     failed: dict[str, str] = {}
     for path, (before, after) in plan.items():
         place = vault.root / path

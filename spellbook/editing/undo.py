@@ -31,10 +31,7 @@ _MOST_EMBEDDED = 20
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """
-    What was undone: the entry, the changed files, a unified diff, and the generation; no files if there was nothing
-    to do.
-    """
+    """What was undone: the entry, the changed files (none if nothing was to do), a unified diff, the generation."""
 
     entry: Entry
     paths: tuple[str, ...]
@@ -56,9 +53,8 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     """
     Undo one entry of the log, by default the latest change that is neither undone nor an undo.
 
-    Undoing an undo repeats the change. Raises MemoryNotFound for an entry that does not exist or whose texts are
-    not kept any more; Conflict, with the difference and nothing undone, if a file was edited since in the same
-    place.
+    Undoing an undo repeats the change. Raises MemoryNotFound for an entry that does not exist or whose texts are not
+    kept any more; Conflict, with the difference and nothing undone, if a file was edited since in the same place.
     """
     chosen = index.vault.journal.latest() if entry is None else index.vault.journal.get(entry)
     if chosen is None:
@@ -123,12 +119,9 @@ def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     journal = index.vault.journal
     if name.startswith(f"{TRASH}/"):
         made = journal.made(name)
-        is_cut = (
-            made is not None
-            and made.verb in {"erase", "merge", "undo"}
-            and any(each.before and each.after for each in made.traces)
-        )
-        return made if is_cut and made and not made.is_undone else None, [name]
+        if made is None or made.is_undone or made.verb not in {"erase", "merge", "undo"}:
+            return None, [name]
+        return made if any(each.before and each.after for each in made.traces) else None, [name]
     erased = [entry for entry in journal.entries() if entry.verb == "erase" and not entry.is_undone]
     # A section that was erased alone, by its id now or in earlier versions, else the note that it went with.
     names = dict.fromkeys((name, "#~".join(name.rsplit("~", 1)), name.rpartition("#")[0] or name))
@@ -136,16 +129,9 @@ def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
         trash = {each.after: each.path for each in entry.traces if each.before is None}
         if entry.what == wanted:
             return entry, list(trash.values())
-        gone = next(
-            (
-                each
-                for each in entry.traces
-                if each.after is None and wanted in {each.path, each.path.removesuffix(".md")}
-            ),
-            None,
-        )
-        if gone is not None and gone.before in trash:
-            return None, [trash[gone.before]]
+        for each in entry.traces:
+            if each.after is None and wanted in {each.path, each.path.removesuffix(".md")} and each.before in trash:
+                return None, [trash[each.before]]
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
 
 
@@ -196,7 +182,7 @@ def _text(index: Index, entry: Entry, sha256: str | None) -> bytes | None:
     if sha256 is None:
         return None
     text = index.vault.journal.text(sha256)
-    if text is None or digest(text) != sha256:
+    if text is None:
         raise MemoryNotFound(
             f"What entry {entry.id} ({entry.verb} {entry.what}) changed is not kept.",
             "It was erased for good, or too much was changed since; nothing was undone. "
@@ -224,11 +210,9 @@ def _read(path: str, data: bytes | None) -> str:
 
 
 def _shown(step: _Step) -> str:
-    names = (
-        f"a/{step.path}" if step.now is not None else "/dev/null",
-        f"b/{step.path}" if step.then is not None else "/dev/null",
-    )
-    return unified(_read(step.path, step.now), _read(step.path, step.then), *names)
+    old = f"a/{step.path}" if step.now is not None else "/dev/null"
+    new = f"b/{step.path}" if step.then is not None else "/dev/null"
+    return unified(_read(step.path, step.now), _read(step.path, step.then), old, new)
 
 
 def _take(index: Index, steps: list[_Step]) -> None:

@@ -1,8 +1,4 @@
-"""
-Writing memories: chunks that a model has finished become notes, all of them or none.
-
-The file is written first and indexed after. A crash in between heals at the next sync.
-"""
+"""Writing memories, all or none: the file first, the index after, so that a crash in between heals by itself."""
 
 from __future__ import annotations
 
@@ -119,11 +115,7 @@ def validate(
 def _write(
     index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool = False
 ) -> tuple[list[Written], list[list[Duplicate]]]:
-    """
-    Write each memory as one note and index it at once; return what was written and the duplicates of each.
-
-    Unless `force`, nothing is written if one of them repeats a chunk by words or meaning.
-    """
+    """Write and index each memory as one note, none if one repeats a chunk by words or meaning, unless `force`."""
     now = dt.datetime.now().astimezone()
     drafts = [_draft(index, each, now) for each in memories]
     repeats = [_duplicates(index, searcher, draft) for draft in drafts]
@@ -145,11 +137,12 @@ def _write(
         index.catalog.vectors.add(draft.vectors.items())
     sync.scan_paths(index, paths)
     embed.count_tokens(index, [key for draft in drafts for key in draft.vectors])
-    return [_written(index, path, draft) for path, draft in zip(paths, drafts, strict=True)], repeats
-
-
-def _written(index: Index, path: str, draft: _Draft) -> Written:
-    return Written(index.catalog.where_is(path) or path, path, index.catalog.generation, not draft.vectors)
+    generation = index.catalog.generation
+    written = [
+        Written(index.catalog.where_is(path) or path, path, generation, not draft.vectors)
+        for path, draft in zip(paths, drafts, strict=True)
+    ]
+    return written, repeats
 
 
 def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
@@ -181,18 +174,12 @@ def _duplicates(index: Index, searcher: Searcher, draft: _Draft) -> list[Duplica
                 same.setdefault(found.id, (found, round(score, 3), "labels"))
     body = draft.note.body.strip()
     ordered = sorted(same.values(), key=lambda each: -each[1])
-    return [
-        Duplicate(
-            found.id,
-            found.path,
-            found.title,
-            score,
-            unified(found.text.strip(), body),
-            how,
-            contradiction(found.text, body) if len(body) <= _MOST_COMPARED else (),
-        )
-        for found, score, how in ordered[:5]
-    ]
+    repeated = []
+    for found, score, how in ordered[:5]:
+        changed = contradiction(found.text, body) if len(body) <= _MOST_COMPARED else ()
+        difference = unified(found.text.strip(), body)
+        repeated.append(Duplicate(found.id, found.path, found.title, score, difference, how, changed))
+    return repeated
 
 
 def _is_labelled_alike(found: StoredChunk, note: Note) -> bool:

@@ -1,9 +1,8 @@
 """
 Chunks: a note cut at its headings, so that what is found is what was meant.
 
-Every character of the body is in exactly one chunk: the chunks of a note,
-joined in order, are its body. What a cut takes from a part (a table's header,
-a fence, who spoke before) is given back beside its text. Pure.
+Every character of the body is in exactly one chunk: the chunks of a note, joined in order, are its body. What a cut
+takes from a part (a table's header, a fence, who spoke before) is given back beside its text. Pure.
 """
 
 from __future__ import annotations
@@ -60,15 +59,12 @@ class Chunk(NamedTuple):
     """
     One section of a note, or a part of a long one.
 
-    `suffix` added to the note's id is the chunk's id: `#` and the anchor of its
-    section, a bare `#` for what stands above the first `##`, and `~2`, `~3` for
-    later parts of one section. `heading` is the path of
-    headings below the title. `line` and `end_line` are 1-based lines of the
-    file, the first and last with text; `start` and `end` are characters of
-    `Note.text`. `lead` and `tail` are what must stand around `text` to read it
-    alone: the header of the table or the fences of the code that a cut went
-    through, "" mostly. `embedded` is the text that stands for the chunk in an
-    embedding: it names neither its file nor any folder, so a move embeds nothing.
+    `suffix` added to the note's id is the chunk's id: `#` and the anchor of its section, a bare `#` for what stands
+    above the first `##`, and `~2`, `~3` for later parts of one section. `heading` is the path of headings below the
+    title. `line` and `end_line` are 1-based lines of the file, the first and last with text; `start` and `end` are
+    characters of `Note.text`. `lead` and `tail` are what must stand around `text` to read it alone: the header of the
+    table or the fences of the code that a cut went through, "" mostly. `embedded` is the text that stands for the chunk
+    in an embedding: it names neither its file nor any folder, so a move embeds nothing.
     """
 
     suffix: str
@@ -88,10 +84,9 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     """
     Cut `note` at its `##` headings, and sections over `max_tokens` (estimated) where it hurts least.
 
-    A further `#` heading begins a section too. Of a note with more sections
-    than `most_sections`, the last is all that follows, cut by size alone. What fits stays whole: a
-    subsection, a turn of a conversation, a block (code and tables above all),
-    an item, a sentence. A note always has at least one chunk.
+    A further `#` heading begins a section too. Of a note with more sections than `most_sections`, the last is all that
+    follows, cut by size alone. What fits stays whole: a subsection, a turn of a conversation, a block (code and tables
+    above all), an item, a sentence. A note always has at least one chunk.
     """
     source = lines(note.body)
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
@@ -107,8 +102,9 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             parts, [None, *parts[:-1]], _paths(section, offsets, starts), page.labels(section, starts), strict=True
         )
         for number, (part, previous, heading, label) in enumerate(placed, 1):
-            text = note.text[part.start : part.end]
-            first = note.body_line + bisect_right(offsets, part.start) - 1
+            start, end, lead, tail, _ = part
+            text = note.text[start:end]
+            first = note.body_line + bisect_right(offsets, start) - 1
             written = text.strip()
             blank = height(text[: text.index(written)] + "|") - 1 if written else 0
             tall = height(text.rstrip()) or 1
@@ -117,26 +113,13 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
             # (tests/benchmarks/chunks.py).
             follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
-            shown = _squeezed(f"{part.lead}{text}{part.tail}")
+            shown = _squeezed(f"{lead}{text}{tail}")
             embedded = without_folders(
                 "\n".join(filter(None, ("" if day in path else day, path, words, follows, shown)))
             )
             line, end_line = first + blank, first + tall - 1
-            chunks.append(
-                Chunk(
-                    name,
-                    len(chunks),
-                    heading,
-                    line,
-                    end_line,
-                    part.start,
-                    part.end,
-                    text,
-                    embedded,
-                    part.lead,
-                    part.tail,
-                )
-            )
+            chunk = Chunk(name, len(chunks), heading, line, end_line, start, end, text, embedded, lead, tail)
+            chunks.append(chunk)
     return tuple(chunks)
 
 
@@ -251,11 +234,7 @@ def _narrow(run: re.Match[str]) -> str:
 
 
 class _Part(NamedTuple):
-    """
-    A part of the text, from character `start` to `end`.
-
-    `lead` and `tail` must stand around it. `is_torn`: running text was cut before it.
-    """
+    """Characters `start` to `end`, and what must stand around them. `is_torn`: running text was cut before it."""
 
     start: int
     end: int
@@ -328,11 +307,7 @@ class _Page:
             yield label
 
     def _divided(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
-        """
-        Yield lines `first` to `last` whole if they fit.
-
-        Otherwise divide them at their highest headings or turns, or else at their blocks.
-        """
+        """Yield lines `first` to `last` whole if they fit, else parted at highest headings or turns, or at blocks."""
         start, end = self.offsets[first], self.offsets[last]
         weight = token_weight(self.text[start:end])
         if weight <= self.most:
@@ -394,11 +369,7 @@ class _Page:
                 cost = ITEM
 
     def _priced(self, block: Block, a: int, b: int) -> tuple[list[int], list[Frame | None]]:
-        """
-        Return the costs of a cut before each of the lines `a` to `b` of a block.
-
-        Also return the table or the code that each cut would divide.
-        """
+        """Return the costs of a cut before lines `a` to `b` of a block, and the table or code that each divides."""
         source = self.source[a:b]
         prices = line_costs(source, code=block.kind in {"fence", "code_block", "html_block"})
         title = source[0] if block.kind == "blockquote" and re.match(r"[ \t]*>[ \t]*\[!", source[0]) else ""
@@ -449,11 +420,7 @@ def _glued(pieces: Iterable[Piece], most: int) -> list[Piece]:
 
 
 def _cuts(pieces: Sequence[Piece], most: int) -> Iterator[int]:
-    """
-    Yield the indexes of the pieces that begin a new part.
-
-    A cut must leave a part at least half full. Of such cuts, take the cheapest one, and the last of equals.
-    """
+    """Yield which pieces begin a new part: the cheapest cuts, of equals the last, that leave parts half full."""
     begin, filled, at = 0, 0.0, 0
     room = float(most)
     while at < len(pieces):

@@ -134,11 +134,7 @@ def _speaking(marks: list[_Mark], is_said: bool) -> list[_Mark]:
 
 
 def _turns(note: Note, marks: list[_Mark], last: int) -> Iterator[Turn]:
-    """
-    Yield the turns.
-
-    Each turn ends at the next turn, or at a heading that is no turn and is not below the level of the turns.
-    """
+    """Yield the turns; each ends at the next, or at another heading that is not below the level of the turns."""
     spoken = {mark.line for mark in marks}
     others = [block for block in note.blocks if block.kind == "heading" and block.start not in spoken]
     above = next((block.level for block in reversed(others) if block.start < marks[0].line), 0)

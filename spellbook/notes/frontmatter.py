@@ -32,10 +32,7 @@ _Lines = list[tuple[str, int]]  # something said or found, and its 0-based line 
 
 
 class BadHeader(ValueError):
-    """
-    Frontmatter without usable values. `line` is 0-based in the header; `is_text` means valid YAML that is not a
-    mapping.
-    """
+    """Frontmatter without usable values. `line` is 0-based in it; `is_text`: it is YAML, and not a mapping."""
 
     def __init__(self, reason: str, line: int, *, is_text: bool = False) -> None:
         super().__init__(reason)
@@ -90,7 +87,7 @@ def _handler() -> Any:
             try:
                 # libyaml's composer overflows the C stack on deep nesting; its parser does not.
                 if sum(map(fm.count, "[{-?:")) > 500:
-                    _no_abyss(yaml.parse(fm, Loader=_fast()))
+                    _no_abyss(yaml.parse(fm, Loader=fast_loader()))
                 value = super().load(fm, Loader=lambda text: _loader()(text, self.repeated, self.odd))
             except yaml.MarkedYAMLError as error:
                 mark = error.problem_mark or error.context_mark
@@ -113,7 +110,8 @@ def _handler() -> Any:
     return Handler
 
 
-def _fast() -> Any:
+def fast_loader() -> Any:
+    """Return libyaml's safe loader, Python's own where PyYAML is built without it."""
     import yaml
 
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -122,7 +120,7 @@ def _fast() -> Any:
 @cache
 def _loader() -> Any:
 
-    class Loader(_fast()):  # type: ignore[misc]
+    class Loader(fast_loader()):  # type: ignore[misc]
         def __init__(self, text: str, repeated: _Lines, odd: _Lines) -> None:
             super().__init__(text)
             self.repeated, self.odd = repeated, odd

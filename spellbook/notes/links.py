@@ -19,15 +19,11 @@ from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
-from spellbook.notes.frontmatter import FRONTMATTER
+from spellbook.notes.frontmatter import FRONTMATTER, fast_loader
 from spellbook.notes.note import Note, code_spans, lines
 
 Style = Literal["wiki", "single", "double", "plain", "angle"]
-"""
-How a target is spelled.
-
-In a wikilink, in a wikilink in a quoted YAML text (two styles), in a Markdown link, or in one between < and >.
-"""
+"""How a target is spelled: in a wikilink, alone or in quoted YAML, in a Markdown link, or there between < and >."""
 
 _WIKI = re.compile(
     r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*+)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*+)?(?:\\?\|[^\r\n]*?)?\]\]"
@@ -64,9 +60,8 @@ class Link:
     """
     A link to a file, in a note.
 
-    `target` is the path that it names, decoded, without `fragment` (the heading
-    or block after it, with its `#`); `start` and `end` are the characters of
-    `Note.text` that spell the target, `line` their 1-based line.
+    `target` is the path that it names, decoded, without `fragment` (the heading or block after it, with its `#`);
+    `start` and `end` are the characters of `Note.text` that spell the target, `line` their 1-based line.
     """
 
     target: str
@@ -83,11 +78,7 @@ class Link:
 
 
 class Span(NamedTuple):
-    """
-    A rewritten target: its position in the text after, and its spelling before and after.
-
-    `at` is None for the target of a symbolic link.
-    """
+    """A rewritten target: its position in the text after (None: a symbolic link's), its spelling before and after."""
 
     at: int | None
     before: str
@@ -146,7 +137,7 @@ def _in_frontmatter(note: Note) -> Iterator[_Place]:
     import yaml
 
     header = match[1].replace("\0", " ")
-    for event in yaml.parse(header, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    for event in yaml.parse(header, Loader=fast_loader()):
         if not isinstance(event, yaml.ScalarEvent):
             continue
         style: Style = "single" if event.style == "'" else "double" if event.style == '"' else "wiki"
@@ -168,26 +159,13 @@ def _in_body(note: Note) -> Iterator[_Place]:
     prose = {span for block in note.blocks for span in block.prose}
     found = [*_defined(note, body, source, offsets, prose)] if "]:" in body else []
     comments: list[int] = []
-    bracket = comment = -1  # the next one; most runs have neither
     for first, last in sorted(prose):
-        start, end = offsets[first], offsets[last]
-        bracket = _next(body, "[", bracket, start)
-        comment = _next(body, "%%", comment, start)
-        if bracket < end or comment < end:
-            found += _in_prose(body, start, end, comments)
+        found += _in_prose(body, offsets[first], offsets[last], comments)
     hidden = [span for i, span in enumerate(pairwise(comments)) if i % 2 == 0]
     for target, fragment, style, start, end in sorted(found, key=lambda place: place[3]):
         at = bisect_right(hidden, (start, len(body))) - 1
         if at < 0 or start > hidden[at][1]:
             yield target, fragment, style, note.body_at + start, note.body_at + end
-
-
-def _next(text: str, mark: str, at: int, start: int) -> int:
-    """Where `mark` stands next from `start` on, the end if nowhere; `at` is where it was found before."""
-    if at >= start:
-        return at
-    found = text.find(mark, start)
-    return found if found >= 0 else len(text)
 
 
 def _defined(
@@ -261,9 +239,7 @@ def _wikis(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
 
 
 class _Closed:
-    """
-    The positions of a text that have a `]]` later on their line, so that `_WIKI` does not scan other lines in vain.
-    """
+    """The positions of a text with a `]]` later on their line, so that `_WIKI` does not scan other lines in vain."""
 
     def __init__(self, text: str, first: int, last: int) -> None:
         self._marks = [(found.start(), found[0] == "]]") for found in _CLOSING.finditer(text, first, last)]
@@ -323,10 +299,9 @@ class Files:
         """
         Return where a link in the note `source` leads, None if nowhere.
 
-        A Markdown link, and one that begins with `./` or `../`, is relative to
-        its note. Else a path from the vault is meant, else a file of that name,
-        or whose path ends so: one in the note's own folder or below, else the
-        shortest path. At last, aliases.
+        A Markdown link, and one that begins with `./` or `../`, is relative to its note. Else a path from the vault is
+        meant, else a file of that name, or whose path ends so: one in the note's own folder or below, else the shortest
+        path. At last, aliases.
         """
         link = (source.rpartition("/")[0], target, is_markdown)
         if link not in self._followed:

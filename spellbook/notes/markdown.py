@@ -1,8 +1,4 @@
-"""
-Parse Markdown into the blocks that chunks, links and edits need.
-
-Time and memory are bounded: after a very large number of blocks, the rest of a text is one block. Pure.
-"""
+"""Parse Markdown into the blocks that chunks, links and edits need, within bounded time and memory. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +13,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 300_000
 _MOST_TOKENS = 200_000
-"""
-The most lines and the most tokens in which blocks are looked for.
-
-A token takes half a kilobyte. These limits are ten times the largest note.
-"""
+"""The most lines and tokens of blocks, several times the largest note's; a token takes half a kilobyte."""
 
 MOST_MARKED = 200_000
 """Letters of headings with marks in them, each of which takes up to ten microseconds."""
@@ -30,11 +22,7 @@ REST = "rest"
 """The kind of the block that is all that follows where a note has more blocks than are looked for."""
 
 _LONG = 100_000
-"""
-A text of at least so many letters is kept with its blocks until the next one is parsed.
-
-An edit asks for them several times.
-"""
+"""A text of so many letters is kept with its blocks until the next is parsed: an edit asks several times."""
 
 _MOST_HEADING = 200
 _MOST_REFERENCE = 50  # lines
@@ -49,10 +37,9 @@ class Block(NamedTuple):
     """
     A top-level Markdown block of a body.
 
-    `start` and `end` are lines of the body, 0-based, end exclusive; `level`
-    and `text` are a heading's, `items` the first lines of a list's items,
-    `code` the lines of code and HTML inside a list or a quote, `tables` those
-    of tables there, `prose` the lines of each run of text in the block.
+    `start` and `end` are lines of the body, 0-based, end exclusive; `level` and `text` are a heading's, `items` the
+    first lines of a list's items, `code` the lines of code and HTML inside a list or a quote, `tables` those of tables
+    there, `prose` the lines of each run of text in the block.
     """
 
     kind: str
@@ -85,7 +72,7 @@ def block_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock, reference
 
-    from spellbook.notes.block_rules import prose
+    from spellbook.notes.block_rules import rest, whole_table
 
     def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         # A definition whose title never closes takes quadratic time: 40 s a megabyte.
@@ -98,7 +85,8 @@ def block_parser() -> MarkdownIt:
     # Only the blocks matter here, and leaving inline rules out doubles the speed.
     markdown = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
     markdown.block.ruler.at("reference", bounded)
-    markdown.block.ruler.before("table", "prose", prose)
+    markdown.block.ruler.before("table", "whole_table", whole_table)
+    markdown.block.ruler.before("whole_table", "rest", rest)
     return markdown
 
 
@@ -110,11 +98,7 @@ def _inline() -> MarkdownIt:
 
 
 def blocks(body: str) -> Iterator[Block]:
-    """
-    Yield the top-level blocks of Markdown without frontmatter, in order.
-
-    After a very large number of blocks, the rest is one block of the kind `REST`, which bounds time and memory.
-    """
+    """Yield the top-level blocks of Markdown without frontmatter; the last is `REST` where there are very many."""
     if len(body) < _LONG:
         yield from _parsed(body)
         return
@@ -186,16 +170,14 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
         elif token.level and kind == "inline" and opened:
             prose.append((start, end))
         elif token.level == 0 and kind == "heading":
-            source = token if token.nesting == 0 else tokens[at + 1]
-            marked += min(len(source.content), 3 * _MOST_HEADING) if _MARKED.search(source.content) else 0
+            source = tokens[at + 1].content
+            marked += min(len(source), 3 * _MOST_HEADING) if _MARKED.search(source) else 0
             if marked > MOST_MARKED:
                 found[REST] = min(found[REST], start)
                 return
-            yield Block(kind, start, end, int(token.tag[1]), heading_text(source.content), prose=((start, end),))
+            yield Block(kind, start, end, int(token.tag[1]), heading_text(source), prose=((start, end),))
         elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
             opened = token
-        elif token.level == 0 and token.meta:
-            yield Block(kind, start, end, **token.meta)
         elif token.level == 0:
             yield Block(kind, start, end, prose=((start, end),) if kind in {"paragraph", "table"} else ())
 

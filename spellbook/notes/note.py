@@ -11,10 +11,9 @@ import datetime as dt
 import math
 import re
 import unicodedata
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 from spellbook.errors import UnreadableNote
@@ -52,10 +51,7 @@ Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """
-    Something in a file that a person should fix. `line` is 1-based, 0 if unknown. `str()` gives `path, line N:
-    reason`.
-    """
+    """Something in a file that a person should fix, in the 1-based `line`, 0 if unknown. `str()` is for people."""
 
     path: str
     line: int
@@ -78,10 +74,9 @@ class Note:
     """
     One Markdown file.
 
-    `text` is the whole file, BOM included, so that `encode` gives the file's
-    bytes back; `body` begins at the character `body_at` and the 1-based line
-    `body_line`. `meta` holds the frontmatter as plain values, empty where it
-    has a fault.
+    `text` is the whole file, BOM included, so that `encode` gives the file's bytes back; `body` begins at the character
+    `body_at` and the 1-based line `body_line`. `meta` holds the frontmatter as plain values, empty where it has a
+    fault.
     """
 
     path: str
@@ -194,20 +189,11 @@ class Note:
         return (self.text if text is None else text).encode(self.encoding)
 
     def _inline_tags(self) -> Iterator[str]:
-        body = self.body
-        marks = [match.start() for match in _MAY_BE_TAG.finditer(body)]
-        if not marks:
+        if not _MAY_BE_TAG.search(self.text, self.body_at):
             return
-        source = lines(body)
-        offsets = [*accumulate(map(len, source))]
-        marked = [bisect_right(offsets, mark) for mark in marks]
+        source = lines(self.body)
         for block in self.blocks:
-            first = bisect_left(marked, block.start)
-            if (
-                first == len(marked)
-                or marked[first] >= block.end
-                or block.kind in {"fence", "code_block", "html_block"}
-            ):
+            if block.kind in {"fence", "code_block", "html_block"}:
                 continue
             bounds = [block.start, *(line for span in block.code for line in span), block.end]
             prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
@@ -221,12 +207,7 @@ class Note:
 
 
 def parse(path: str, data: bytes) -> Note:
-    """
-    Read a file's bytes as a note.
-
-    `path` is relative to the vault, with `/`. Raises UnreadableNote if the
-    bytes are no text that Spellbook reads (UTF-8, or UTF-16 with a BOM).
-    """
+    """Read bytes as a note. Raises UnreadableNote if they are not UTF-8, or UTF-16 with a BOM."""
     text, encoding = decode(path, data)
     faults: list[Fault] = []
     if "\0" in text:
@@ -281,11 +262,8 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
     # Every other byte of English in UTF-16 is NUL; what a crash leaves is NUL from some point on.
     if text.count("\0") * 3 > len(text):
         guess = _looks_like(data)
-        hint = (
-            "Restore the note from a backup, or remove it."
-            if guess == "binary"
-            else "Save it as UTF-8; it was not changed."
-        )
+        hint = "Save it as UTF-8; it was not changed."
+        hint = "Restore the note from a backup, or remove it." if guess == "binary" else hint
         raise UnreadableNote(f"{path}, line 1: {guess}, mostly NUL bytes.", hint, 1)
     return text, encoding
 
@@ -304,11 +282,8 @@ def iso(value: object) -> str | None:
         text = value.strip()
         for form in (text, text.replace("/", "-").replace(". ", "-").rstrip(".")):
             try:
-                return (
-                    dt.datetime.fromisoformat(form).isoformat()
-                    if len(form) > 10
-                    else dt.date.fromisoformat(form).isoformat()
-                )
+                kind = dt.datetime if len(form) > 10 else dt.date
+                return kind.fromisoformat(form).isoformat()
             except ValueError:
                 continue
     return None

@@ -1,9 +1,4 @@
-"""
-Where a text may be split: pieces of it, each with the cost of a split before it.
-
-The pieces joined are the text. None exceeds the requested size, and no split tears a grapheme. Code spans and links
-stay whole while they fit. Pure, and linear in the text.
-"""
+"""Where a text may be split, and at what cost: never in a grapheme, late in code spans and links. Linear, pure."""
 
 from __future__ import annotations
 
@@ -38,19 +33,14 @@ _MOST_MARKS = 32
 
 
 class Frame(NamedTuple):
-    """
-    A table or a code block: the text to repeat before its later parts (header, fence), and after its earlier ones.
-    """
+    """A table or a code block: the text to repeat before its later parts (header, fence), and after earlier ones."""
 
     lead: str
     tail: str = ""
 
 
 class Piece(NamedTuple):
-    """
-    Characters `start` to `end` and their tokens; `cost` of a split before it, and the `inside` frame that it would
-    split.
-    """
+    """Characters `start` to `end`, their tokens, the `cost` of a split before it, and what that splits (`inside`)."""
 
     start: int
     end: int
@@ -60,11 +50,7 @@ class Piece(NamedTuple):
 
 
 def prose(text: str, start: int, end: int, most: int, cost: int, inside: Frame | None = None) -> Iterator[Piece]:
-    """
-    Yield running text in pieces of at most `most` tokens: whole, else sentences and lines, else words.
-
-    `cost` is the cost of a split before the first piece.
-    """
+    """Yield running text in pieces of at most `most` tokens: whole, sentences, lines, words; `cost` is of the first."""
     run = text[start:end]
     weight = token_weight(run)
     if weight <= most:
@@ -202,10 +188,7 @@ def _letter_end(text: str, low: int, high: int) -> int:
 
 
 def _joins(text: str, at: int) -> bool:
-    """
-    Whether the letters before and after `at` form one grapheme (an approximation of Unicode's rules, without their
-    tables).
-    """
+    """Whether the letters around `at` form one grapheme: an approximation of Unicode's rules, without their tables."""
     before, after = text[at - 1], text[at : at + 1]
     if not after:
         return False

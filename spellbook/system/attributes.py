@@ -18,10 +18,7 @@ _COPY_ACL_AND_XATTR = 1 << 0 | 1 << 2
 
 
 def copy(source: Path, target: Path) -> list[str]:
-    """
-    Copy the attributes of `source` to `target`, except permissions; return the names of those that were refused.
-    Raises OSError.
-    """
+    """Copy attributes of `source` but permissions to `target`; return the names of those refused. Raises OSError."""
     mode = stat.S_IMODE(os.stat(target).st_mode)
     lost = [
         *_owners(source, target),
@@ -52,11 +49,7 @@ def _owners(source: Path, target: Path) -> list[str]:
 
 
 def _attributes(source: Path, target: Path) -> list[str]:
-    """
-    Copy extended attributes, and remove those that `target` got from its folder.
-
-    Linux keeps access lists in them.
-    """
+    """Copy extended attributes, which hold Linux's access lists, and remove those that `target` got from its folder."""
     if sys.platform != "linux":
         return []
     try:

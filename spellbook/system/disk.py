@@ -1,8 +1,4 @@
-"""
-Write files atomically: to a temporary name first, then renamed; and explain disk errors.
-
-Nothing here leaves a partial file under its final name, or overwrites a file by accident.
-"""
+"""Write files atomically, never in part or over another by accident; and explain disk errors."""
 
 from __future__ import annotations
 
@@ -24,30 +20,23 @@ from spellbook.errors import SpellbookError, StorageError
 from spellbook.system import renames
 from spellbook.system.lock import held
 
-_REMOTE = frozenset(
-    {
-        "9p",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "coda",
-        "davfs",
-        "drvfs",
-        "fakeowner",
-        "fuse",
-        "gfs2",
-        "gpfs",
-        "lustre",
-        "nfs",
-    }
-)
-_REMOTE |= {"nfs4", "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
-"""
-File systems, by their Linux names, on which other machines change files without an event here.
-
-Those that begin with `fuse.` (sshfs, rclone) belong to them too.
-"""
+_REMOTE = {
+    "9p",
+    "afs",
+    "beegfs",
+    "ceph",
+    "cifs",
+    "coda",
+    "davfs",
+    "drvfs",
+    "fakeowner",
+    "fuse",
+    "gfs2",
+    "gpfs",
+    "lustre",
+}
+_REMOTE |= {"nfs", "nfs4", "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
+"""Linux's names of file systems that other machines change without an event here; so does every `fuse.…`."""
 
 TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
 """Names of files on their way; one that stays was left by a process that was killed."""
@@ -63,12 +52,7 @@ def aside(folder: Path) -> Path:
 
 @contextmanager
 def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
-    """
-    Write `data` to a temporary file in `folder`, with this mode or that of a new file. It is deleted afterwards
-    unless moved.
-
-    Raises StorageError.
-    """
+    """Write `data` to a temporary file with this mode or a new file's; deleted unless moved. Raises StorageError."""
     name = aside(folder)
     try:
         _write(name, data, mode)
@@ -94,10 +78,7 @@ def _write(name: Path, data: bytes | Iterable[bytes], mode: int | None) -> None:
 
 @contextmanager
 def replacing(place: Path) -> Iterator[BinaryIO]:
-    """
-    Open a temporary file that replaces `place` when it is complete. If the block raises, nothing changes. Raises
-    OSError.
-    """
+    """Open a temporary file that replaces `place` when complete, never if the block raises. Raises OSError."""
     name = aside(place.parent)
     try:
         with open(name, "xb") as file:
@@ -147,11 +128,7 @@ def is_same_name(one: Path, other: Path) -> bool:
 
 
 def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> bool:
-    """
-    Replace `target` by the finished file `source` if `target` is as expected; return whether this was done.
-
-    The old `target` is at `source` then. A file that an editor saved at the same moment stays at `target`.
-    """
+    """Replace `target`, which is at `source` then, if as expected; what an editor saved meanwhile stays there."""
     ours, done = _number(source), is_expected(target)
     if done and renames.exchange(target, source):
         done = False
@@ -188,11 +165,7 @@ def _number(place: Path) -> int:
 
 @contextmanager
 def regular(place: Path) -> Iterator[BufferedReader]:
-    """
-    Open a regular file for reading. Raises OSError, whose `strerror` says so if it is anything else.
-
-    A device or a FIFO would block, never end, or do something when it is opened.
-    """
+    """Open a regular file for reading. Raises OSError for others: a device or FIFO would block, or do something."""
     _expect_regular(os.stat(place), place)
     # Without blocking, in case somebody has put a FIFO there since.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)

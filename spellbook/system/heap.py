@@ -1,6 +1,4 @@
-"""
-Garbage collection and memory of this process: exclude permanent objects, and return freed memory to the system.
-"""
+"""Garbage collection and memory of this process: exclude permanent objects, and return freed memory to the system."""
 
 from __future__ import annotations
 
@@ -11,11 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def growing() -> Iterator[None]:
-    """
-    Import and build permanent objects without garbage collections, and exclude them from later ones.
-
-    Collections would take a tenth of a server's start, and the next one would delay the first answer.
-    """
+    """Import and build permanent objects without garbage collections, which take a tenth of a server's start."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -27,11 +21,7 @@ def growing() -> Iterator[None]:
 
 
 def freeze() -> None:
-    """
-    Exclude what was imported and loaded so far from later garbage collections.
-
-    Call this once loading is done. Walking all of it delays about one answer in 250 by 50 ms.
-    """
+    """Exclude all that is loaded from later garbage collections, which would delay one answer in 250 by 50 ms."""
     gc.collect()
     gc.freeze()
 

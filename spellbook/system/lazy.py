@@ -1,6 +1,4 @@
-"""
-Modules that are imported at their first use, so that what does not need them starts faster.
-"""
+"""Modules that are imported at their first use, so that what does not need them starts faster."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Locks between processes: files that one process holds at a time, which the kernel frees however it ends.
-
-All locks of Spellbook are taken here.
-"""
+"""Locks between processes, all taken here: files that the kernel frees however their holder ends."""
 
 from __future__ import annotations
 

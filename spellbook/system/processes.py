@@ -1,8 +1,4 @@
-"""
-Which long-lived processes have a vault open.
-
-Each holds a lock, which the kernel releases however the process ends, so that no dead process is listed.
-"""
+"""Which long-lived processes have a vault open: each holds a lock, which the kernel releases however it ends."""
 
 from __future__ import annotations
 
@@ -20,18 +16,10 @@ ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""
 
 READY = "watching.lock"
-"""
-That process holds this lock while the index follows the vault.
-
-It takes the lock after its first look at everything, and holds it while it sees every folder.
-"""
+"""Held by that process while it sees every folder, from its first look at everything on: the index follows."""
 
 BEAT, BELIEVED = 2.0, 10.0
-"""
-Seconds between signs of life of the process that holds `READY`, and how long it is trusted without one.
-
-The process may be suspended.
-"""
+"""Seconds between signs of life of the process that holds `READY`, and how long it may be silent (suspended)."""
 
 EMBEDDING = "embedding"
 """The kind under which a process is present while it embeds all that waits, or is about to."""
@@ -42,11 +30,7 @@ _NAME = re.compile(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """
-    A process that has the vault open: its kind (mcp, watch …), its number and its start.
-
-    The start is in seconds since 1970.
-    """
+    """A process that has the vault open: its kind (mcp, watch …), its number, and its start in seconds since 1970."""
 
     kind: str
     pid: int
@@ -55,12 +39,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """
-    What a watcher hands over to the vault that is open in its process.
-
-    `is_current`: it sees every folder and has looked, so that the index follows without being asked.
-    `complaint`: why its last look at everything failed, "" if it did not.
-    """
+    """What a watcher hands over in its process: whether it follows the vault, and why its last look failed, or ""."""
 
     is_current: bool = False
     complaint: str = ""

@@ -1,9 +1,4 @@
-"""
-Run one re-index at a time, for callers that nobody waits for.
-
-Git calls its hooks in bursts. One run is active and one waits. Further callers leave, because the waiting run will
-see their changes.
-"""
+"""Run one re-index at a time for git's bursts of hooks: one runs, one waits, the others leave, as that sees all."""
 
 from __future__ import annotations
 

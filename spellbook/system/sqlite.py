@@ -54,11 +54,7 @@ class _Unready(StorageError):
 
 
 class Database:
-    """
-    The SQLite file `file`; `functions` are `name: (arguments, function)` for use in SQL.
-
-    `what` it is, and the `loss` if it is damaged and begun anew, are for messages.
-    """
+    """The SQLite file `file`, with SQL `functions` as `name: (arguments, function)`; the rest is for messages."""
 
     def __init__(
         self,
@@ -101,11 +97,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, kind: str = "IMMEDIATE", patience: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
-        """
-        Commit everything done inside, or nothing; inside another transaction, join it.
-
-        Raises StorageError if another process is writing for longer than `patience` seconds.
-        """
+        """Commit all inside or nothing; join an outer one. Raises StorageError after `patience` seconds of waiting."""
         connection = self.connection()
         if connection.in_transaction:
             yield connection
@@ -162,10 +154,7 @@ class Database:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """
-        Allow one process to open the file: SQLite's switch to WAL does not wait, and a damaged file must be set
-        aside once.
-        """
+        """Let one process open the file: the switch to WAL does not wait, and a damaged file must be set aside once."""
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with held(self.file.with_suffix(".lock"), BUSY_SECONDS) as is_ours:
@@ -240,8 +229,7 @@ class Database:
                     with contextlib.suppress(OSError):
                         self._mark.write_text(str(connection.inode))
                 raise Damaged(
-                    f"{self.file}: the {self._what} is damaged ({error}).",
-                    f"Run the command again: {self._loss}.",
+                    f"{self.file}: the {self._what} is damaged ({error}).", f"Run the command again: {self._loss}."
                 ) from error
             raise StorageError(
                 f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")

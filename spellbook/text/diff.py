@@ -63,8 +63,6 @@ _DEEPEST = 12
 Span = tuple[int, int, int, int]
 """From where to where in one sequence, and in the other, end exclusive."""
 
-_Row = tuple[int, int, Any]  # a pair, and the row before it
-
 
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
     """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines."""
@@ -107,11 +105,7 @@ def _range(start: int, end: int) -> str:
 
 
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """
-    Return where two sequences differ, in order; everything between these spans is equal.
-
-    In linear time: in long sequences with many changes the spans may be larger than necessary.
-    """
+    """Return where two sequences differ, in order and linear time; spans of long ones may be larger than necessary."""
     left = [MOST_STEPS + 4 * (len(old) + len(new))]
     spans: list[Span] = []
     for span in _changed(old, new, (0, len(old), 0, len(new)), left, 0):
@@ -189,12 +183,7 @@ def _retraced(steps: Sequence[Mapping[int, int]], within: Span) -> list[Span]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], within: Span) -> list[tuple[int, int]]:
-    """
-    Return pairs of places that are aligned.
-
-    They are those of items that stand once on each side (patience sorting). If there are none, they are those of all
-    items, in the order of each side.
-    """
+    """Pairs of places that are aligned: of items once on each side (patience sorting), else of all, in order."""
     i, j, k, m = within
     ours, theirs = _places(old, i, j), _places(new, k, m)
     once = [(at[0], theirs[item][0]) for item, at in ours.items() if len(at) == 1 == len(theirs.get(item, ()))]
@@ -211,7 +200,7 @@ def _places(items: Sequence[str], start: int, end: int) -> dict[str, list[int]]:
 def _rising(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the most of these pairs, no two of which cross (the longest increasing subsequence)."""
     tops: list[int] = []  # the least number that a row of each length ends in
-    ends: list[_Row] = []  # and that row
+    ends: list[Any] = []  # and that row: its last pair, and the row before it
     for at, place in sorted(pairs):
         length = bisect_left(tops, place)
         tops[length : length + 1] = [place]
@@ -245,7 +234,7 @@ class _Token:
 
 def masked(text: str) -> tuple[str, tuple[str, ...]]:
     """Return `text` with each number and its unit as 0, and the numbers in order: 1,234.5 kB is `1234.5kb`."""
-    text = _even(text)
+    text = unicodedata.normalize("NFC", text)
     numbers: list[str] = []
 
     def mask(found: re.Match[str]) -> str:
@@ -259,10 +248,9 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
     """
     Return the parts in which two texts differ, side by side with a few words around them.
 
-    Empty unless they differ only in numbers, units and negations: else one repeats the other, or they are
-    unrelated.
+    Empty unless they differ only in numbers, units and negations: else one repeats the other, or they are unrelated.
     """
-    a, b = _even(a), _even(b)
+    a, b = unicodedata.normalize("NFC", a), unicodedata.normalize("NFC", b)
     left, right = _tokens(a), _tokens(b)
     parts: list[tuple[str, str]] = []
     # Aligned by their words, so that a number is compared with the one in its place.
@@ -285,9 +273,8 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
 def _negated(left: Sequence[_Token], right: Sequence[_Token]) -> bool:
     if max(len(left), len(right)) > _MOST_NEGATED or any(token.number for token in (*left, *right)):
         return False
-    return any(_NEGATION.fullmatch(token.word) for token in left) != any(
-        _NEGATION.fullmatch(token.word) for token in right
-    )
+    is_left, is_right = (any(_NEGATION.fullmatch(token.word) for token in tokens) for tokens in (left, right))
+    return is_left != is_right
 
 
 def _around(text: str, tokens: Sequence[_Token], first: int, last: int) -> str:
@@ -318,7 +305,3 @@ def _sign(text: str, at: int) -> str:
     """The sign and currency in front of a number; what joins it to a word or a number before is none."""
     match = _SIGN.search(text, max(0, at - 3), at)
     return match[0] if match else ""
-
-
-def _even(text: str) -> str:
-    return unicodedata.normalize("NFC", text)

@@ -85,8 +85,7 @@ _CODES = _WORDS.keys() | _SCRIPTS.keys()
 
 def written_in(text: str) -> str:
     """
-    Return the script of the prose of `text`, with its language where that is clear: `hangul:ko`, `latin:en`,
-    `latin`.
+    Return the script of the prose of `text`, with its language where that is clear: `hangul:ko`, `latin:en`, `latin`.
 
     "" if it has no letters; code and addresses do not count.
     """
@@ -107,12 +106,7 @@ def declared(value: object) -> str:
 
 
 def marked(path: str) -> tuple[str, str]:
-    """
-    Return a note's path without its language mark, and that language in the form of `written_in`, "" without a
-    mark.
-
-    Examples of marks: `guide.ko.md`, `guide-ko.md`, `ko/guide.md`.
-    """
+    """Return a path without its language mark (`guide.ko.md`, `ko/guide.md`), and the language as `written_in` does."""
     found = _MARK.search(path)
     if found and found["code"] in _CODES:
         return path[: found.start()] + path[found.end() :], _named(found["code"])
@@ -133,11 +127,7 @@ def _named(code: str) -> str:
 
 
 def language(text: str) -> str:
-    """
-    Return the language (ISO 639-1) of the first 300 letters of `text`, or "".
-
-    It is returned only for a script that several languages share.
-    """
+    """Return the language (ISO 639-1) of the first 300 letters, in a script that several languages share, or ""."""
     return _language(text[:_SAMPLED])
 
 

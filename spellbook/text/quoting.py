@@ -1,9 +1,8 @@
 """
 Quote text of notes inside Spellbook's answers, so that the two cannot be confused.
 
-A line that begins with `>` is a note's text, and every line of a note's text does. A note's title, path, id and
-topic appear within a line of ours: on one line, bounded, and as a JSON string where they could look like other
-fields. Pure.
+A line that begins with `>` is a note's text, and every line of a note's text does. A note's title, path, id and topic
+appear within a line of ours: on one line, bounded, and as a JSON string where they could look like other fields. Pure.
 """
 
 from __future__ import annotations
@@ -15,11 +14,7 @@ from typing import Any
 _MOST_NAME = 300
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""
-Letters that move the cursor, colour the terminal, break a line or turn the reading order, and half letters.
-
-Tab and line feed are not among them.
-"""
+"""Letters that move the cursor, colour the terminal, break a line or turn the reading order; not tab and line feed."""
 
 _FIELDS = re.compile(r'["\[\]]|\b(?:id|hash|why|index)\s*:|:\d+\)', re.I)
 """What a name must not hold where other fields stand beside it."""

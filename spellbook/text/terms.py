@@ -1,13 +1,11 @@
 """
 Text to keyword terms: what is put into the full-text index and asked of it.
 
-One rule for both sides, so that every word of a text finds that text. Runs of
-Hangul, Han and Kana, which are written without spaces or with endings glued
-on, become overlapping pairs of letters, Thai pairs of its clusters (a
-consonant with its vowels and tones). What is written in two ways becomes one:
-NFC, wide and half-wide letters, Arabic vowel signs. Everything else is left to
-the index's own tokeniser (words, stemmed). So `도커` finds `도커를`, and a
-phrase of pairs finds the run and nothing else.
+One rule for both sides, so that every word of a text finds that text. Runs of Hangul, Han and Kana, which are written
+without spaces or with endings glued on, become overlapping pairs of letters, Thai pairs of its clusters (a consonant
+with its vowels and tones). What is written in two ways becomes one: NFC, wide and half-wide letters, Arabic vowel
+signs. Everything else is left to the index's own tokeniser (words, stemmed). So `도커` finds `도커를`, and a phrase
+of pairs finds the run and nothing else.
 """
 
 from __future__ import annotations
@@ -83,23 +81,15 @@ _OF_WORDS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 _MOST_SCRIPTS = 20_000
 _MOST_PAIRED = 16_384
 _SHORT, _MOST_SHORT = 16, 4_096
-"""
-The most letters of a text whose weight is cached, and how many such texts.
-
-A text of short lines repeats the same lines.
-"""
+"""The most letters of a text whose weight is cached, and how many such texts: short lines are often the same."""
 
 _MOST_TERMS = 64
 _MOST_LETTERS = 64
 
 
 def index_form(text: str) -> str:
-    """
-    Return `text` as the full-text index stores it.
-
-    Each word has one spelling. Runs of CJK and Thai are pairs, and emoji are words.
-    """
-    return text if text.isascii() else _in_runs(text, _PAIRED.__getitem__)
+    """Return `text` as the full-text index has it: one spelling a word, CJK and Thai in pairs, emoji as words."""
+    return text if text.isascii() else _in_runs(text, paired)
 
 
 def parts(text: str) -> str:
@@ -150,8 +140,7 @@ def phrase(text: str) -> str:
     """
     Return an FTS5 expression that finds `text` as one phrase, or "" if it holds no term.
 
-    A single letter of CJK at its end finds every pair that begins with it. Of
-    a longer text the first 64 words must do.
+    A single letter of CJK at its end finds every pair that begins with it. Of a longer text the first 64 words must do.
     """
     text = text.strip()
     if marked := marked_name(text):
@@ -160,11 +149,7 @@ def phrase(text: str) -> str:
 
 
 def marked_name(text: str) -> str:
-    """
-    Return the word in `parts` for a name like `C++` or `.env`, else "".
-
-    The marks of such a name are part of no word.
-    """
+    """Return the word in `parts` for a name like `C++` or `.env`, whose marks are part of no word, else ""."""
     match = IDENTIFIER.match(text)
     return part(match) if match and text in {match["language"], f".{match['dotted']}"} else ""
 
@@ -180,14 +165,15 @@ def scripts(text: str) -> dict[str, float]:
     """Return the shares, adding up to 1, that scripts have of the letters in `text`; {} if it has none."""
     if text.isascii():
         return {"latin": 1.0} if _LATIN.search(text) else {}
-    counts = Counter(map(_SCRIPTS.__getitem__, text))
+    counts = Counter(map(script, text))
     counts.pop("", None)
     total = sum(counts.values())
     return {name: count / total for name, count in counts.items()}
 
 
-def _script(letter: str) -> str:
-    """The script of a letter, "" of what is none."""
+@lru_cache(maxsize=_MOST_SCRIPTS)
+def script(letter: str) -> str:
+    """Return the script of a letter, "" of what is none."""
     if not letter.isalpha():
         return ""
     if letter < "\u0250":
@@ -206,10 +192,9 @@ def token_weight(text: str) -> float:
     """
     Return the estimate of `estimate_tokens` before it is rounded, so that parts may be added up.
 
-    Linear in the UTF-8 bytes of ASCII letters, digits, punctuation and all
-    other letters; fitted on 700 Korean and English pieces of technical notes,
-    where 90 % fall within 8 % of the tokeniser. Needs no model, so that chunks
-    do not depend on one.
+    Linear in the UTF-8 bytes of ASCII letters, digits, punctuation and all other letters; fitted on 700 Korean and
+    English pieces of technical notes, where 90 % fall within 8 % of the tokeniser. Needs no model, so that chunks do
+    not depend on one.
     """
     return _met_weight(text) if len(text) <= _SHORT else _weight(text)
 
@@ -253,11 +238,7 @@ def _worded(text: str) -> list[str]:
 
 
 def _stands(letter: str) -> bool:
-    """
-    Say whether a single letter is a word to SQLite.
-
-    A mark is one, except the marks that SQLite leaves out of words.
-    """
+    """Say whether a letter alone is a word to SQLite: marks are, but for those that it leaves out of words."""
     return unicodedata.category(letter)[0] in "LNCM" and not "\u0300" <= letter <= "\u0331"
 
 
@@ -265,7 +246,9 @@ def _apart(run: str) -> str:
     return f" u{ord(run):x} " if _IS_EMOJI.match(run) else f" {run} "
 
 
-def _paired(run: str) -> str:
+@lru_cache(maxsize=_MOST_PAIRED)
+def paired(run: str) -> str:
+    """Return a run of CJK, Thai or an emoji as the index has it: in overlapping pairs, apart from its neighbours."""
     if len(run) == 1:
         return _apart(run)
     if "\u0e00" <= run[0] <= "\u0e7f":
@@ -285,19 +268,3 @@ def part(identifier: re.Match[str]) -> str:
             return text[0].lower() + ("sharp" if text[1] == "#" else "plusplus")
         case _:
             return f"dot{identifier['dotted']}"
-
-
-class Memo(dict[str, str]):
-    """A bounded cache of `tell`, which is called for texts that are not in it."""
-
-    def __init__(self, tell: Callable[[str], str], most: int) -> None:
-        self._tell, self._most = tell, most
-
-    def __missing__(self, text: str) -> str:
-        if len(self) >= self._most:
-            self.clear()
-        told = self[text] = self._tell(text)
-        return told
-
-
-_SCRIPTS, _PAIRED = Memo(_script, _MOST_SCRIPTS), Memo(_paired, _MOST_PAIRED)

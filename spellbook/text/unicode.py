@@ -1,9 +1,8 @@
 """
 Text that is handed in: whole characters alone. The one rule for tools, commands and Python.
 
-Half of a character (an unpaired surrogate, which JSON can spell, or a byte of
-an argument that is not UTF-8) is in no file and no index, so a call that holds
-one is refused instead of being answered with nothing.
+Half of a character (an unpaired surrogate, which JSON can spell, or a byte of an argument that is not UTF-8) is in no
+file and no index, so a call that holds one is refused instead of being answered with nothing.
 """
 
 from __future__ import annotations
@@ -30,13 +29,7 @@ def is_whole(text: str) -> bool:
 
 
 def check(value: object, name: str = "") -> None:
-    """
-    Raise InvalidInput if a text anywhere in `value` is not whole. The error names the argument.
-
-    `value` may hold lists and mappings of any depth.
-
-    `name` is what the value is called; without one, a mapping's keys name its values.
-    """
+    """Raise InvalidInput, which names the place, if a text in `value` (lists, mappings) is not whole."""
     todo = [(name, value)]
     while todo:
         place, one = todo.pop()
@@ -66,11 +59,7 @@ def _refusal(place: str, text: str) -> tuple[str, str]:
 
 
 def door(**paths: str) -> Callable[[C], C]:
-    """
-    Check the arguments of every public method of a class.
-
-    `paths` names, by method, the argument that is a path outside of the vault: such a name may be any bytes.
-    """
+    """Check the arguments of all public methods; `paths` names, by method, one that is a path of any bytes."""
 
     def decorate(cls: C) -> C:
         for name, function in list(vars(cls).items()):

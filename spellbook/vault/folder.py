@@ -1,6 +1,4 @@
-"""
-The folder of notes: everything that only reads it.
-"""
+"""The folder of notes: everything that only reads it."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
 
 from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
@@ -24,11 +23,7 @@ _PIECE = 1 << 20
 
 
 class Folder:
-    """
-    Read access to the files below `root`, an existing real path.
-
-    Only `sweep` deletes anything: old temporary files.
-    """
+    """Read access to the files below `root`, an existing real path. Only `sweep` deletes: old temporary files."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -39,11 +34,7 @@ class Folder:
         return listing.walk(self.root, self._ignored.patterns())
 
     def files(self, folder: str = "") -> list[str]:
-        """
-        Return the paths of all files, also of ignored ones.
-
-        Dot-files, and files in dot-folders or linked folders, are left out.
-        """
+        """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
         found: list[str] = []
         for place, folders, files in os.walk(self.root / folder):
             folders[:] = [name for name in folders if not name.startswith(".")]
@@ -104,11 +95,7 @@ class Folder:
         return stamp_of(status)
 
     def spelled(self, path: str) -> Stamp | None:
-        """
-        Return `stamp(path)` if the path has exactly this spelling.
-
-        macOS and Windows ignore case, so this checks it.
-        """
+        """Return `stamp(path)` if the path has exactly this spelling, also where the system ignores case."""
         stamp = self.stamp(path)
         if stamp and os.path.lexists(self.root / path.swapcase()):  # else case matters here
             place = self.root
@@ -120,40 +107,32 @@ class Folder:
         return stamp
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
-        """
-        Return a file's bytes and its stamp at the time of reading.
-
-        Raises MemoryNotFound if it is gone, UnreadableNote if it is too large
-        or cannot be opened.
-        """
-        place = self.locate(path)
-        try:
-            with disk.regular(place) as file:
-                status = os.fstat(file.fileno())
-                if status.st_size > MOST_BYTES:
-                    raise UnreadableNote(
-                        f"{path}: {status.st_size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
-                        f"Split the note, or list it in {IGNORE_FILE}.",
-                    )
-                data = file.read(MOST_BYTES + 1)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.") from error
-        except OSError as error:
-            raise UnreadableNote(
-                f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed."
-            ) from error
-        return data, stamp_of(status)
+        """Return a file's bytes and stamp. Raises MemoryNotFound, UnreadableNote (too large, or not to be opened)."""
+        gone = MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.")
+        with self._opened(path, gone) as file:
+            status = os.fstat(file.fileno())
+            if status.st_size > MOST_BYTES:
+                raise UnreadableNote(
+                    f"{path}: {status.st_size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
+                    f"Split the note, or list it in {IGNORE_FILE}.",
+                )
+            return file.read(MOST_BYTES + 1), stamp_of(status)
 
     def pieces(self, path: str, size: int = _PIECE) -> Iterator[bytes]:
         """Yield a file of any kind and length in pieces of `size` bytes. Raises MemoryNotFound, UnreadableNote."""
+        gone = MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.")
+        with self._opened(path, gone) as file:
+            while piece := file.read(size):
+                yield piece
+
+    @contextlib.contextmanager
+    def _opened(self, path: str, gone: MemoryNotFound) -> Iterator[BufferedReader]:
+        place = self.locate(path)
         try:
-            with disk.regular(self.locate(path)) as file:
-                while piece := file.read(size):
-                    yield piece
+            with disk.regular(place) as file:
+                yield file
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise MemoryNotFound(
-                f"{path}: no such file in {self.root}.", "It may have been moved meanwhile."
-            ) from error
+            raise gone from error
         except OSError as error:
             raise UnreadableNote(
                 f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed."
@@ -167,9 +146,8 @@ class Folder:
         """
         Return the file system path of `path`. Raises PathOutsideVault for a path that leaves the vault.
 
-        Absolute paths, drive letters, `..`, NUL, device names and links out of
-        the vault are refused. Names such as `C:x` or `aux` are accepted where
-        the system gives them no meaning and the file exists, or existed (`known`).
+        Absolute paths, drive letters, `..`, NUL, device names and links out of the vault are refused. Names such as
+        `C:x` or `aux` are accepted where the system gives them no meaning and the file exists, or existed (`known`).
         """
         parts = path.replace("\\", "/").split("/") if os.name == "nt" else path.split("/")
         leaves = not path or "\0" in path or any(part in {"", ".", ".."} for part in parts)

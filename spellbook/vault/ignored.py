@@ -1,6 +1,4 @@
-"""
-What `.spellbookignore` leaves out of the vault.
-"""
+"""What `.spellbookignore` leaves out of the vault."""
 
 from __future__ import annotations
 
@@ -65,11 +63,7 @@ class Ignored:
 
 
 def compiled(lines: Sequence[str]) -> GitIgnoreSpec:
-    """
-    Compile the lines of a .gitignore. Raises ValueError, whose text begins `, line N: ` or `: `.
-
-    Matching takes time linear in the path, whatever the patterns are.
-    """
+    """Compile lines of a .gitignore, linear to match. Raises ValueError, whose text begins `, line N: ` or `: `."""
     from pathspec import GitIgnoreSpec
 
     if len(lines) > _MOST_LINES:

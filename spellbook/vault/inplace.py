@@ -1,9 +1,8 @@
 """
 Write files with several names (hard links) in place, so that all names keep pointing to one file.
 
-Such a write is not atomic. The old bytes are copied to the state folder first.
-After a kill, the next process restores them. A file that another program saved
-in the meantime is never overwritten.
+Such a write is not atomic. The old bytes are copied to the state folder first. After a kill, the next process restores
+them. A file that another program saved in the meantime is never overwritten.
 """
 
 from __future__ import annotations
@@ -58,11 +57,7 @@ class Record:
 
 
 def replace(state: Path, path: str, source: Path, place: Path, is_expected: Callable[[Path], bool]) -> bool:
-    """
-    Copy bytes, permissions and times of `source` to `place` if `place` is as expected; return whether this was done.
-
-    `path` is its path in the vault. On OSError nothing has changed. Raises PermissionError if the file is not writable.
-    """
+    """Copy `source` to `place` if that is as expected; say whether it was done. Raises OSError, nothing changed."""
     with open(place, "r+b", buffering=0) as file:
         record = Record(state / _FOLDER / f"{os.urandom(8).hex()}.json")
         is_whole, done = True, False
@@ -94,11 +89,7 @@ def _is_at(file: FileIO, place: Path) -> bool:
 
 
 def _fill(file: FileIO, source: Path) -> None:
-    """
-    Copy `source` into an open file.
-
-    The part that extends the file comes first, because a full disk refuses only that part.
-    """
+    """Copy `source` into an open file, what extends it first: a full disk refuses only that part."""
     size, longer = os.fstat(file.fileno()).st_size, source.stat().st_size
     with open(source, "rb") as pieces:
         for start, end in ((size, longer), (0, min(size, longer))):
@@ -125,11 +116,7 @@ def unfinished(state: Path) -> list[Path]:
 
 
 def recover(state: Path, root: Path) -> None:
-    """
-    Restore files of the vault at `root` after writes that were cut short.
-
-    The caller holds the write lock. Raises OSError.
-    """
+    """Restore files of the vault `root` after writes that were cut short. The caller holds the lock. Raises OSError."""
     for said in (file for file in unfinished(state) if file.suffix == ".json"):
         record = Record(said)
         try:
@@ -162,11 +149,7 @@ def recover(state: Path, root: Path) -> None:
 
 
 def _called(root: Path, path: str, inode: int) -> Iterator[Path]:
-    """
-    Yield the paths of the file with this inode, `path` first.
-
-    The device number may change with a restart, so it is ignored.
-    """
+    """Yield the paths of this inode, `path` first. A restart may change the device number, so that is ignored."""
     places = (Path(folder, name) for folder, _, files in os.walk(root) for name in files)
     for place in (Path(os.path.realpath(root / path)), *places):
         with contextlib.suppress(OSError):

@@ -1,9 +1,8 @@
 """
 The journal: what each change replaced and wrote, so that it can be undone.
 
-It is a database in the state folder, bounded by bytes and age. Losing it loses
-no note. A change is recorded before it is made. After a kill the journal knows
-both states, and the file shows which of them is current.
+It is a database in the state folder, bounded by bytes and age. Losing it loses no note. A change is recorded before it
+is made. After a kill the journal knows both states, and the file shows which of them is current.
 """
 
 from __future__ import annotations
@@ -71,11 +70,7 @@ _LINEAGE = """
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """
-    A change to one file: its bytes `before` and `after` (None: no file), and its `mode` before.
-
-    `links` are the spans of links that a move rewrites; None if this is not a move.
-    """
+    """A file's bytes before and after (None: no file), its mode before; `links` that a move rewrites, else None."""
 
     path: str
     before: bytes | None
@@ -101,12 +96,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """
-    What a move did to the links of a file. `before` and `after` are the sha256 of its texts.
-
-    `links` also contains links that were broken before and have a target since. It is None for moves made by versions
-    that did not record links.
-    """
+    """What a move did to a file's links, broken ones that lead somewhere since too; None if not recorded then."""
 
     before: str | None
     after: str | None
@@ -118,9 +108,8 @@ class Entry:
     """
     What one command or tool changed; `at` is in seconds since 1970.
 
-    `traces` has one item a file, from its first state to its last. `undoes` is
-    the entry that this one undid. `is_whole` is false while the command runs,
-    and for good if it was killed.
+    `traces` has one item a file, from its first state to its last. `undoes` is the entry that this one undid.
+    `is_whole` is false while the command runs, and for good if it was killed.
     """
 
     id: int
@@ -140,15 +129,9 @@ class Entry:
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as programs see it, with its time in ISO 8601."""
         at = dt.datetime.fromtimestamp(int(self.at)).astimezone().isoformat()
-        said = {
-            "entry": self.id,
-            "at": at,
-            "verb": self.verb,
-            "what": self.what,
-            "undoes": self.undoes,
-            "state": self.state,
-        }
-        return {**said, "files": [{"path": each.path, "change": each.kind} for each in self.traces]}
+        said = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes}
+        files = [{"path": each.path, "change": each.kind} for each in self.traces]
+        return {**said, "state": self.state, "files": files}
 
 
 @dataclass(slots=True)
@@ -175,11 +158,7 @@ class EntryOptions(TypedDict, total=False):
 
 
 class Journal:
-    """
-    The journal in the folder `state`, opened on first use.
-
-    It keeps about `most_bytes` bytes and `most_days` days.
-    """
+    """The journal in `state`, opened on first use; it keeps about `most_bytes` bytes and `most_days` days."""
 
     def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
         self._database = Database(state / FILE, _MIGRATIONS, {}, "journal of changes", _LOSS)
@@ -216,9 +195,8 @@ class Journal:
             yield outer
             return
         begun = self._unfinished(verb, what) if resumes else None
-        draft = self._here.draft = Draft(
-            verb, what, undoes, for_good, always or undoes is not None or begun is not None, begun
-        )
+        always = always or undoes is not None or begun is not None
+        draft = self._here.draft = Draft(verb, what, undoes, for_good, always, begun)
         try:
             yield draft
         except BaseException:
@@ -231,11 +209,7 @@ class Journal:
             self._here.draft = None
 
     def note(self, changes: Sequence[Change]) -> list[int]:
-        """
-        Record changes before they are made, in the open entry.
-
-        Return numbers for `retract`. Raises StorageError.
-        """
+        """Record changes before they are made, in the open entry. Return numbers for `retract`. Raises StorageError."""
         if getattr(self._here, "draft", None) is None:
             with self.entry("change"):
                 return self.note(changes)
@@ -246,9 +220,8 @@ class Journal:
         traces = [Trace(each.path, _hash(each.before), _hash(each.after), each.mode) for each in changes]
         with self._database.transaction() as connection:
             known = connection.execute("SELECT entry FROM entries WHERE entry = ?", (draft.id,)).fetchone()
-            entry = (
-                int(known[0]) if known else self._begin(connection, draft)
-            )  # again, if the journal was lost in between
+            # Begun again if the journal was lost in between.
+            entry = int(known[0]) if known else self._begin(connection, draft)
             for change, trace in zip(changes, traces, strict=True):
                 texts = {_hash(data): data for data in (change.before, change.after) if data is not None}
                 if draft.for_good:
@@ -286,9 +259,8 @@ class Journal:
 
     def _begin(self, connection: Any, draft: Draft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes) VALUES (?, ?, ?, ?)"
-        return int(
-            connection.execute(sql, (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes)).lastrowid or 0
-        )
+        row = (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes)
+        return int(connection.execute(sql, row).lastrowid or 0)
 
     def _finish(self, draft: Draft) -> None:
         if draft.id is not None and not draft.always and not net(tuple(draft.made.values())):
@@ -335,11 +307,8 @@ class Journal:
 
     def get(self, entry: int) -> Entry:
         """Return one entry. Raises MemoryNotFound."""
-        rows = (
-            self._database.rows("SELECT * FROM entries WHERE entry = ?", (entry,))
-            if 0 < entry < _FIRST_TOO_LARGE
-            else []
-        )
+        sql = "SELECT * FROM entries WHERE entry = ?"
+        rows = self._database.rows(sql, (entry,)) if 0 < entry < _FIRST_TOO_LARGE else []
         if not rows:
             raise MemoryNotFound(
                 f"The log has no entry {entry}.", "`spellbook log` lists what can be undone; older entries are let go."
@@ -356,12 +325,11 @@ class Journal:
     def lost(self) -> str:
         """A warning about a damaged journal, "" if there is none. It stays until a person deletes the damaged file."""
         self._database.connection()
-        aside = self._database.set_aside()
-        return (
-            f"The journal of changes was damaged, and lies in {aside[0]}: what was changed before cannot be undone"
-            if aside
-            else ""
-        )
+        if aside := self._database.set_aside():
+            return (
+                f"The journal of changes was damaged, and lies in {aside[0]}: what was changed before cannot be undone"
+            )
+        return ""
 
     def made(self, path: str) -> Entry | None:
         """Return the newest entry that created the file at `path`, None if there is none."""
@@ -379,11 +347,9 @@ class Journal:
 
     def rewrites(self, entry: int) -> dict[str, Rewrite]:
         """Return what a move did to links, by the path of each file after the move."""
-        rows = self._database.rows(
-            "SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change", (entry,)
-        )
+        sql = "SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change"
         found: dict[str, Rewrite] = {}
-        for path, before, after, links in rows:
+        for path, before, after, links in self._database.rows(sql, (entry,)):
             spans = None if links is None else tuple(Span(*each) for each in json.loads(links))
             if spans is not None and (earlier := found.get(path)) is not None:
                 # Noted before the file was moved as it is, or of the symbolic link that it is.
@@ -405,12 +371,9 @@ class Journal:
 
     def _read(self, row: Sequence[Any], undone: set[int]) -> Entry:
         entry, at, verb, what, undoes, whole = row
-        changes = self._database.rows(
-            "SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change", (entry,)
-        )
-        return Entry(
-            entry, at, verb, what, undoes, entry in undone, bool(whole), net([Trace(*each) for each in changes])
-        )
+        sql = "SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change"
+        traces = net([Trace(*each) for each in self._database.rows(sql, (entry,))])
+        return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), traces)
 
     # -- bounds
 
@@ -429,9 +392,8 @@ class Journal:
                 )
                 self._clear(connection)
                 if first > int(connection.execute("SELECT coalesce(max(entry), 0) FROM entries").fetchone()[0]):
-                    connection.execute(
-                        "DELETE FROM blobs"
-                    )  # one change alone is too large; files it created can still be removed
+                    # One change alone is too large; files that it created can still be removed.
+                    connection.execute("DELETE FROM blobs")
 
     def _bytes(self) -> int:
         [[pages]], [[free]], [[size]] = (

@@ -1,6 +1,4 @@
-"""
-List the files of the whole vault with their stamps, without opening any.
-"""
+"""List the files of the whole vault with their stamps, without opening any."""
 
 from __future__ import annotations
 
@@ -28,9 +26,8 @@ class Listing:
     """
     One walk over the vault.
 
-    `files` by path; `faults` of files that could not be examined; `hidden` are
-    folders that could not be listed, so their files do not count as deleted;
-    `litter` are temporary files that a killed process left.
+    `files` by path; `faults` of files that could not be examined; `hidden` are folders that could not be listed, so
+    their files do not count as deleted; `litter` are temporary files that a killed process left.
     """
 
     files: dict[str, Stamp]
@@ -43,9 +40,8 @@ def walk(root: Path, ignored: GitIgnoreSpec | None) -> Listing:
     """
     List every note file of the vault at `root` by its path there.
 
-    Dot-folders, links to folders, what is `ignored`, conflict
-    copies and editors' temporary files are left out. Raises VaultNotFound
-    if the root itself cannot be listed.
+    Dot-folders, links to folders, what is `ignored`, conflict copies and editors' temporary files are left out. Raises
+    VaultNotFound if the root itself cannot be listed.
     """
     files: dict[str, Stamp] = {}
     faults: list[Fault] = []

@@ -1,6 +1,4 @@
-"""
-Names of files: what is a note by its name, and what every system accepts. Pure.
-"""
+"""Names of files: what is a note by its name, and what every system accepts. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +14,7 @@ MOST_NUMBER = 10_000
 
 DEVICES = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(?= *(\.|$))")
 _MOST_STORED, _MOST_PATH = 255, 4_000
-"""
-The most bytes of a file's name on Linux and macOS, and of a path without the folder of the vault.
-
-PATH_MAX is 4,096 for a whole path.
-"""
+"""The most bytes of a file's name on Linux and macOS, and of a path below the vault: PATH_MAX is 4,096 in all."""
 
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
 _EDGES = " .-~"

@@ -1,6 +1,4 @@
-"""
-The trash: erased and replaced files, until a person restores or deletes them.
-"""
+"""The trash: erased and replaced files, until a person restores or deletes them."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutside
 from spellbook.system import disk
 from spellbook.vault import names
 from spellbook.vault.rules import TRASH
-from spellbook.vault.writer import Writer, changed, mode_of
+from spellbook.vault.writer import Writer, changed, gone, mode_of
 
 if TYPE_CHECKING:
     from spellbook.vault.vault import Vault
@@ -25,11 +23,7 @@ class Trash:
         self._writer = writer
 
     def take(self, path: str, data: bytes | None) -> str:
-        """
-        Move the file, folder or link at `path` to the trash and return its path there. The caller holds the write lock.
-
-        `data` are the bytes of a note, for the journal. Raises PathOutsideVault, OSError.
-        """
+        """Move what is at `path` to the trash, under the write lock; return where. Raises PathOutsideVault, OSError."""
         target = f"{TRASH}/{path}"
         self.check()
         place = self._vault.root.joinpath(*path.split("/"))
@@ -44,11 +38,7 @@ class Trash:
             return self.take(path, None)
 
     def put_back(self, trash: str, path: str, expected: str | None) -> None:
-        """
-        Move `trash` back to exactly `path`.
-
-        With `expected`, its bytes must have this hash. Raises Conflict, OSError.
-        """
+        """Move `trash` back to exactly `path`, with the hash `expected` if given. Raises Conflict, OSError."""
         data = None if expected is None else self._writer.held(trash, expected)
         (self._vault.root / path).parent.mkdir(parents=True, exist_ok=True)
         with self._writer.exclusive():
@@ -62,15 +52,11 @@ class Trash:
             raise PathOutsideVault(f"{TRASH} is a file, or leads out of the vault.", "Put a folder in its place.")
 
     def copy(self, path: str, expected: str) -> str:
-        """
-        Copy a file with hash `expected` to the trash, unless a copy is there, and return its path there.
-
-        Raises Conflict, MemoryNotFound.
-        """
+        """Copy a file of hash `expected` to the trash, once; return its path there. Raises Conflict, MemoryNotFound."""
         try:
             status = self._vault.locate(path).stat()
         except FileNotFoundError as error:
-            raise MemoryNotFound(f"{path}: it is gone.", "Somebody moved or deleted it in this moment.") from error
+            raise gone(path) from error
         for name in names.numbered(f"{TRASH}/{path}"):
             if not self._vault.holds(name):
                 break
@@ -94,11 +80,7 @@ class Trash:
         )
 
     def restore(self, path: str) -> str:
-        """
-        Move a note from the trash back and return its path, numbered if it is taken.
-
-        `path` is what `Vault.remove` returned.
-        """
+        """Move a note from the trash, where `Vault.remove` put it, back; return its path, numbered if it is taken."""
         if not path.startswith(TRASH + "/"):
             raise InvalidInput(f"{path:.200}: not in the trash.", f"Give a path that begins with {TRASH}/.")
         home = path.removeprefix(TRASH + "/")

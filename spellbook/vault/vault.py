@@ -25,7 +25,7 @@ from spellbook.vault.journal import Change, EntryOptions, Journal, Trace, net
 from spellbook.vault.listing import Listing
 from spellbook.vault.rules import TRASH
 from spellbook.vault.trash import Trash
-from spellbook.vault.writer import AT_ONCE, Writer, is_logged, mode_of, taken
+from spellbook.vault.writer import AT_ONCE, Writer, gone, is_logged, mode_of, taken
 
 __all__ = ["IGNORE_FILE", "TRASH", "UNDER_WAY", "Listing", "Vault", "digest"]
 
@@ -39,12 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class Vault(Folder):
-    """
-    A folder of notes that can be changed; `root` is an existing real path.
-
-    The folder `state` holds the write lock and the journal. The journal records
-    every change before it is made.
-    """
+    """The folder `root` of notes that can be changed; `state` holds the write lock and the journal of all changes."""
 
     def __init__(self, root: Path, state: Path, journal: Journal | None = None) -> None:
         super().__init__(root)
@@ -58,11 +53,7 @@ class Vault(Folder):
 
     @contextlib.contextmanager
     def change(self, verb: str, what: str = "", **options: Unpack[EntryOptions]) -> Iterator[list[str]]:
-        """
-        Record everything that this thread writes inside as one journal entry, and revert it if it ends in an error.
-
-        Yields a list that collects warnings about the files written.
-        """
+        """Record what this thread writes as one entry, reverted if it ends in an error; yields a list for warnings."""
         with self.journal.entry(verb, what, **options) as draft:
             before = set(draft.made)
             try:
@@ -81,23 +72,14 @@ class Vault(Folder):
                 _log.warning("A change that failed half-way could not be taken back: %s", error)
 
     def write(self, path: str, data: bytes, expected: str) -> None:
-        """
-        Replace the file's bytes by `data` if they still hash to `expected` (`digest`).
-
-        Raises Conflict, with nothing written, if they do not.
-        """
+        """Replace the file's bytes by `data`. Raises Conflict, nothing written, if their `digest` is not `expected`."""
         for error in self.write_all({path: (data, expected)}).values():
             raise error
 
     def write_all(
         self, texts: Mapping[str, tuple[bytes, str]], links: Mapping[str, tuple[Span, ...]] = MappingProxyType({})
     ) -> dict[str, SpellbookError]:
-        """
-        Replace the bytes of many files, as `write` does; `texts` maps a path to new bytes and expected hash.
-
-        `links` are recorded in the journal. Returns the error of each file that
-        was not written. Files are synced in parallel, in about the time of one.
-        """
+        """Write many files (`texts` by path) with their hashes, synced in parallel; return the errors by path."""
         from concurrent.futures import ThreadPoolExecutor
 
         failed: dict[str, SpellbookError] = {}
@@ -105,11 +87,8 @@ class Vault(Folder):
         with self._writer.exclusive():
             for path, (data, expected) in texts.items():
                 try:
-                    changes.append(
-                        Change(
-                            path, self._writer.expect(path, expected), data, mode_of(self.locate(path)), links.get(path)
-                        )
-                    )
+                    before, mode = self._writer.expect(path, expected), mode_of(self.locate(path))
+                    changes.append(Change(path, before, data, mode, links.get(path)))
                 except SpellbookError as error:
                     failed[path] = error
             numbers = self.journal.note(changes) if changes else []
@@ -169,11 +148,7 @@ class Vault(Folder):
                 raise disk.storage_error(path, error) from error
 
     def put(self, path: str, data: bytes | None, expected: str | None, mode: int = 0o644) -> None:
-        """
-        Write `data` to `path` if the file there has the hash `expected`. None stands for no file, in both.
-
-        `mode` is for a new file. Raises Conflict, with nothing done, if something else is there.
-        """
+        """Write `data`, with `mode` if new. Raises Conflict if the hash is not `expected`; None is no file."""
         self.check_target(path)
         if expected is not None and data is not None:
             self.write(path, data, expected)
@@ -185,11 +160,7 @@ class Vault(Folder):
                 raise taken(path)
 
     def move(self, path: str, to: str, expected: str) -> None:
-        """
-        Move a file, with its mode and times, if its bytes have the hash `expected` and the new path is free.
-
-        Raises Conflict, with nothing done, if not.
-        """
+        """Move a file with its mode and times. Raises Conflict, nothing done, if it changed or `to` is taken."""
         source, target = self.locate(path), self.locate(to)
         self.check_target(to)
         with self._writer.exclusive():
@@ -202,12 +173,7 @@ class Vault(Folder):
                 raise disk.storage_error(to, error) from error
 
     def relocate(self, path: str, to: str) -> None:
-        """
-        Move a file, or a folder with its contents, if the new path is free.
-
-        The journal records notes only; `moves` undoes whole moves.
-        Raises Conflict, with nothing done, if something is there.
-        """
+        """Move a file or a folder; the journal records its notes. Raises Conflict, nothing done, if `to` is taken."""
         source, target = self.locate(path), self.locate(to)
         self.check_target(to)
         with self._writer.exclusive():
@@ -224,19 +190,12 @@ class Vault(Folder):
             except FileExistsError as error:
                 raise taken(to) from error
             except FileNotFoundError as error:
-                raise MemoryNotFound(
-                    f"{path}: it is gone.", "Somebody moved or deleted it in this moment; nothing was moved."
-                ) from error
+                raise gone(path) from error
             except OSError as error:
                 raise disk.storage_error(to, error) from error
 
     def create(self, folder: str, name: str, data: bytes) -> str:
-        """
-        Write a new note `<folder>/<name>.md`, numbered if the name is taken, and return its path.
-
-        `folder` and `name` may hold anything; what a system or Obsidian
-        forbids in names is replaced.
-        """
+        """Write a new note `<folder>/<name>.md`, made safe and numbered if taken, and return its path."""
         self.check_folder(folder)
         return self._writer.created(names.safe_parts(folder), name, data)
 
@@ -251,21 +210,16 @@ class Vault(Folder):
             )
 
     def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:
-        """
-        Move a note to the trash and return its path there, or delete it for good with `hard`.
-
-        Raises Conflict, with nothing done, if its bytes do not hash to `expected`.
-        """
+        """Move a note to the trash and return its path there, or delete it (`hard`). Raises Conflict."""
         with self._writer.exclusive():
             data = self._writer.held(path, expected)
             try:
-                if hard:
-                    with self._writer.noted(
-                        *[Change(path, data, None, mode_of(self.locate(path)))] if data is not None else []
-                    ):
-                        self._writer.unlink(path, expected)
-                    return None
-                return self.trash.take(path, data)
+                if not hard:
+                    return self.trash.take(path, data)
+                changes = [] if data is None else [Change(path, data, None, mode_of(self.locate(path)))]
+                with self._writer.noted(*changes):
+                    self._writer.unlink(path, expected)
+                return None
             except FileNotFoundError as error:
                 raise MemoryNotFound(f"{path}: no such note in {self.root}.", "It may be gone already.") from error
             except OSError as error:

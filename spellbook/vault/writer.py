@@ -1,6 +1,4 @@
-"""
-The steps of a write: one writer at a time, and each change recorded in the journal before it is made.
-"""
+"""The steps of a write: one writer at a time, and each change recorded in the journal before it is made."""
 
 from __future__ import annotations
 
@@ -76,11 +74,7 @@ class Writer:
         return data
 
     def held(self, path: str, expected: str) -> bytes | None:
-        """
-        Return a note's bytes if they have the hash `expected`.
-
-        Return None for a file that the journal does not record. Raises Conflict.
-        """
+        """Return a note's bytes, None if the journal does not record it. Raises Conflict for another hash."""
         if is_logged(path, self.folder.locate(path)):
             return self.expect(path, expected)
         if self.folder.hash(path) != expected:
@@ -103,11 +97,7 @@ class Writer:
             return disk.storage_error(change.path, error), []
 
     def swap(self, path: str, temporary: Path, place: Path, expected: str) -> list[str]:
-        """
-        Replace a file with hash `expected` by a finished one, which gets its attributes (owner, ACL …).
-
-        Returns which attributes could not be kept. Raises Conflict, MemoryNotFound, OSError.
-        """
+        """Replace a file; return which of its attributes were lost. Raises Conflict, MemoryNotFound, OSError."""
 
         def is_expected(there: Path) -> bool:
             return disk.hash_of(there) == expected
@@ -124,9 +114,7 @@ class Writer:
             if not disk.swap(temporary, place, is_expected):
                 raise changed(path)
         except FileNotFoundError as error:
-            raise MemoryNotFound(
-                f"{path}: it is gone.", "It was moved or deleted in this moment; nothing was written."
-            ) from error
+            raise gone(path) from error
         return lost
 
     def warn_of(self, path: str, lost: Sequence[str]) -> None:
@@ -155,11 +143,7 @@ class Writer:
                 raise disk.storage_error(str(folder.relative_to(self.folder.root)), error) from error
 
     def created(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
-        """
-        Write a new note `<name>.md` in the folder of these `parts`, and return its path.
-
-        The name is numbered if it is taken.
-        """
+        """Write a new note `<name>.md`, numbered if that is taken, in the folder of these `parts`; return its path."""
         folder = "/".join(parts)
         self.folder.check_target(f"{folder}/x.md".lstrip("/"))
         tails = ("" if number == 1 else f"-{number}" for number in range(1, names.MOST_NUMBER))
@@ -221,6 +205,11 @@ def changed(path: str) -> Conflict:
     )
 
 
+def gone(path: str) -> MemoryNotFound:
+    """Return the error for a file that is there no more."""
+    return MemoryNotFound(f"{path}: it is gone.", "It was moved or deleted in this moment; nothing was written.")
+
+
 def taken(path: str) -> Conflict:
     """Return the error for a path that is taken."""
     return Conflict(f"{path}: something else is there.", "Move it away and repeat; nothing was written.")
@@ -235,11 +224,7 @@ def mode_of(place: Path) -> int:
 
 
 def is_logged(path: str, place: Path) -> bool:
-    """
-    Say whether the journal records the file at `place`, whose vault path is `path`.
-
-    It records notes of readable size, also in the trash.
-    """
+    """Say whether the journal records the file at `place`: notes of readable size, also in the trash."""
     return path[-3:].lower() == ".md" and _size(place) <= MOST_BYTES
 
 

@@ -240,6 +240,10 @@ def test_scripts(text, expected):
 
 def test_what_is_remembered_of_texts_is_bounded():
     """Caches of texts are limited in size; evicted entries are computed again."""
-    told = module.Memo(str.upper, 3)
-    assert [told[letter] for letter in "abcdefgabcabcg"] == list("ABCDEFGABCABCG")
-    assert len(told) <= 3
+    first = index_form("".join(f"낱{chr(code)} " for code in range(0xAC00, 0xAC10)))
+    for code in range(0xAC00, 0xD7A3):
+        index_form(f"{chr(code)}말 {chr(code)}글")
+        scripts(chr(code))
+    for remembered in (module.paired, module.script):
+        assert remembered.cache_info().currsize <= remembered.cache_info().maxsize
+    assert index_form("".join(f"낱{chr(code)} " for code in range(0xAC00, 0xAC10))) == first
