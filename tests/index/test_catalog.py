@@ -22,7 +22,7 @@ from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system import sqlite
 from spellbook.system.sqlite import Database, Migration
-from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
+from tests.helpers import Counting, finished, from_scratch, opened, python, raw, rows, told
 
 
 @pytest.fixture
@@ -76,14 +76,14 @@ def test_a_later_step_is_taken_alone(state):
 
 def first_schema(file):
     """Make of a catalog what the first Spellbook would have left of it."""
-    old = sqlite3.connect(file.with_suffix(".old"), isolation_level=None)
+    old = raw(file.with_suffix(".old"))
     old.executescript(MIGRATIONS[0].sql)
     old.execute("ATTACH ? AS new", (str(file),))
-    for table in ("meta", "files", "notes", "fields", "chunks", "words", "vectors"):
-        columns = ", ".join(
-            ["rowid"] * (table == "words") + [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")]
-        )
+    for table in ("meta", "files", "notes", "fields", "chunks", "vectors"):
+        columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
         old.execute(f"INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
+    columns = "title, heading, keywords, questions, body"
+    old.execute(f"INSERT INTO main.words (rowid, {columns}) SELECT chunk, {columns} FROM new.worded")
     old.executescript("DETACH new; PRAGMA user_version = 1")
     old.close()
     for side in ("-wal", "-shm"):
@@ -509,5 +509,5 @@ def test_verify_finds_words_that_do_not_fit(vault, write_note):
     with opened(vault) as index:
         sync.scan(index)
         assert index.catalog.verify() == []
-        rows(index.catalog, "UPDATE words_content SET c4 = 'forged'")
+        rows(index.catalog, "UPDATE chunks SET text = 'forged'")
         assert "full-text" in index.catalog.verify()[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from operator import itemgetter
@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spellbook.index.catalog import words
 from spellbook.index.catalog.conditions import in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.links import Links
@@ -35,6 +36,13 @@ from spellbook.system.sqlite import Database
 
 FILE = "catalog.db"
 
+FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
+    "path_glob": (2, path_glob),
+    "instant": (1, instant),
+    **words.FUNCTIONS,
+}
+"""What the catalog adds to SQL, migrations included: the number of arguments, and the function."""
+
 _LONG = 20_000
 """Characters of a note's labels up to which they are read with each of its chunks."""
 
@@ -46,7 +54,7 @@ class Catalog:
     """The SQLite side of the index in the folder `state`; open it with `Catalog.open`."""
 
     def __init__(self, state: Path) -> None:
-        self._database = Database(state / FILE, MIGRATIONS, {"path_glob": (2, path_glob), "instant": (1, instant)})
+        self._database = Database(state / FILE, MIGRATIONS, FUNCTIONS)
         self._rows = self._database.rows
         self._meta = Meta(self._database)
         self.sessions = Sessions(self._database)
@@ -310,7 +318,7 @@ class Catalog:
         problems = [row[0] for row in self._rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
         with self._transaction("IMMEDIATE") as connection:
             try:
-                connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+                words.check(connection)
             except sqlite3.DatabaseError as error:
                 problems.append(
                     f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault"

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from spellbook.index.catalog import words
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.schema import ChunkRow, Entry, Known
@@ -177,14 +178,14 @@ class Notes:
     @staticmethod
     def _drop_chunks(connection: sqlite3.Connection, note: int) -> set[str]:
         """Remove a note's chunks, words, fields and links; return the keys of its chunks."""
-        rows = connection.execute("SELECT chunk, key FROM chunks WHERE note = ?", (note,)).fetchall()
-        connection.executemany("DELETE FROM words WHERE rowid = ?", [(chunk,) for chunk, _ in rows])
+        words.drop(connection, note)
+        rows = connection.execute("SELECT key FROM chunks WHERE note = ?", (note,)).fetchall()
         connection.execute("DELETE FROM chunks WHERE note = ?", (note,))
         connection.execute("DELETE FROM fields WHERE note = ?", (note,))
         connection.execute("DELETE FROM links WHERE note = ?", (note,))
         now = int(time.time())
-        connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for _, key in rows])
-        return {key for _, key in rows}
+        connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for (key,) in rows])
+        return {key for (key,) in rows}
 
     def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> set[str]:
         """Replace notes by what was read; return the ids whose owner may change."""
@@ -227,15 +228,13 @@ class Notes:
         connection.executemany(
             """
             INSERT INTO chunks
-                (chunk, note, ordinal, suffix, heading, line, end_line, text, embedded, same, key, lead, tail)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                (chunk, note, ordinal, suffix, heading, line, end_line, text, embedded, same, key, lead, tail,
+                 checksum)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
-            [(number, note, *chunk[:-1]) for number, (note, chunk) in numbered],
+            [(number, note, *chunk[:-1], words.checksum(*chunk.words)) for number, (note, chunk) in numbered],
         )
-        connection.executemany(
-            "INSERT INTO words (rowid, title, heading, keywords, questions, body, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [(number, *chunk.words) for number, (_, chunk) in numbered],
-        )
+        words.add(connection, [(number, chunk.words) for number, (_, chunk) in numbered])
 
     def _revive(self, connection: sqlite3.Connection, keys: set[str]) -> None:
         """Give vectors that are in use again a new seq, so that readers by seq see them."""

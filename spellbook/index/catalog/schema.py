@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from spellbook.index.catalog.words import Words
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.sqlite import Migration
 
@@ -159,6 +160,34 @@ MIGRATIONS = (
         UPDATE chunks SET suffix = '#' || suffix WHERE suffix NOT LIKE '#%';
         """
     ),
+    # The full-text index stores no texts of its own; see `words`. What it had of a note's labels is kept with the note.
+    Migration(
+        """
+        ALTER TABLE notes ADD COLUMN labels TEXT NOT NULL DEFAULT '[["", "", ""]]';
+        ALTER TABLE chunks ADD COLUMN checksum INTEGER;
+        UPDATE notes SET labels = coalesce((
+            SELECT json_group_array(json_array(title, keywords, questions)) FROM (
+                SELECT words.title, words.keywords, words.questions
+                FROM chunks JOIN words ON words.rowid = chunk WHERE chunks.note = notes.note AND ordinal < 2
+                ORDER BY ordinal
+            )), '[]');
+        UPDATE notes SET labels = '[["", "", ""]]' WHERE labels = '[]';
+        DROP TABLE words;
+        CREATE VIEW worded AS SELECT
+            chunk, label_words(labels, ordinal, 0) AS title, heading_words(heading) AS heading,
+            label_words(labels, ordinal, 1) AS keywords, label_words(labels, ordinal, 2) AS questions,
+            body_words(text) AS body, part_words(text) AS parts
+            FROM chunks CROSS JOIN notes USING (note);
+        CREATE VIRTUAL TABLE words USING fts5 (
+            title, heading, keywords, questions, body, parts, content = worded, content_rowid = chunk,
+            tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
+        );
+        INSERT INTO words (words) VALUES ('rebuild');
+        UPDATE chunks SET checksum = (
+            SELECT words_checksum(title, heading, keywords, questions, body, parts)
+            FROM worded WHERE worded.chunk = chunks.chunk);
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -182,7 +211,7 @@ class ChunkRow(NamedTuple):
     key: str
     lead: str
     tail: str
-    words: tuple[str, str, str, str, str, str]
+    words: Words
 
 
 class LinkRow(NamedTuple):
