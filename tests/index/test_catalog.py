@@ -81,7 +81,12 @@ def first_schema(file):
     old.execute("ATTACH ? AS new", (str(file),))
     for table in ("meta", "files", "notes", "fields", "chunks", "vectors"):
         columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
-        old.execute(f"INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
+        values = columns
+        if table == "chunks":
+            values = columns.replace("embedded", "embedded_text(embedded, heading, text)").replace(
+                ", text,", ", unpacked(text),"
+            )
+        old.execute(f"INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {values} FROM new.{table}")
     columns = "title, heading, keywords, questions, body"
     old.execute(f"INSERT INTO main.words (rowid, {columns}) SELECT chunk, {columns} FROM new.worded")
     old.executescript("DETACH new; PRAGMA user_version = 1")
@@ -509,5 +514,5 @@ def test_verify_finds_words_that_do_not_fit(vault, write_note):
     with opened(vault) as index:
         sync.scan(index)
         assert index.catalog.verify() == []
-        rows(index.catalog, "UPDATE chunks SET text = 'forged'")
+        rows(index.catalog, "UPDATE chunks SET text = packed('forged')")
         assert "full-text" in index.catalog.verify()[0]

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from spellbook.index.catalog import words
+from spellbook.index.catalog import packed, words
 from spellbook.index.catalog.conditions import in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.links import Links
@@ -39,6 +39,7 @@ FILE = "catalog.db"
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "path_glob": (2, path_glob),
     "instant": (1, instant),
+    **packed.FUNCTIONS,
     **words.FUNCTIONS,
 }
 """What the catalog adds to SQL, migrations included: the number of arguments, and the function."""
@@ -327,13 +328,13 @@ class Catalog:
 
     def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
         """Return chunks. CROSS in `tables` makes SQLite start with the chunks, not with the notes of a condition."""
-        labels = ", ".join(
+        short = ", ".join(
             f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in ("keywords", "tags", "meta")
         )
         rows = self._rows(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category,
-                   importance, created, updated, mtime_ns, ordinal, {labels}, lead, tail
+                   importance, created, updated, mtime_ns, ordinal, {short}, lead, tail
             FROM {tables} USING (note) WHERE {where}
             """,
             values,
@@ -345,7 +346,8 @@ class Catalog:
         found = []
         for row in rows:
             keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
-            found.append(StoredChunk._make((*row[:16], _list(keywords), _list(tags), _mapping(meta), *row[19:])))
+            text, labels = packed.unpacked(row[7]), (_list(keywords), _list(tags), _mapping(meta))
+            found.append(StoredChunk._make((*row[:7], text, *row[8:16], *labels, *row[19:])))
         return found
 
 

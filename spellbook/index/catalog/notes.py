@@ -13,6 +13,7 @@ from typing import Any
 from spellbook.index.catalog import words
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
+from spellbook.index.catalog.packed import packed, packed_embedded
 from spellbook.index.catalog.schema import ChunkRow, Entry, Known
 from spellbook.index.catalog.sql import batches
 from spellbook.notes.note import Fault, Stamp
@@ -232,7 +233,7 @@ class Notes:
                  checksum)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
-            [(number, note, *chunk[:-1], words.checksum(*chunk.words)) for number, (note, chunk) in numbered],
+            [(number, note, *_columns(chunk), words.checksum(*chunk.words)) for number, (note, chunk) in numbered],
         )
         words.add(connection, [(number, chunk.words) for number, (_, chunk) in numbered])
 
@@ -284,6 +285,12 @@ class Notes:
         connection.executemany(
             "UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()]
         )
+
+
+def _columns(chunk: ChunkRow) -> tuple[object, ...]:
+    """Return a chunk's columns as they are stored, without its words."""
+    embedded = packed_embedded(chunk.embedded, chunk.heading, chunk.text)
+    return *chunk[:5], packed(chunk.text), embedded, *chunk[7:-1]
 
 
 def _stamp(stamp: Stamp) -> tuple[int, int, int]:

@@ -160,11 +160,13 @@ MIGRATIONS = (
         UPDATE chunks SET suffix = '#' || suffix WHERE suffix NOT LIKE '#%';
         """
     ),
-    # The full-text index stores no texts of its own; see `words`. What it had of a note's labels is kept with the note.
+    # Texts are packed, and the full-text index stores none of its own; see `packed` and `words`. What the latter had of
+    # a note's labels is kept with the note.
     Migration(
         """
         ALTER TABLE notes ADD COLUMN labels TEXT NOT NULL DEFAULT '[["", "", ""]]';
         ALTER TABLE chunks ADD COLUMN checksum INTEGER;
+        UPDATE chunks SET text = packed(text), embedded = packed_embedded(embedded, heading, text);
         UPDATE notes SET labels = coalesce((
             SELECT json_group_array(json_array(title, keywords, questions)) FROM (
                 SELECT words.title, words.keywords, words.questions
@@ -176,7 +178,7 @@ MIGRATIONS = (
         CREATE VIEW worded AS SELECT
             chunk, label_words(labels, ordinal, 0) AS title, heading_words(heading) AS heading,
             label_words(labels, ordinal, 1) AS keywords, label_words(labels, ordinal, 2) AS questions,
-            body_words(text) AS body, part_words(text) AS parts
+            body_words(unpacked(text)) AS body, part_words(unpacked(text)) AS parts
             FROM chunks CROSS JOIN notes USING (note);
         CREATE VIRTUAL TABLE words USING fts5 (
             title, heading, keywords, questions, body, parts, content = worded, content_rowid = chunk,

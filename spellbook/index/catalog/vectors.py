@@ -32,7 +32,7 @@ class Vectors:
                 return
             connection.create_function("vector_key", 1, key, deterministic=True)
             connection.execute(f"UPDATE vectors SET used = ? WHERE {_IN_USE}", (int(time.time()),))
-            connection.execute("UPDATE chunks SET key = vector_key(embedded)")
+            connection.execute("UPDATE chunks SET key = vector_key(embedded_text(embedded, heading, text))")
             self._meta.put(connection, "fingerprint", fingerprint)
             # A seq for each, so that a reader of a few at a time knows how far it is.
             seq = self._meta.bump(connection, "seq")
@@ -47,7 +47,12 @@ class Vectors:
         return [
             text
             for batch in batches(keys)
-            for (text,) in self._rows(f"SELECT min(embedded) FROM chunks WHERE key IN ({quoted(batch)}) GROUP BY key")
+            for (text,) in self._rows(
+                f"""
+                SELECT embedded_text(embedded, heading, text) FROM chunks
+                WHERE chunk IN (SELECT min(chunk) FROM chunks WHERE key IN ({quoted(batch)}) GROUP BY key)
+                """
+            )
         ]
 
     def add(self, rows: Iterable[tuple[str, bytes]]) -> int:
