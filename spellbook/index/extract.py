@@ -21,7 +21,7 @@ from spellbook.index.catalog.schema import ChunkRow, Entry, Known, LinkRow
 from spellbook.index.catalog.words import findable, labels_of
 from spellbook.index.filters import fold
 from spellbook.index.scopes import scopes_of
-from spellbook.models.base import vector_key
+from spellbook.models.base import short_hash, vector_key
 from spellbook.notes import chunks, links
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, parse
@@ -153,7 +153,7 @@ def folded(text: str) -> str:
         letters = kept.decode("utf-8", "surrogatepass")
         if not letters.replace("_", "").isalnum():
             kept = _MARKS.sub("", letters).encode("utf-8", "surrogatepass")
-    return digest(kept)
+    return short_hash(kept)
 
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
+from base64 import urlsafe_b64decode
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from spellbook import config
 from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.compact import restored
 from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.index.extract import read
 from spellbook.index.filters import conditions
@@ -74,22 +76,33 @@ def test_a_later_step_is_taken_alone(state):
     second.close()
 
 
-def first_schema(file):
-    """Make of a catalog what the first Spellbook would have left of it."""
+def as_before(file, steps=1):
+    """Make of a catalog what a Spellbook that knew only the first `steps` of the schema would have left of it."""
     old = raw(file.with_suffix(".old"))
-    old.executescript(MIGRATIONS[0].sql)
+    for step in MIGRATIONS[:steps]:
+        old.executescript(step.sql)
     old.execute("ATTACH ? AS new", (str(file),))
-    for table in ("meta", "files", "notes", "fields", "chunks", "vectors"):
-        columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
-        values = columns
-        if table == "chunks":
-            values = columns.replace("embedded", "embedded_text(embedded, heading, text)").replace(
-                ", text,", ", unpacked(text),"
-            )
-        old.execute(f"INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {values} FROM new.{table}")
-    columns = "title, heading, keywords, questions, body"
+    old.create_function("old_key", 1, lambda key: urlsafe_b64decode(key).hex() + "0" * 34)
+    old.create_function("old_vector", 1, lambda vector: restored([vector])[0])
+    stored = {
+        ("chunks", "text"): "unpacked(text)",
+        ("chunks", "embedded"): "embedded_text(embedded, heading, text)",
+        ("chunks", "same"): "old_key(same)",
+        ("chunks", "key"): "old_key(key)",
+        ("vectors", "key"): "old_key(key)",
+        ("vectors", "vector"): "old_vector(vector)",
+    }
+    sql = "SELECT name FROM main.sqlite_master WHERE sql LIKE 'CREATE TABLE%' AND name NOT LIKE 'sqlite%'"
+    tables = {name for (name,) in old.execute(sql)}
+    for table in ["vectors", "notes", "chunks", *sorted(tables - {"vectors", "notes", "chunks", "pending"})]:
+        columns = [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")]
+        if "words_" in table or not old.execute("SELECT 1 FROM new.sqlite_master WHERE name = ?", (table,)).fetchone():
+            continue
+        values = ", ".join(stored.get((table, column), column) for column in columns)
+        old.execute(f"INSERT OR REPLACE INTO main.{table} ({', '.join(columns)}) SELECT {values} FROM new.{table}")
+    columns = "title, heading, keywords, questions, body" + ", parts" * (steps > 1)
     old.execute(f"INSERT INTO main.words (rowid, {columns}) SELECT chunk, {columns} FROM new.worded")
-    old.executescript("DETACH new; PRAGMA user_version = 1")
+    old.executescript(f"DETACH new; PRAGMA user_version = {steps}")
     old.close()
     for side in ("-wal", "-shm"):
         file.with_name(file.name + side).unlink(missing_ok=True)
@@ -103,7 +116,7 @@ def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, writ
     with opened(vault) as index:
         sync.run(index)
         now = told(index)
-    first_schema(index.catalog.file)
+    as_before(index.catalog.file)
     embedder = Counting()
     with opened(vault, embedder) as index:
         assert rows(index.catalog, "PRAGMA user_version") == [(len(MIGRATIONS),)]
@@ -115,6 +128,29 @@ def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, writ
             assert [hit.path for hit in searcher.ask(Question(word, "keyword")).hits] == [path]
 
 
+def test_a_catalog_of_before_becomes_small_in_place(vault, write_note):
+    """Where texts were stored three times, they are packed; nothing is read or embedded, and all is as it would be anew."""
+    write_note(
+        "a.md",
+        "# Hooks\n\nthe useState hook\n\n## C++ > .env\n\n" + "도커 컨테이너를 멈춘다. " * 200,
+        keywords=["도커"],
+    )
+    write_note("b.md", "# Doors\n\nthe other door", aliases=["Gates"], questions=["which door?"])
+    [lean] = [number for number, step in enumerate(MIGRATIONS) if "packed(text)" in step.sql]
+    with opened(vault) as index:
+        sync.run(index)
+        now, hits = told(index), [hit.as_dict() for hit in Searcher(index).ask(Question("door")).hits]
+    as_before(index.catalog.file, lean)
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        assert told(index) == now
+        assert [hit.as_dict() for hit in Searcher(index).ask(Question("door")).hits] == hits
+        embedder.taken()
+        report = sync.run(index)
+        assert (report.changed, report.embedded, report.pending, embedder.taken()) == (0, 0, 0, 0)
+        assert told(index) == now
+
+
 def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_anew(vault, write_note):
     """What was there is found as before, counted for each answer; a note that is edited is counted with its vectors."""
     write_note("a.md", "# Hooks\n\nthe useState hook")
@@ -122,7 +158,7 @@ def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_an
     with opened(vault) as index:
         sync.run(index)
         hits = [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits]
-    first_schema(index.catalog.file)
+    as_before(index.catalog.file)
     with opened(vault, Counting(tokeniser="exact")) as index:
         sync.run(index)
         assert rows(index.catalog, "SELECT * FROM counted") == []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spellbook.index.catalog.packed import packed, packed_embedded, unpacked
+from spellbook.index.catalog.packed import packed, packed_embedded, short_key, unpacked
+from spellbook.models.base import short_hash
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
 
@@ -26,3 +29,9 @@ def test_what_is_embedded_takes_hardly_more_than_the_text():
     assert len(chunks) > 3
     alike = sum(len(packed_embedded(chunk.embedded, " > ".join(chunk.heading), chunk.text)) for chunk in chunks)
     assert alike < sum(len(packed(chunk.embedded)) for chunk in chunks) / 4
+
+
+def test_a_key_of_before_becomes_the_key_of_today():
+    """The hash that named a text before is shortened to what names it now, so its vector is found."""
+    for data in (b"", b"harbor", "도커".encode()):
+        assert short_key(hashlib.sha256(data).hexdigest()) == short_hash(data)

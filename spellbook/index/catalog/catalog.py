@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from spellbook.index.catalog import packed, words
+from spellbook.index.catalog import compact, packed, words
 from spellbook.index.catalog.conditions import in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.links import Links
@@ -39,6 +39,7 @@ FILE = "catalog.db"
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "path_glob": (2, path_glob),
     "instant": (1, instant),
+    "compact": (1, compact.compact),
     **packed.FUNCTIONS,
     **words.FUNCTIONS,
 }

@@ -6,6 +6,7 @@ Most of what is embedded of a chunk is its text again, so it takes some fifty by
 
 from __future__ import annotations
 
+import base64
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,6 +38,11 @@ def _embedded_text(data: bytes, heading: str, text: bytes) -> str:
     return unpacked(data, f"{heading}\n{unpacked(text)}")
 
 
+def short_key(key: str) -> str:
+    """Return the `models.base.short_hash` for a whole SHA-256 in hexadecimal, as keys were before."""
+    return base64.urlsafe_b64encode(bytes.fromhex(key)[:15]).decode("ascii")
+
+
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
@@ -46,5 +52,6 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "packed_embedded": (3, packed_embedded),
     "unpacked": (1, unpacked),
     "embedded_text": (3, _embedded_text),
+    "short_key": (1, short_key),
 }
 """The same for SQL; `embedded_text(embedded, heading, text)` is what is embedded of a chunk, from its columns."""

@@ -160,13 +160,17 @@ MIGRATIONS = (
         UPDATE chunks SET suffix = '#' || suffix WHERE suffix NOT LIKE '#%';
         """
     ),
-    # Texts are packed, and the full-text index stores none of its own; see `packed` and `words`. What the latter had of
-    # a note's labels is kept with the note.
+    # Texts are packed, vectors compact and keys shorter, and the full-text index stores no texts of its own; see
+    # `packed`, `compact` and `words`. What the full-text index had of a note's labels is kept with the note.
     Migration(
         """
         ALTER TABLE notes ADD COLUMN labels TEXT NOT NULL DEFAULT '[["", "", ""]]';
         ALTER TABLE chunks ADD COLUMN checksum INTEGER;
-        UPDATE chunks SET text = packed(text), embedded = packed_embedded(embedded, heading, text);
+        UPDATE vectors SET key = short_key(key), vector = compact(vector);
+        UPDATE pending SET key = short_key(key);
+        UPDATE spared SET key = short_key(key);
+        UPDATE chunks SET text = packed(text), embedded = packed_embedded(embedded, heading, text),
+            same = short_key(same), key = short_key(key);
         UPDATE notes SET labels = coalesce((
             SELECT json_group_array(json_array(title, keywords, questions)) FROM (
                 SELECT words.title, words.keywords, words.questions
