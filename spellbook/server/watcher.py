@@ -315,7 +315,7 @@ class Watcher:
                 return
             try:
                 index = self._book.index
-                index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
+                embed.tidy(index)
                 if time.monotonic() >= self._follow_after and follow.is_due(index):
                     failed = follow.in_child(index, self._stopping)
                     self._follow_after = time.monotonic() + follow.MOST_AGE if failed else 0.0

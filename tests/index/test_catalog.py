@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
+import textwrap
 import threading
 from base64 import urlsafe_b64decode
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +27,9 @@ from spellbook.search.searcher import Searcher
 from spellbook.system import sqlite
 from spellbook.system.sqlite import Database, Migration
 from tests.helpers import Counting, finished, from_scratch, opened, python, raw, rows, told
+
+[LEAN] = [number for number, step in enumerate(MIGRATIONS) if "packed(text)" in step.sql]
+"""The steps before the one from which on texts are stored once."""
 
 
 @pytest.fixture
@@ -136,11 +141,10 @@ def test_a_catalog_of_before_becomes_small_in_place(vault, write_note):
         keywords=["도커"],
     )
     write_note("b.md", "# Doors\n\nthe other door", aliases=["Gates"], questions=["which door?"])
-    [lean] = [number for number, step in enumerate(MIGRATIONS) if "packed(text)" in step.sql]
     with opened(vault) as index:
         sync.run(index)
         now, hits = told(index), [hit.as_dict() for hit in Searcher(index).ask(Question("door")).hits]
-    as_before(index.catalog.file, lean)
+    as_before(index.catalog.file, LEAN)
     embedder = Counting()
     with opened(vault, embedder) as index:
         assert told(index) == now
@@ -552,3 +556,55 @@ def test_verify_finds_words_that_do_not_fit(vault, write_note):
         assert index.catalog.verify() == []
         rows(index.catalog, "UPDATE chunks SET text = packed('forged')")
         assert "full-text" in index.catalog.verify()[0]
+
+
+def test_a_migration_gives_the_disk_back_what_it_freed(vault, write_note):
+    """The file is written anew once where nobody waits, never while another process writes, and holds what it held."""
+    write_note("a.md", "# Text\n\n" + "\n\n".join(f"## {i}\n\n{'lighthouse ' * 90}{i}" for i in range(300)))
+    with opened(vault) as index:
+        sync.run(index)
+        now = told(index)
+        assert not index.catalog.shrink()
+    as_before(index.catalog.file, LEAN)
+    before = index.catalog.file.stat().st_size
+    with opened(vault) as index:
+        assert index.catalog.counts().chunks > 300
+        with contextlib.closing(raw(index.catalog.file)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert not index.catalog.shrink()
+        assert index.catalog.shrink()
+        assert not index.catalog.shrink()
+        assert index.catalog.file.stat().st_size < before / 2
+        assert told(index) == now
+
+
+def test_a_migration_that_is_killed_begins_again(vault, write_note):
+    """A process that is killed while it migrates leaves the catalog of before; the next one migrates it, embedding nothing."""
+    write_note("a.md", "# Text\n\n" + "\n\n".join(f"## {i}\n\nlighthouse {i}" for i in range(50)))
+    with opened(vault) as index:
+        sync.run(index)
+        now = told(index)
+    as_before(index.catalog.file, LEAN)
+    code = """
+        import os, sys
+        from pathlib import Path
+        from spellbook.index.catalog.catalog import FUNCTIONS, FILE
+        from spellbook.index.catalog.schema import MIGRATIONS
+        from spellbook.system.sqlite import Database
+        calls = []
+        def checksum(*words):
+            calls.append(words)
+            if len(calls) == 25:
+                os._exit(9)
+            return 0
+        functions = {**FUNCTIONS, "words_checksum": (6, checksum)}
+        Database(Path(sys.argv[1]) / FILE, MIGRATIONS, functions).connection()
+    """
+    child = python(textwrap.dedent(code), index.config.state)
+    assert (child.communicate(timeout=60), child.returncode) == (("", ""), 9)
+    assert rows(index.catalog, "PRAGMA user_version") == [(LEAN,)]
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        assert told(index) == now
+        embedder.taken()
+        assert (sync.run(index).embedded, embedder.taken()) == (0, 0)

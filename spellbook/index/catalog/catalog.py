@@ -8,8 +8,11 @@ nothing slow happens inside one.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
@@ -18,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spellbook.errors import StorageError
 from spellbook.index.catalog import compact, packed, words
 from spellbook.index.catalog.conditions import in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
@@ -47,6 +51,14 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
 
 _LONG = 20_000
 """Characters of a note's labels up to which they are read with each of its chunks."""
+
+_SHRINK = "shrink"
+"""When the file may be made smaller: 0 once a migration freed much of it, a time in seconds after a failed attempt."""
+
+_MUCH = 8_000_000
+"""Bytes of free space from which on it is worth writing the file anew."""
+
+_DAY = 86_400
 
 _READ = 2_000
 """Size of the cache of parsed lists and mappings: the chunks of a note share theirs, and notes are read again."""
@@ -314,6 +326,31 @@ class Catalog:
         )[0]
         size = sum(part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
         return {"bytes": size, "vectors": stored, "vectors_in_use": used}
+
+    def shrink(self) -> bool:
+        """
+        Give the disk back what the file no longer needs, if that is much; return whether it was done.
+
+        It is done after a migration that freed much, or if most of the file is free, and where the disk has room for
+        two copies. Only readers go on meanwhile, so call it where nobody waits. If it fails it is tried a day later.
+        """
+        pragmas = ("page_count", "freelist_count", "page_size")
+        pages, free, size = self._rows(f"SELECT * FROM {', '.join(f'pragma_{name}' for name in pragmas)}")[0]
+        due = self._meta.get(_SHRINK)
+        if due is None and (free <= pages // 2 or free * size < _MUCH):
+            return False
+        if (due or 0) > time.time():
+            return False
+        with contextlib.suppress(StorageError, OSError):
+            if shutil.disk_usage(self.file.parent).free < 2 * (pages - free) * size + _MUCH:
+                return False
+            with self._database.hurried(), self._transaction("IMMEDIATE") as connection:
+                self._meta.put(connection, _SHRINK, int(time.time()) + _DAY)
+            self._database.vacuum()
+            with self._transaction("IMMEDIATE") as connection:
+                connection.execute("DELETE FROM meta WHERE key = ?", (_SHRINK,))
+            return True
+        return False
 
     def verify(self) -> list[str]:
         """Return the problems that SQLite's own checks find; none for a healthy catalog."""

@@ -192,6 +192,7 @@ MIGRATIONS = (
         UPDATE chunks SET checksum = (
             SELECT words_checksum(title, heading, keywords, questions, body, parts)
             FROM worded WHERE worded.chunk = chunks.chunk);
+        INSERT OR REPLACE INTO meta SELECT 'shrink', 0 FROM chunks LIMIT 1;
         """
     ),
 )
