@@ -149,6 +149,10 @@ def test_a_catalog_of_before_becomes_small_in_place(vault, write_note):
     with opened(vault, embedder) as index:
         assert told(index) == now
         assert [hit.as_dict() for hit in Searcher(index).ask(Question("door")).hits] == hits
+        with contextlib.closing(sqlite3.connect(index.catalog.file)) as older:  # a server that was not restarted
+            for sql in ("INSERT INTO chunks (note, text) VALUES (1, 'x')", "DELETE FROM words WHERE rowid = 1"):
+                with pytest.raises(sqlite3.OperationalError, match="no such function"):
+                    older.execute(sql)
         embedder.taken()
         report = sync.run(index)
         assert (report.changed, report.embedded, report.pending, embedder.taken()) == (0, 0, 0, 0)

@@ -193,6 +193,9 @@ MIGRATIONS = (
             SELECT words_checksum(title, heading, keywords, questions, body, parts)
             FROM worded WHERE worded.chunk = chunks.chunk);
         INSERT OR REPLACE INTO meta SELECT 'shrink', 0 FROM chunks LIMIT 1;
+        -- A server of an older version that still runs has no such function, so it cannot add what nobody could read.
+        CREATE TRIGGER chunk_packed BEFORE INSERT ON chunks WHEN typeof(new.text) <> 'blob' BEGIN
+            SELECT RAISE(ABORT, 'the text of a chunk is not packed') WHERE packed('') IS NOT NULL; END;
         """
     ),
 )
