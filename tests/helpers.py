@@ -17,7 +17,8 @@ import pytest
 from spellbook import config
 from spellbook.errors import EmbeddingError
 from spellbook.index import sync
-from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
+from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.index.opened import Index
 from spellbook.models.hash import HashEmbedder
 from spellbook.notes.links import Files, find
@@ -79,9 +80,25 @@ def note_writer(vault: Path) -> Callable[..., Path]:
     return write
 
 
+def raw(file: Path | str) -> sqlite3.Connection:
+    """A connection of its own to a catalog's file, with the functions that the catalog's views use."""
+    connection = sqlite3.connect(file, isolation_level=None)
+    for name, (arguments, function) in FUNCTIONS.items():
+        connection.create_function(name, arguments, function, deterministic=True)
+    return connection
+
+
+def empty_catalog() -> sqlite3.Connection:
+    """The tables of a catalog, in memory."""
+    connection = raw(":memory:")
+    for step in MIGRATIONS:
+        connection.executescript(step.sql)
+    return connection
+
+
 def rows(catalog: Catalog, sql: str, *values: object) -> list[Any]:
     """Run a query on the tables of a catalog."""
-    with contextlib.closing(sqlite3.connect(catalog.file, isolation_level=None)) as connection:
+    with contextlib.closing(raw(catalog.file)) as connection:
         return connection.execute(sql, values).fetchall()
 
 
@@ -121,7 +138,7 @@ def told(index: Index) -> dict[str, Any]:
     chunks = rows(
         catalog,
         """
-        SELECT path, ordinal, suffix, chunks.heading, line, end_line, text, embedded, same, key,
+        SELECT path, ordinal, suffix, chunks.heading, line, end_line, text, embedded, same, key, checksum,
                words.title, words.heading, words.keywords, words.questions, words.body, words.parts
         FROM chunks JOIN notes USING (note) JOIN words ON words.rowid = chunk ORDER BY path, ordinal
         """,
@@ -144,7 +161,7 @@ def told(index: Index) -> dict[str, Any]:
             "SELECT path, ordinal, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note) ORDER BY 1, 2",
         ),
         "chunks": chunks,
-        "words": rows(catalog, "SELECT count(*) FROM words")[0][0],
+        "words": rows(catalog, "SELECT count(*) FROM words_docsize")[0][0],
         "faults": sorted((fault.path, fault.line, fault.reason) for fault in catalog.notes.faults()),
         "pending": catalog.counts().pending,
         "missing": rows(catalog, "SELECT count(*) FROM chunks WHERE key NOT IN (SELECT key FROM vectors)")[0][0],

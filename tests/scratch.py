@@ -15,11 +15,12 @@ _QUESTIONS = {
     "fields": "SELECT path, key, value FROM fields JOIN notes USING (note)",
     "links": "SELECT path, ordinal, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note)",
     "chunks": "SELECT path, ordinal, suffix, heading, line, end_line, text, embedded, same, key FROM chunks JOIN notes USING (note)",
+    # What can be found, not what the index would be made of.
     "words": (
-        "SELECT path, ordinal, words.title, words.heading, words.keywords, words.questions, words.body, words.parts "
-        "FROM words JOIN chunks ON chunk = words.rowid JOIN notes USING (note)"
+        "SELECT path, ordinal, col, group_concat(offset || term, ' ') FROM (SELECT * FROM temp.terms ORDER BY offset, term) "
+        "JOIN chunks ON chunk = doc JOIN notes USING (note) GROUP BY doc, col"
     ),
-    "stray words": "SELECT rowid FROM words WHERE rowid NOT IN (SELECT chunk FROM chunks)",
+    "stray words": "SELECT doc, term FROM temp.terms WHERE doc NOT IN (SELECT chunk FROM chunks)",
     "stray chunks": "SELECT chunk FROM chunks WHERE note NOT IN (SELECT note FROM notes)",
     "files": "SELECT path, size, sha256 FROM files",
     "faults": "SELECT path, line, reason FROM faults",
@@ -32,6 +33,7 @@ def says(catalog: Path) -> dict[str, list[Any]]:
     """Return everything that a catalog derives from its vault."""
     connection = sqlite3.connect(f"file:{catalog}?mode=ro", uri=True)
     try:
+        connection.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab (main, words, instance)")
         return {name: sorted(connection.execute(sql).fetchall(), key=repr) for name, sql in _QUESTIONS.items()}
     finally:
         connection.close()

@@ -180,14 +180,20 @@ def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, b
     return [(key, row.tobytes()) for (key, _), row in zip(rows, block, strict=True)]
 
 
+def tidy(index: Index) -> None:
+    """Keep the cache of vectors within its bound and the catalog's file small; call it where nobody waits."""
+    index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
+    index.catalog.shrink()
+
+
 def maintain(index: Index, embedded: int = 0) -> bool:
     """
-    After `embedded` texts were embedded: keep the cache within its bound, and let Chroma catch up if that were many.
+    After `embedded` texts were embedded: keep the cache and the file small, and let Chroma catch up if that were many.
 
     Returns whether Chroma has caught up, or did not need to; if not, the next call goes on. Small runs leave it to
     processes that live long (see `vectors.follow`), unless it is asked in a vault of this size.
     """
-    index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
+    tidy(index)
     if embedded >= follow.MOST_BEHIND or follow.is_missed(index):
         with contextlib.suppress(Unavailable):  # search does without until it succeeds
             return follow.catch_up(index.catalog, index.chroma, follow.AT_ONCE)

@@ -18,9 +18,10 @@ from typing import Any
 
 from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.index.catalog.schema import ChunkRow, Entry, Known, LinkRow
+from spellbook.index.catalog.words import findable, labels_of
 from spellbook.index.filters import fold
 from spellbook.index.scopes import scopes_of
-from spellbook.models.base import vector_key
+from spellbook.models.base import short_hash, vector_key
 from spellbook.notes import chunks, links
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, parse
@@ -100,12 +101,12 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     title = note.title
     found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
     pieces = chunks.cut(note, rules.chunk_tokens)
-    first = tuple(_findable(" ".join(each)) for each in found_by)
+    first = tuple(findable(" ".join(each)) for each in found_by)
     later = first
     if sum(len(label) + 1 for each in found_by for label in each) > (
         room := (_REPEATED + len(note.text)) // len(pieces)
     ):
-        later = tuple(_findable(text) for text in _shortened(found_by, room))
+        later = tuple(findable(text) for text in _shortened(found_by, room))
     rows = tuple(_row(piece, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     columns = {
         "name": links.key(note.path),
@@ -120,6 +121,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "keywords": json.dumps(keywords, ensure_ascii=False),
         "tags": json.dumps(tags, ensure_ascii=False),
         "meta": json.dumps(as_json(note.meta), ensure_ascii=False),
+        "labels": labels_of(first, later),
     }
     named: dict[str, Sequence[object]] = {
         "id": [note.declared_id] if note.declared_id else [],
@@ -151,7 +153,7 @@ def folded(text: str) -> str:
         letters = kept.decode("utf-8", "surrogatepass")
         if not letters.replace("_", "").isalnum():
             kept = _MARKS.sub("", letters).encode("utf-8", "surrogatepass")
-    return digest(kept)
+    return short_hash(kept)
 
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
@@ -184,17 +186,13 @@ def _shortened(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
 
 def _row(piece: chunks.Chunk, labels: Sequence[str], fingerprint: str) -> ChunkRow:
     title, keywords, questions = labels
-    heading = _findable(" ".join(piece.heading))
+    heading = findable(" > ".join(piece.heading))
     words = (title, heading, keywords, questions, terms.index_form(piece.text), terms.parts(piece.text))
     return ChunkRow(piece, folded(piece.text), vector_key(fingerprint, piece.embedded), words)
 
 
 def _reason(path: str, error: UnreadableNote) -> str:
     return re.sub(rf"^{re.escape(path)}(, line \d+)?: ", "", error.message).rstrip(".")
-
-
-def _findable(text: str) -> str:
-    return f"{terms.index_form(text)} {terms.parts(text)}".rstrip()
 
 
 def _fields(named: Mapping[str, Sequence[object]], meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from typing import Any
 from spellbook.config import model_path, service
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.index import embed, sync
+from spellbook.index.catalog.compact import compact
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.maintenance import settings
@@ -35,7 +36,7 @@ _FILE = f"{MARKER}/config.toml"
 _SAMPLE = 16
 _BATCH = 16
 _AT_ONCE = 500
-_ROW_BYTES = 200
+_ROW_BYTES = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +135,9 @@ def estimate(aside: Index) -> Estimate:
         store(sample[1:])
         each = (time.monotonic() - started) / max(1, len(sample) - 1)
     left = missing[len(sample) :]
-    width = len(next(iter(aside.catalog.vectors.of([key for key, _ in sample[:1]]).values()), b""))
-    return Estimate(aside.embedder.name, total, len(left), round(each * len(left), 1), (width + _ROW_BYTES) * len(left))
+    vector = next(iter(aside.catalog.vectors.of([key for key, _ in sample[:1]]).values()), b"")
+    size = len(compact(vector)) + _ROW_BYTES
+    return Estimate(aside.embedder.name, total, len(left), round(each * len(left), 1), size * len(left))
 
 
 def build(aside: Index, progress: Progress | None = None) -> int:

@@ -8,6 +8,7 @@ has its own fingerprint.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import unicodedata
@@ -106,7 +107,12 @@ def is_unhurried() -> bool:
 
 def vector_key(fingerprint: str, text: str) -> str:
     """Return the key under which the vector of `text` is kept: equal text, equal vector, wherever it stands."""
-    return hashlib.sha256(f"{fingerprint}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    return short_hash(f"{fingerprint}\0{text}".encode("utf-8", "surrogatepass"))
+
+
+def short_hash(data: bytes) -> str:
+    """Return 120 bits of the SHA-256 of `data` as 20 letters and digits, "-" and "_"."""
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()[:15]).decode("ascii")
 
 
 def score(cosine: float, scale: Scale) -> float:

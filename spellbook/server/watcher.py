@@ -274,7 +274,7 @@ class Watcher:
                 return
             with self._reporting("settle"):
                 index = self._book.index
-                index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
+                embed.tidy(index)
                 if time.monotonic() >= self._follow_after and follow.is_due(index):
                     failed = follow.in_child(index, self._stopping)
                     self._follow_after = time.monotonic() + follow.MOST_AGE if failed else 0.0

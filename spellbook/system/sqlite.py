@@ -117,6 +117,21 @@ class Database:
         with self.transaction("DEFERRED"):
             yield
 
+    def vacuum(self) -> None:
+        """
+        Write the file anew, without what was deleted; a kill meanwhile leaves it as it was.
+
+        Others can read meanwhile. Raises StorageError if another process is writing, or if the disk is full.
+        """
+        connection = self.connection()
+        with self._translated(connection), _waiting(connection, _HURRIED_SECONDS):
+            connection.execute("PRAGMA temp_store = FILE")  # a copy of the whole file would be much for memory
+            try:
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                connection.execute("PRAGMA temp_store = MEMORY")
+
     # -- connections
 
     def connection(self) -> _Connection:

@@ -13,6 +13,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -33,6 +34,9 @@ from tests.benchmarks.timing import resident, seconds, share
 
 _QUESTIONS, _EDITS, _WARM = 300, 60, 20
 _WHOLE = ("scan", "embedding, hashed vectors", "scan, nothing changed", "index size")
+_SIZE, _MOST_SIZE = "index with all vectors", 3.5
+"""Size of the index, and the most that it may be of the notes' size."""
+
 _LINEAR, _CONSTANT = 1.25, 2.0
 """Largest growth for a vault ten times as large: of whole-vault costs per note, and of one query or edit."""
 
@@ -67,6 +71,8 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
 
 def _against(figure: Figure, before: float, notes: int, less: int) -> Figure:
     """Return a figure of a vault of `notes` notes, with its ratio to the vault of `less` notes."""
+    if figure.name == _SIZE:
+        return replace(figure, name=f"{notes:,} notes: {_SIZE}")
     whole = figure.name in _WHOLE
     ratio = figure.value / before / (notes / less if whole else 1)
     of = f"{less:,} notes{', per note' if whole else ''}"
@@ -82,7 +88,9 @@ def measured(folder: Path, notes: int) -> Iterator[Figure]:
         for name, action in zip(_WHOLE, (sync.scan, embed.embed_texts, sync.scan), strict=False):
             yield Figure(name, seconds(lambda action=action: action(book.index)))  # type: ignore[misc]
         also = f"{written / 1e6:,.0f} MB of notes, {book.index.catalog.counts().chunks:,} chunks; {resident():.0f} MB memory"
-        yield Figure(_WHOLE[3], book.index.catalog.sizes()["bytes"] / 1e6, "MB", also=also)
+        size = book.index.catalog.sizes()["bytes"]
+        yield Figure(_WHOLE[3], size / 1e6, "MB", also=also)
+        yield Figure(_SIZE, size / 1e6, "MB", ratio=Ratio(size / written, "the notes", most=_MOST_SIZE))
         book.hand_over(Watched(is_current=True))
         yield from _asked(book, writer)
         yield from _edited(book, writer, notes)

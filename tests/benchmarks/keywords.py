@@ -22,11 +22,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spellbook.index.catalog.schema import MIGRATIONS, WEIGHTS
+from spellbook.index.catalog.schema import WEIGHTS
 from spellbook.notes import chunks
 from spellbook.notes.note import parse
 from spellbook.search import fts_query
 from spellbook.text import terms
+from tests.helpers import empty_catalog
 
 LANGUAGES = ("en", "de", "es", "ro", "tr", "vi", "ru", "el", "ar", "hi", "th", "zh")
 _RUN = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f]+")
@@ -142,9 +143,7 @@ def plain(tokenizer: str, form: Index, ask: Ask) -> Callable[[Questions], tuple[
 
 def spellbook(questions: Questions) -> tuple[float, float, float]:
     """Measure the product: its table, weights and query parser."""
-    db = sqlite3.connect(":memory:")
-    for step in MIGRATIONS:
-        db.executescript(step.sql)
+    db = empty_catalog()
     db.executemany(
         "INSERT INTO words (rowid, body, parts) VALUES (?, ?, ?)",
         [(i, terms.index_form(text), terms.parts(text)) for i, text in enumerate(questions.texts)],

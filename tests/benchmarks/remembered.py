@@ -7,6 +7,7 @@ the product's embedder is composed.
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spellbook.models.base import clean, vector_key
+from spellbook.models.base import clean
 from spellbook.models.calibration import Calibration, Side
 from spellbook.models.e5 import e5
 from spellbook.models.e5.e5 import E5
@@ -75,7 +76,7 @@ class Remembered:
         return Embedder(self, "product", calibration.scale, calibration.query, calibration.passage)
 
     def _of(self, side: str, texts: Sequence[str]) -> Vectors:
-        keys = [vector_key(f"{_WEIGHTS}:{side}", clean(text)) for text in texts]
+        keys = [hashlib.sha256(f"{_WEIGHTS}:{side}\0{clean(text)}".encode()).hexdigest() for text in texts]
         self._recall(keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
         todo = list(missing.items())

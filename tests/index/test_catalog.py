@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
+import textwrap
 import threading
+from base64 import urlsafe_b64decode
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -15,6 +18,7 @@ from spellbook import config
 from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.compact import restored
 from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.index.extract import read
 from spellbook.index.filters import conditions
@@ -22,7 +26,10 @@ from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system import sqlite
 from spellbook.system.sqlite import Database, Migration
-from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
+from tests.helpers import Counting, finished, from_scratch, opened, python, raw, rows, told
+
+[LEAN] = [number for number, step in enumerate(MIGRATIONS) if "packed(text)" in step.sql]
+"""The steps before the one from which on texts are stored once."""
 
 
 @pytest.fixture
@@ -74,17 +81,33 @@ def test_a_later_step_is_taken_alone(state):
     second.close()
 
 
-def first_schema(file):
-    """Turn a catalog into one as the first version left it."""
-    old = sqlite3.connect(file.with_suffix(".old"), isolation_level=None)
-    old.executescript(MIGRATIONS[0].sql)
+def as_before(file, steps=1):
+    """Turn a catalog into one as a version that knew only the first `steps` of the schema left it."""
+    old = raw(file.with_suffix(".old"))
+    for step in MIGRATIONS[:steps]:
+        old.executescript(step.sql)
     old.execute("ATTACH ? AS new", (str(file),))
-    for table in ("meta", "files", "notes", "fields", "chunks", "words", "vectors"):
-        columns = ", ".join(
-            ["rowid"] * (table == "words") + [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")]
-        )
-        old.execute(f"INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
-    old.executescript("DETACH new; PRAGMA user_version = 1")
+    old.create_function("old_key", 1, lambda key: urlsafe_b64decode(key).hex() + "0" * 34)
+    old.create_function("old_vector", 1, lambda vector: restored([vector])[0])
+    stored = {
+        ("chunks", "text"): "unpacked(text)",
+        ("chunks", "embedded"): "embedded_text(embedded, heading, text)",
+        ("chunks", "same"): "old_key(same)",
+        ("chunks", "key"): "old_key(key)",
+        ("vectors", "key"): "old_key(key)",
+        ("vectors", "vector"): "old_vector(vector)",
+    }
+    sql = "SELECT name FROM main.sqlite_master WHERE sql LIKE 'CREATE TABLE%' AND name NOT LIKE 'sqlite%'"
+    tables = {name for (name,) in old.execute(sql)}
+    for table in ["vectors", "notes", "chunks", *sorted(tables - {"vectors", "notes", "chunks", "pending"})]:
+        columns = [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")]
+        if "words_" in table or not old.execute("SELECT 1 FROM new.sqlite_master WHERE name = ?", (table,)).fetchone():
+            continue
+        values = ", ".join(stored.get((table, column), column) for column in columns)
+        old.execute(f"INSERT OR REPLACE INTO main.{table} ({', '.join(columns)}) SELECT {values} FROM new.{table}")
+    columns = "title, heading, keywords, questions, body" + ", parts" * (steps > 1)
+    old.execute(f"INSERT INTO main.words (rowid, {columns}) SELECT chunk, {columns} FROM new.worded")
+    old.executescript(f"DETACH new; PRAGMA user_version = {steps}")
     old.close()
     for side in ("-wal", "-shm"):
         file.with_name(file.name + side).unlink(missing_ok=True)
@@ -98,7 +121,7 @@ def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, writ
     with opened(vault) as index:
         sync.run(index)
         now = told(index)
-    first_schema(index.catalog.file)
+    as_before(index.catalog.file)
     embedder = Counting()
     with opened(vault, embedder) as index:
         assert rows(index.catalog, "PRAGMA user_version") == [(len(MIGRATIONS),)]
@@ -110,6 +133,32 @@ def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, writ
             assert [hit.path for hit in searcher.ask(Question(word, "keyword")).hits] == [path]
 
 
+def test_a_catalog_of_before_becomes_small_in_place(vault, write_note):
+    """Where texts were stored three times, they are packed; nothing is read or embedded, and all is as it would be anew."""
+    write_note(
+        "a.md",
+        "# Hooks\n\nthe useState hook\n\n## C++ > .env\n\n" + "도커 컨테이너를 멈춘다. " * 200,
+        keywords=["도커"],
+    )
+    write_note("b.md", "# Doors\n\nthe other door", aliases=["Gates"], questions=["which door?"])
+    with opened(vault) as index:
+        sync.run(index)
+        now, hits = told(index), [hit.as_dict() for hit in Searcher(index).ask(Question("door")).hits]
+    as_before(index.catalog.file, LEAN)
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        assert told(index) == now
+        assert [hit.as_dict() for hit in Searcher(index).ask(Question("door")).hits] == hits
+        with contextlib.closing(sqlite3.connect(index.catalog.file)) as older:  # a server that was not restarted
+            for sql in ("INSERT INTO chunks (note, text) VALUES (1, 'x')", "DELETE FROM words WHERE rowid = 1"):
+                with pytest.raises(sqlite3.OperationalError, match="no such function"):
+                    older.execute(sql)
+        embedder.taken()
+        report = sync.run(index)
+        assert (report.changed, report.embedded, report.pending, embedder.taken()) == (0, 0, 0, 0)
+        assert told(index) == now
+
+
 def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_anew(vault, write_note):
     """In an older catalog tokens are counted for each answer; an edited note gets its counts with its vectors."""
     write_note("a.md", "# Hooks\n\nthe useState hook")
@@ -117,7 +166,7 @@ def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_an
     with opened(vault) as index:
         sync.run(index)
         hits = [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits]
-    first_schema(index.catalog.file)
+    as_before(index.catalog.file)
     with opened(vault, Counting(tokeniser="exact")) as index:
         sync.run(index)
         assert rows(index.catalog, "SELECT * FROM counted") == []
@@ -511,5 +560,57 @@ def test_verify_finds_words_that_do_not_fit(vault, write_note):
     with opened(vault) as index:
         sync.scan(index)
         assert index.catalog.verify() == []
-        rows(index.catalog, "UPDATE words_content SET c4 = 'forged'")
+        rows(index.catalog, "UPDATE chunks SET text = packed('forged')")
         assert "full-text" in index.catalog.verify()[0]
+
+
+def test_a_migration_gives_the_disk_back_what_it_freed(vault, write_note):
+    """The file is written anew once where nobody waits, never while another process writes, and holds what it held."""
+    write_note("a.md", "# Text\n\n" + "\n\n".join(f"## {i}\n\n{'lighthouse ' * 90}{i}" for i in range(300)))
+    with opened(vault) as index:
+        sync.run(index)
+        now = told(index)
+        assert not index.catalog.shrink()
+    as_before(index.catalog.file, LEAN)
+    before = index.catalog.file.stat().st_size
+    with opened(vault) as index:
+        assert index.catalog.counts().chunks > 300
+        with contextlib.closing(raw(index.catalog.file)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert not index.catalog.shrink()
+        assert index.catalog.shrink()
+        assert not index.catalog.shrink()
+        assert index.catalog.file.stat().st_size < before / 2
+        assert told(index) == now
+
+
+def test_a_migration_that_is_killed_begins_again(vault, write_note):
+    """A process that is killed while it migrates leaves the catalog of before; the next one migrates it, embedding nothing."""
+    write_note("a.md", "# Text\n\n" + "\n\n".join(f"## {i}\n\nlighthouse {i}" for i in range(50)))
+    with opened(vault) as index:
+        sync.run(index)
+        now = told(index)
+    as_before(index.catalog.file, LEAN)
+    code = """
+        import os, sys
+        from pathlib import Path
+        from spellbook.index.catalog.catalog import FUNCTIONS, FILE
+        from spellbook.index.catalog.schema import MIGRATIONS
+        from spellbook.system.sqlite import Database
+        calls = []
+        def checksum(*words):
+            calls.append(words)
+            if len(calls) == 25:
+                os._exit(9)
+            return 0
+        functions = {**FUNCTIONS, "words_checksum": (6, checksum)}
+        Database(Path(sys.argv[1]) / FILE, MIGRATIONS, functions).connection()
+    """
+    child = python(textwrap.dedent(code), index.config.state)
+    assert (child.communicate(timeout=60), child.returncode) == (("", ""), 9)
+    assert rows(index.catalog, "PRAGMA user_version") == [(LEAN,)]
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        assert told(index) == now
+        embedder.taken()
+        assert (sync.run(index).embedded, embedder.taken()) == (0, 0)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 import pytest
 
 from spellbook.index.vectors import simhash
 from spellbook.index.vectors.simhash import Sketches
+from spellbook.models.base import short_hash
 
 COUNT, WIDTH, WANTED = 4_000, 384, 10
 
 
 def keys_of(count, name="k"):
-    return [hashlib.sha256(f"{name}{number}".encode()).hexdigest() for number in range(count)]
+    return [short_hash(f"{name}{number}".encode()) for number in range(count)]
 
 
 KEYS = keys_of(COUNT)

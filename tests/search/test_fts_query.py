@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.index import sync
-from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.search import fts_query
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.text.terms import index_form, parts
-from tests.helpers import opened
+from tests.helpers import empty_catalog, opened
 
 
 class Shelf:
     """Texts in the catalog's full-text table."""
 
     def __init__(self, *texts):
-        self.db = sqlite3.connect(":memory:")
-        for step in MIGRATIONS:
-            self.db.executescript(step.sql)
+        self.db = empty_catalog()
         self.db.executemany(
             "INSERT INTO words (rowid, body, parts) VALUES (?, ?, ?)",
             [(i, index_form(t), parts(t)) for i, t in enumerate(texts)],

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 import unicodedata
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.text import terms as module
 from spellbook.text.terms import estimate_tokens, index_form, parts, phrase, scripts, terms, token_weight
+from tests.helpers import empty_catalog
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 hangul = st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=1, max_size=12)
@@ -19,10 +18,8 @@ hangul = st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_
 
 def found(text: str, asked: str) -> bool:
     """Whether the full-text table finds `text` by the expression `asked`."""
-    db = sqlite3.connect(":memory:")
+    db = empty_catalog()
     try:
-        for step in MIGRATIONS:
-            db.executescript(step.sql)
         db.execute("INSERT INTO words (body, parts) VALUES (?, ?)", (index_form(text), parts(text)))
         return bool(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (asked,)).fetchone()[0])
     finally:

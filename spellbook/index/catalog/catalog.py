@@ -8,9 +8,12 @@ nothing slow happens inside one.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from operator import itemgetter
@@ -18,6 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spellbook.errors import StorageError
+from spellbook.index.catalog import compact, packed, words
 from spellbook.index.catalog.conditions import in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.links import Links
@@ -35,8 +40,25 @@ from spellbook.system.sqlite import Database
 
 FILE = "catalog.db"
 
+FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
+    "path_glob": (2, path_glob),
+    "instant": (1, instant),
+    "compact": (1, compact.compact),
+    **packed.FUNCTIONS,
+    **words.FUNCTIONS,
+}
+"""What the catalog adds to SQL, migrations included: the number of arguments, and the function."""
+
 _LONG = 20_000
 """Characters of a note's labels up to which they are read with each of its chunks."""
+
+_SHRINK = "shrink"
+"""When the file may be made smaller: 0 once a migration freed much of it, a time in seconds after a failed attempt."""
+
+_MUCH = 8_000_000
+"""Bytes of free space from which on it is worth writing the file anew."""
+
+_DAY = 86_400
 
 _READ = 2_000
 """Size of the cache of parsed lists and mappings: the chunks of a note share theirs, and notes are read again."""
@@ -46,7 +68,7 @@ class Catalog:
     """The SQLite side of the index in the folder `state`; open it with `Catalog.open`."""
 
     def __init__(self, state: Path) -> None:
-        self._database = Database(state / FILE, MIGRATIONS, {"path_glob": (2, path_glob), "instant": (1, instant)})
+        self._database = Database(state / FILE, MIGRATIONS, FUNCTIONS)
         self._rows = self._database.rows
         self._meta = Meta(self._database)
         self.sessions = Sessions(self._database)
@@ -305,12 +327,37 @@ class Catalog:
         size = sum(part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
         return {"bytes": size, "vectors": stored, "vectors_in_use": used}
 
+    def shrink(self) -> bool:
+        """
+        Give the disk back what the file no longer needs, if that is much; return whether it was done.
+
+        It is done after a migration that freed much, or if most of the file is free, and where the disk has room for
+        two copies. Only readers go on meanwhile, so call it where nobody waits. If it fails it is tried a day later.
+        """
+        pragmas = ("page_count", "freelist_count", "page_size")
+        pages, free, size = self._rows(f"SELECT * FROM {', '.join(f'pragma_{name}' for name in pragmas)}")[0]
+        due = self._meta.get(_SHRINK)
+        if due is None and (free <= pages // 2 or free * size < _MUCH):
+            return False
+        if (due or 0) > time.time():
+            return False
+        with contextlib.suppress(StorageError, OSError):
+            if shutil.disk_usage(self.file.parent).free < 2 * (pages - free) * size + _MUCH:
+                return False
+            with self._database.hurried(), self._transaction("IMMEDIATE") as connection:
+                self._meta.put(connection, _SHRINK, int(time.time()) + _DAY)
+            self._database.vacuum()
+            with self._transaction("IMMEDIATE") as connection:
+                connection.execute("DELETE FROM meta WHERE key = ?", (_SHRINK,))
+            return True
+        return False
+
     def verify(self) -> list[str]:
         """Return the problems that SQLite's own checks find; none for a healthy catalog."""
         problems = [row[0] for row in self._rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
         with self._transaction("IMMEDIATE") as connection:
             try:
-                connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+                words.check(connection)
             except sqlite3.DatabaseError as error:
                 problems.append(
                     f"full-text index: {error}; delete {self.file.parent} and run again, it is rebuilt from the vault"
@@ -319,13 +366,13 @@ class Catalog:
 
     def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
         """Return chunks. CROSS in `tables` makes SQLite start with the chunks, not with the notes of a condition."""
-        labels = ", ".join(
+        short = ", ".join(
             f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in ("keywords", "tags", "meta")
         )
         rows = self._rows(
             f"""
             SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category,
-                   importance, created, updated, mtime_ns, ordinal, {labels}, lead, tail
+                   importance, created, updated, mtime_ns, ordinal, {short}, lead, tail
             FROM {tables} USING (note) WHERE {where}
             """,
             values,
@@ -337,7 +384,8 @@ class Catalog:
         found = []
         for row in rows:
             keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
-            found.append(StoredChunk._make((*row[:16], _list(keywords), _list(tags), _mapping(meta), *row[19:])))
+            text, labels = packed.unpacked(row[7]), (_list(keywords), _list(tags), _mapping(meta))
+            found.append(StoredChunk._make((*row[:7], text, *row[8:16], *labels, *row[19:])))
         return found
 
 

@@ -11,6 +11,11 @@ from collections.abc import Iterable, Sequence
 from spellbook.errors import StorageError
 from spellbook.system.sqlite import Database
 
+_TEXTS = """
+    SELECT key, embedded_text(embedded, heading, text) FROM chunks
+    WHERE chunk IN (SELECT min(chunk) FROM pending JOIN chunks USING (key) WHERE {where} GROUP BY key)
+"""
+
 
 class Waiting:
     """The table `pending` in a catalog's database; triggers keep its rows."""
@@ -58,10 +63,7 @@ class Waiting:
         marks = ",".join("?" * len(keys))
         with self._database.transaction("IMMEDIATE") as connection:
             rows: list[tuple[str, str]] = connection.execute(
-                f"""
-                SELECT key, min(embedded) FROM pending JOIN chunks USING (key)
-                WHERE key IN ({marks}) AND NOT (owner <> ? AND until > ?) GROUP BY key
-                """,
+                _TEXTS.format(where=f"key IN ({marks}) AND NOT (owner <> ? AND until > ?)"),
                 (*keys, owner, now),
             ).fetchall()
             order = {key: i for i, key in enumerate(keys)}
@@ -75,5 +77,4 @@ class Waiting:
     def texts(self, keys: Sequence[str]) -> list[tuple[str, str]]:
         """Return the keys and texts of `keys` that are still pending, even if another process embeds them."""
         marks = ",".join("?" * len(keys))
-        sql = f"SELECT key, min(embedded) FROM pending JOIN chunks USING (key) WHERE key IN ({marks}) GROUP BY key"
-        return self._database.rows(sql, keys)
+        return self._database.rows(_TEXTS.format(where=f"key IN ({marks})"), keys)

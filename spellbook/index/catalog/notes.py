@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from spellbook.index.catalog import words
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
+from spellbook.index.catalog.packed import packed, packed_embedded
 from spellbook.index.catalog.schema import ChunkRow, Entry, Known
 from spellbook.index.catalog.sql import batches
 from spellbook.notes.note import Fault, Stamp
@@ -180,14 +182,14 @@ class Notes:
     @staticmethod
     def _drop_chunks(connection: sqlite3.Connection, note: int) -> set[str]:
         """Remove a note's chunks, words, fields and links; return the keys of its chunks."""
-        rows = connection.execute("SELECT chunk, key FROM chunks WHERE note = ?", (note,)).fetchall()
-        connection.executemany("DELETE FROM words WHERE rowid = ?", [(chunk,) for chunk, _ in rows])
+        words.drop(connection, note)
+        rows = connection.execute("SELECT key FROM chunks WHERE note = ?", (note,)).fetchall()
         connection.execute("DELETE FROM chunks WHERE note = ?", (note,))
         connection.execute("DELETE FROM fields WHERE note = ?", (note,))
         connection.execute("DELETE FROM links WHERE note = ?", (note,))
         now = int(time.time())
-        connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for _, key in rows])
-        return {key for _, key in rows}
+        connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for (key,) in rows])
+        return {key for (key,) in rows}
 
     def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> set[str]:
         """Replace notes by what was read; return the ids whose owner may change."""
@@ -230,15 +232,15 @@ class Notes:
         connection.executemany(
             """
             INSERT INTO chunks
-                (chunk, note, same, key, suffix, ordinal, heading, line, end_line, text, embedded, lead, tail)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                (chunk, note, same, key, suffix, ordinal, heading, line, end_line, text, embedded, lead, tail, checksum)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
-            [(number, note, row.same, row.key, *_columns(row.chunk)) for number, (note, row) in numbered],
+            [
+                (number, note, row.same, row.key, *_columns(row.chunk), words.checksum(*row.words))
+                for number, (note, row) in numbered
+            ],
         )
-        connection.executemany(
-            "INSERT INTO words (rowid, title, heading, keywords, questions, body, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [(number, *row.words) for number, (_, row) in numbered],
-        )
+        words.add(connection, [(number, row.words) for number, (_, row) in numbered])
 
     def _revive(self, connection: sqlite3.Connection, keys: set[str]) -> None:
         """Give vectors that are in use again a new seq, so that readers by seq see them."""
@@ -291,9 +293,10 @@ class Notes:
 
 
 def _columns(chunk: Chunk) -> tuple[object, ...]:
+    """Return a chunk's columns as they are stored."""
     heading = " > ".join(chunk.heading)
     place = chunk.suffix, chunk.ordinal, heading, chunk.line, chunk.end_line
-    return *place, chunk.text, chunk.embedded, chunk.lead, chunk.tail
+    return *place, packed(chunk.text), packed_embedded(chunk.embedded, heading, chunk.text), chunk.lead, chunk.tail
 
 
 def _stamp(stamp: Stamp) -> tuple[int, int, int]:

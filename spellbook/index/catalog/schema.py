@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spellbook.index.catalog.words import Words
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.sqlite import Migration
 
@@ -162,6 +163,44 @@ MIGRATIONS = (
         UPDATE chunks SET suffix = '#' || suffix WHERE suffix NOT LIKE '#%';
         """
     ),
+    # Texts are packed, vectors compact and keys shorter, and the full-text index stores no texts of its own; see
+    # `packed`, `compact` and `words`. What the full-text index had of a note's labels is kept with the note.
+    Migration(
+        """
+        ALTER TABLE notes ADD COLUMN labels TEXT NOT NULL DEFAULT '[["", "", ""]]';
+        ALTER TABLE chunks ADD COLUMN checksum INTEGER;
+        UPDATE vectors SET key = short_key(key), vector = compact(vector);
+        UPDATE pending SET key = short_key(key);
+        UPDATE spared SET key = short_key(key);
+        UPDATE chunks SET text = packed(text), embedded = packed_embedded(embedded, heading, text),
+            same = short_key(same), key = short_key(key);
+        UPDATE notes SET labels = coalesce((
+            SELECT json_group_array(json_array(title, keywords, questions)) FROM (
+                SELECT words.title, words.keywords, words.questions
+                FROM chunks JOIN words ON words.rowid = chunk WHERE chunks.note = notes.note AND ordinal < 2
+                ORDER BY ordinal
+            )), '[]');
+        UPDATE notes SET labels = '[["", "", ""]]' WHERE labels = '[]';
+        DROP TABLE words;
+        CREATE VIEW worded AS SELECT
+            chunk, label_words(labels, ordinal, 0) AS title, heading_words(heading) AS heading,
+            label_words(labels, ordinal, 1) AS keywords, label_words(labels, ordinal, 2) AS questions,
+            body_words(unpacked(text)) AS body, part_words(unpacked(text)) AS parts
+            FROM chunks CROSS JOIN notes USING (note);
+        CREATE VIRTUAL TABLE words USING fts5 (
+            title, heading, keywords, questions, body, parts, content = worded, content_rowid = chunk,
+            tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
+        );
+        INSERT INTO words (words) VALUES ('rebuild');
+        UPDATE chunks SET checksum = (
+            SELECT words_checksum(title, heading, keywords, questions, body, parts)
+            FROM worded WHERE worded.chunk = chunks.chunk);
+        INSERT OR REPLACE INTO meta SELECT 'shrink', 0 FROM chunks LIMIT 1;
+        -- A server of an older version that still runs has no such function, so it cannot add what nobody could read.
+        CREATE TRIGGER chunk_packed BEFORE INSERT ON chunks WHEN typeof(new.text) <> 'blob' BEGIN
+            SELECT RAISE(ABORT, 'the text of a chunk is not packed') WHERE packed('') IS NOT NULL; END;
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -177,7 +216,7 @@ class ChunkRow(NamedTuple):
     chunk: Chunk
     same: str
     key: str
-    words: tuple[str, str, str, str, str, str]
+    words: Words
 
 
 class LinkRow(NamedTuple):

@@ -32,7 +32,7 @@ class Counted:
         """
         return self._database.rows(
             """
-            SELECT chunk, key, text, lead, tail
+            SELECT chunk, key, unpacked(text), lead, tail
             FROM (
                 SELECT note, min(ordinal) - :most AS low, max(ordinal) + :most AS high
                 FROM chunks WHERE key IN (SELECT value FROM json_each(:keys)) GROUP BY note

@@ -6,13 +6,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
+from spellbook.index.catalog.compact import compact, restored, width_of
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.sql import batches, quoted
 from spellbook.system.sqlite import Database
 
 _IN_USE = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"
 _SPARED = "EXISTS (SELECT 1 FROM spared WHERE spared.key = vectors.key AND until >= ?)"
+
+_AT_ONCE = 1_000
+"""Vectors that are read at a time: 1.5 MB as float32."""
 
 
 class Vectors:
@@ -32,7 +37,7 @@ class Vectors:
                 return
             connection.create_function("vector_key", 1, key, deterministic=True)
             connection.execute(f"UPDATE vectors SET used = ? WHERE {_IN_USE}", (int(time.time()),))
-            connection.execute("UPDATE chunks SET key = vector_key(embedded)")
+            connection.execute("UPDATE chunks SET key = vector_key(embedded_text(embedded, heading, text))")
             self._meta.put(connection, "fingerprint", fingerprint)
             # A seq for each, so that a reader of a few at a time knows how far it is.
             seq = self._meta.bump(connection, "seq")
@@ -47,7 +52,12 @@ class Vectors:
         return [
             text
             for batch in batches(keys)
-            for (text,) in self._rows(f"SELECT min(embedded) FROM chunks WHERE key IN ({quoted(batch)}) GROUP BY key")
+            for (text,) in self._rows(
+                f"""
+                SELECT embedded_text(embedded, heading, text) FROM chunks
+                WHERE chunk IN (SELECT min(chunk) FROM chunks WHERE key IN ({quoted(batch)}) GROUP BY key)
+                """
+            )
         ]
 
     def add(self, rows: Iterable[tuple[str, bytes]]) -> int:
@@ -56,7 +66,8 @@ class Vectors:
             seq = self._meta.bump(connection, "seq")
             now = int(time.time())
             added = connection.executemany(
-                "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)", [(k, v, seq, now) for k, v in rows]
+                "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)",
+                [(key, compact(vector), seq, now) for key, vector in rows],
             ).rowcount
             self._meta.bump(connection, "generation")
             return max(0, added)
@@ -72,10 +83,13 @@ class Vectors:
         return found
 
     def since(self, seq: int) -> Iterator[tuple[str, bytes, int]]:
-        """Yield key, vector and seq of the vectors in use after `seq`, oldest first."""
-        return self._database.each(
+        """Yield key, vector (float32, little endian) and seq of the vectors in use after `seq`, oldest first."""
+        left = self._database.each(
             f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq", (seq,)
         )
+        while some := list(islice(left, _AT_ONCE)):
+            keys, stored, seqs = zip(*some, strict=True)
+            yield from zip(keys, restored(stored), seqs, strict=True)
 
     def changes(self, seq: int, most: int = -1) -> list[tuple[str, int]]:
         """Return key and seq of the vectors in use after `seq`, oldest first; at most `most` if given."""
@@ -113,13 +127,14 @@ class Vectors:
         """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""
         found: dict[str, bytes] = {}
         for batch in batches(list(keys)):
-            found.update(self._rows(f"SELECT key, vector FROM vectors WHERE key IN ({quoted(batch)})"))
+            stored = dict(self._rows(f"SELECT key, vector FROM vectors WHERE key IN ({quoted(batch)})"))
+            found.update(zip(stored, restored(list(stored.values())), strict=True))
         return found
 
     def width(self) -> int:
         """Return the dimensions of the vectors in use, 0 if there are none."""
-        rows = self._rows(f"SELECT length(vector) / 4 FROM vectors WHERE {_IN_USE} LIMIT 1")
-        return rows[0][0] if rows else 0
+        rows = self._rows(f"SELECT length(vector) FROM vectors WHERE {_IN_USE} LIMIT 1")
+        return width_of(rows[0][0]) if rows else 0
 
     def evict(self, most_bytes: int) -> int:
         """Delete unused vectors, longest unused first, until all fit into `most_bytes`; return how many."""

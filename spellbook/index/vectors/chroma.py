@@ -47,8 +47,8 @@ _POLL = 0.01
 TRIES = 5
 """Times that `chroma.json` is replaced while others read it, on Windows, within `_PATIENCE`."""
 
-_FORM = 2
-"""How a collection is made: one that was made otherwise is built anew. Form 1 had no metadata."""
+_FORM = 3
+"""How a collection is made: one that was made otherwise is built anew. Form 1 had no metadata, form 2 longer ids."""
 
 LOOKED_AT = 2_000
 """

@@ -10,6 +10,7 @@ compares these exactly. Nothing is built to which a new vector could not be adde
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 from collections.abc import Iterable, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Row = tuple[str, bytes, int]
-"""Key (a sha256 in hexadecimal), vector as float32 bytes, seq."""
+"""Key (a `short_hash`), vector as float32 bytes, seq."""
 
 BATCH = 10_000
 """Vectors that are taken in at a time, 15 MB."""
@@ -34,8 +35,25 @@ BATCH = 10_000
 _SHARE = 32_768
 """Vectors whose signs are compared at a time: their words stay in the processor's own memory."""
 
-_KEY, _WORD = 32, 8
+_KEY, _WORD = 15, 8
 """Bytes of a key, and of a word of signs."""
+
+_LETTERS = 20
+"""Letters of a key in base64: without padding, so the keys of many are one string."""
+
+
+def _packed_keys(keys: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """Return keys as bytes, shape (n, _KEY)."""
+    import numpy as np
+
+    return np.frombuffer(base64.urlsafe_b64decode("".join(keys)), np.uint8).reshape(-1, _KEY)
+
+
+def _begins(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Return the first eight bytes of each key as one number."""
+    import numpy as np
+
+    return keys[:, :_WORD].copy().view(np.uint64)[:, 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +94,7 @@ class Sketches:
 
     def __init__(self, fingerprint: str) -> None:
         self.seq = 0
-        self._head = f"spellbook sketches 1 {fingerprint}\n".encode()
+        self._head = f"spellbook sketches 2 {fingerprint}\n".encode()
         self._count = 0
         self._view: _View | None = None
         self._keys: npt.NDArray[np.uint8] | None = None
@@ -100,7 +118,7 @@ class Sketches:
         block = np.frombuffer(b"".join([vector for _, vector, _ in fresh]), dtype="<f4").reshape(-1, width)
         self._view = self._view or _View.of(block)
         signs = self._view.signs(block)
-        keys = np.frombuffer(bytes.fromhex("".join([key for key, _, _ in fresh])), np.uint8).reshape(-1, _KEY)
+        keys = _packed_keys([key for key, _, _ in fresh])
         count, need = self._count, self._count + len(fresh)
         if self._keys is None or self._signs is None or need > len(self._keys):
             room = max(need, count * 5 // 4)
@@ -133,14 +151,13 @@ class Sketches:
         rows = np.arange(count)
         if among is not None:
             # The first eight bytes of a key tell it from all others.
-            begins = np.frombuffer(bytes.fromhex("".join([key[: 2 * _WORD] for key in among])), np.uint64)
-            rows = np.flatnonzero(np.isin(keys[:count, :_WORD].copy().view(np.uint64)[:, 0], begins))
+            rows = np.flatnonzero(np.isin(_begins(keys[:count]), _begins(_packed_keys(among))))
             differ = differ[rows]
         if wanted < len(rows):
             most = np.searchsorted(np.cumsum(np.bincount(differ)), wanted)
             rows = rows[np.concatenate([np.flatnonzero(differ < most), np.flatnonzero(differ == most)])[:wanted]]
-        found = keys[rows].tobytes().hex()
-        return [found[start : start + 2 * _KEY] for start in range(0, len(found), 2 * _KEY)]
+        found = base64.urlsafe_b64encode(keys[rows].tobytes()).decode("ascii")
+        return [found[start : start + _LETTERS] for start in range(0, len(found), _LETTERS)]
 
     # -- between processes
 

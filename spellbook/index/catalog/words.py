@@ -1,0 +1,109 @@
+"""
+The full-text index: it holds no text of its own, its words are made from chunks and notes by the view `worded`.
+
+FTS5 must be given the very words of a row to delete it. A checksum of them is stored with each chunk. If it shows that
+the rules have made other words since, the whole index is built anew, so no word outlives its chunk.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+Words = tuple[str, str, str, str, str, str]
+"""The columns of the index: title, heading, keywords, questions, body, parts."""
+
+_COLUMNS = "title, heading, keywords, questions, body, parts"
+
+
+def findable(text: str) -> str:
+    """Return a label or heading as the index stores it: its words, then the parts of its identifiers."""
+    return f"{body_words(text)} {part_words(text)}".rstrip()
+
+
+def body_words(text: str) -> str:
+    """Return a text as the index stores it; see `terms.index_form`."""
+    from spellbook.text import terms  # compiles many patterns, and a look at an unchanged vault needs none
+
+    return terms.index_form(text)
+
+
+def part_words(text: str) -> str:
+    """Return the parts of the identifiers in a text; see `terms.parts`."""
+    from spellbook.text import terms
+
+    return terms.parts(text)
+
+
+def labels_of(first: Sequence[str], later: Sequence[str]) -> str:
+    """Return what `notes.labels` stores: title, keywords and questions of the first chunk, and of the others."""
+    return json.dumps([first] if first == later else [first, later], ensure_ascii=False)
+
+
+def checksum(*words: str) -> int:
+    """Return the checksum of a chunk's words."""
+    return zlib.crc32("\0".join(words).encode("utf-8", "surrogatepass"))
+
+
+def add(connection: sqlite3.Connection, rows: Iterable[tuple[int, Words]]) -> None:
+    """Index the words of chunks, by their numbers."""
+    connection.executemany(
+        f"INSERT INTO words (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(chunk, *words) for chunk, words in rows],
+    )
+
+
+def drop(connection: sqlite3.Connection, note: int) -> None:
+    """Remove the words of a note's chunks; call it while its row and its chunks are as they were indexed."""
+    rows = connection.execute(
+        """
+        SELECT chunk, worded.title, worded.heading, keywords, questions, body, parts, checksum
+        FROM chunks JOIN worded USING (chunk) WHERE note = ?
+        """,
+        (note,),
+    ).fetchall()
+    if any(checksum(*words) != known for _, *words, known in rows):
+        rebuild(connection)
+    connection.executemany(
+        f"INSERT INTO words (words, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?, ?, ?)",
+        [row[:-1] for row in rows],
+    )
+
+
+def rebuild(connection: sqlite3.Connection) -> None:
+    """Build the whole index anew from the chunks, by today's rules."""
+    connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+    connection.execute(
+        f"UPDATE chunks SET checksum = (SELECT words_checksum({_COLUMNS}) FROM worded WHERE chunk = chunks.chunk)"
+    )
+
+
+def check(connection: sqlite3.Connection) -> None:
+    """Raise sqlite3.DatabaseError if the index is damaged, or has other words than the chunks."""
+    # SQLite from 3.44 on compares with the chunks only if `rank` says so.
+    connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
+
+
+def _label_words(labels: str, ordinal: int, column: int) -> str:
+    parsed = _labels(labels)
+    return parsed[-1 if ordinal else 0][column]
+
+
+@lru_cache(maxsize=64)
+def _labels(labels: str) -> Sequence[Sequence[str]]:
+    parsed: Sequence[Sequence[str]] = json.loads(labels)
+    return parsed
+
+
+FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
+    "label_words": (3, _label_words),
+    "heading_words": (1, findable),
+    "body_words": (1, body_words),
+    "part_words": (1, part_words),
+    "words_checksum": (6, checksum),
+}
+"""The functions of SQL by which the view makes words: the number of arguments, and the function."""
