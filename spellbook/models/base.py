@@ -109,6 +109,11 @@ def vector_key(fingerprint: str, text: str) -> str:
     return hashlib.sha256(f"{fingerprint}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def label_key(fingerprint: str, kind: str, text: str) -> str:
+    """Return the key of the vector of a note's label: its title or a question it names, as `kind` says."""
+    return vector_key(f"{fingerprint}\0{kind}", text)
+
+
 def score(cosine: float, scale: Scale) -> float:
     """Return a cosine as a score in 0..1 on an embedder's scale."""
     if cosine <= scale[0][0]:
