@@ -37,7 +37,7 @@ from spellbook.system.sqlite import Database
 
 FILE = "catalog.db"
 
-_FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
+FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "path_glob": (2, path_glob),
     "instant": (1, instant),
     "label_key": (3, label_key),
@@ -56,7 +56,7 @@ class Catalog:
     """The SQLite side of the index in the folder `state`; open it with `Catalog.open`."""
 
     def __init__(self, state: Path) -> None:
-        self._database = Database(state / FILE, MIGRATIONS, _FUNCTIONS)
+        self._database = Database(state / FILE, MIGRATIONS, FUNCTIONS)
         self._rows = self._database.rows
         self._meta = Meta(self._database)
         self.sessions = Sessions(self._database)
