@@ -15,7 +15,7 @@ from spellbook.index.catalog.schema import QUESTION, TITLE, whole
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
-from spellbook.models.base import label_key, unhurried, vector_key
+from spellbook.models.base import embed_queries, label_key, unhurried, vector_key
 
 _log = logging.getLogger(__name__)
 
@@ -167,11 +167,18 @@ def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, b
     """
     import numpy as np
 
-    rows = [(key, text) for key, text in rows if _kind(index, key, text) is not None]
+    kinds = {key: _kind(index, key, text) for key, text in rows}
+    texts = [(key, text) for key, text in rows if kinds[key] == ""]
+    labels = [(key, text) for key, text in rows if kinds[key]]
+    rows = [*texts, *labels]
     if not rows:
         return []
     try:
-        block = np.asarray(index.embedder.embed_passages([text for _, text in rows]), dtype="<f4")
+        # A label is as short as a question, and nearer to one as a question: MRR .63 (.59 as a passage) of loose
+        # questions over memories, by titles alone.
+        blocks = [index.embedder.embed_passages([text for _, text in texts])] if texts else []
+        blocks += [embed_queries(index.embedder, [text for _, text in labels])] if labels else []
+        block = np.concatenate([np.asarray(each, dtype="<f4") for each in blocks])
     except (
         ValueError,
         TypeError,

@@ -85,6 +85,15 @@ class Reranker(Protocol):
         """
 
 
+def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """Return the unit vectors of questions, shape (n, width), in one call if `embedder` can. Raises EmbeddingError."""
+    import numpy as np
+
+    several = getattr(embedder, "embed_queries", None)
+    made: Vectors = several(texts) if several else np.stack([embedder.embed_query(text) for text in texts])
+    return made
+
+
 @contextlib.contextmanager
 def unhurried() -> Iterator[None]:
     """

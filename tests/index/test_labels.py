@@ -9,9 +9,18 @@ from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.models.base import label_key
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from tests.helpers import Counting, opened, rows
+from tests.helpers import Counting as OfTexts
+from tests.helpers import opened, rows
 
 LABELS = next(number for number, step in enumerate(MIGRATIONS) if "CREATE TABLE labels" in step.sql)
+
+
+class Counting(OfTexts):
+    """Remembers questions and labels too, as they are embedded in the same way."""
+
+    def embed_query(self, text):
+        self.texts.append(text)
+        return super().embed_query(text)
 
 
 def before_labels(index):

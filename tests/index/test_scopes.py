@@ -137,7 +137,7 @@ def test_new_rules_are_followed_and_nothing_is_embedded_again(vault: Path, write
             book.reindex()
             assert len(book.find("copper").hits) == seen
             book.close()
-    assert embedder.taken() == 2  # the text and the title
+    assert embedder.taken() == 1
 
 
 @pytest.mark.parametrize(
