@@ -184,6 +184,10 @@ class Catalog:
             )
         ]
 
+    def numbers(self, expression: str) -> list[int]:
+        """Return the numbers of the chunks that match an FTS5 expression, in order."""
+        return [number for (number,) in self._rows("SELECT rowid FROM words WHERE words MATCH ?", (expression,))]
+
     def frequency(self, expression: str) -> int:
         """Return how many chunks match an FTS5 expression."""
         return int(self._rows("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])

@@ -7,9 +7,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from spellbook.index.catalog.sql import batches
+from spellbook.index.catalog.conditions import in_sql
+from spellbook.index.filters import Condition
 from spellbook.notes import note
 from spellbook.system.sqlite import Database
+
+FIRST = 100
+"""Chunks of a note that stand for the whole: its first ones, so that a very long note is read as quickly as others."""
 
 
 class Labels:
@@ -41,17 +45,30 @@ class Labels:
             (json.dumps(list(paths)),),
         )
 
-    def notes(self, keys: Sequence[str]) -> list[tuple[str, str]]:
-        """Return vector key and path of the notes that have a label with one of `keys`."""
-        return [
-            row
-            for batch in batches(keys)
-            for row in self._database.rows(
-                "SELECT key, path FROM labels CROSS JOIN notes USING (note) "
-                f"WHERE key IN ({','.join('?' * len(batch))})",
-                batch,
-            )
-        ]
+    def notes(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[tuple[str, str]]:
+        """Return vector key and path of the notes that have a label with one of `keys` and meet `conditions`."""
+        where, values = in_sql(self._database, conditions)
+        return self._database.rows(
+            f"""
+            SELECT labels.key, path FROM labels CROSS JOIN notes USING (note)
+            WHERE labels.key IN (SELECT value FROM json_each(:keys)) AND {where} ORDER BY path
+            """,
+            {"keys": json.dumps(list(keys)), **values},
+        )
+
+    def chunks(self, paths: Sequence[str]) -> list[tuple[str, int, str]]:
+        """Return path, number and vector key of the first chunks of the notes at `paths`, in order within a note."""
+        return self._database.rows(
+            """
+            SELECT path, chunk, key FROM notes CROSS JOIN chunks USING (note)
+            WHERE path IN (SELECT value FROM json_each(?)) AND ordinal < ? ORDER BY note, ordinal
+            """,
+            (json.dumps(list(paths)), FIRST),
+        )
+
+    def count(self) -> int:
+        """Return how many labels there are."""
+        return int(self._database.rows("SELECT count(*) FROM labels")[0][0])
 
 
 def questions_of(meta: str) -> str:

@@ -46,6 +46,11 @@ class Vectors:
             )
             self._meta.bump(connection, "generation")
 
+    @property
+    def seq(self) -> int:
+        """The latest seq that was given."""
+        return int(self._meta.get("seq") or 0)
+
     def embedded(self, keys: Sequence[str]) -> list[str]:
         """Return the texts with these keys, each once."""
         return [
