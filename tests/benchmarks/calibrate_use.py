@@ -74,8 +74,10 @@ def show(data: Path, engine: use.Onnx, given: Calibration, asked: dict[str, np.n
         unrelated.append(cosines[~answers])
         (within if one == other else across).append(cosines[answers])
     print(f"unrelated: median {np.median(np.concatenate(unrelated)):.3f}, 99.8 % {np.percentile(np.concatenate(unrelated), 99.8):.3f}")
-    print(f"answers: median within {np.median(np.concatenate(within)):.3f}, across {np.median(np.concatenate(across)):.3f}, "
-          f"a quarter of all above {np.percentile(np.concatenate(within + across), 75):.3f}")
+    print(
+        f"answers: median within {np.median(np.concatenate(within)):.3f}, across {np.median(np.concatenate(across)):.3f}, "
+        f"a quarter of all above {np.percentile(np.concatenate(within + across), 75):.3f}"
+    )
     pairs = json.loads((data / "eval/klue-sts/klue-sts-v1.1_dev.json").read_text("utf-8"))
     left, other = (kept(np.stack([engine.passage(clean(pair[name])) for pair in pairs]), False) for name in ("sentence1", "sentence2"))
     same = np.array([pair["labels"]["binary-label"] for pair in pairs]) == 1

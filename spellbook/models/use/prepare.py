@@ -19,7 +19,7 @@ from spellbook.models.e5 import tokens
 from spellbook.models.use import graph, weights
 from spellbook.system import disk
 
-FORM = 1
+FORM = 2
 """Of the folder: grows with every change of the graph, the table or the manifest."""
 
 _PATIENCE = 30.0
