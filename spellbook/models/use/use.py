@@ -97,6 +97,9 @@ class Calibration:
         return kept
 
 
+_MOST_LETTERS = 4_000
+"""Twice what `clean` leaves; NFKC makes up to eighteen letters of one."""
+
 _SPACES = str.maketrans(dict.fromkeys(weights.SPACES, " "))
 
 
@@ -115,7 +118,7 @@ class Onnx:
         """Return the tokens of `text`, without those that begin and end it."""
         # The model's own normalisation is NFKC, but for one sign that Japanese and Korean use for "to".
         composed = "～".join(unicodedata.normalize("NFKC", part) for part in text.split("～"))
-        words = composed.translate(_SPACES).strip(" ")
+        words = composed[:_MOST_LETTERS].translate(_SPACES).strip(" ")
         return self._tokens(words) if words else [weights.UNKNOWN]
 
     def token_count(self, text: str) -> int:
