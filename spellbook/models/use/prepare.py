@@ -1,7 +1,7 @@
 """
 The prepared model: a folder in the user's cache with the graph, the tokeniser's table and their checksums.
 
-Made once, in some seconds, by one process while others wait. It is made under
+Made once, in a second or two, by one process while others wait. It is made under
 another name and renamed, so it is there whole or not at all. What is damaged
 is made again; deleting the folder is always safe.
 """
@@ -19,7 +19,7 @@ from spellbook.models.e5 import tokens
 from spellbook.models.use import graph, weights
 from spellbook.system import disk
 
-FORM = 2
+FORM = 1
 """Of the folder: grows with every change of the graph, the table or the manifest."""
 
 _PATIENCE = 30.0
