@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from spellbook import paths
 from spellbook.errors import InvalidInput, VaultNotFound
+from spellbook.notes.chunk_sizes import CHUNK_TOKENS
 from spellbook.paths import MARKER
 from spellbook.system import disk
 
@@ -93,7 +94,7 @@ class Config:
     embedder: str = ""
     embedder_given: bool = False
     reranker: str = ""
-    chunk_tokens: int = 256
+    chunk_tokens: int = CHUNK_TOKENS
     cache_mb: int = 512
     journal_mb: int = 100
     journal_days: int = 90

@@ -7,10 +7,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.sqlite import Migration
+
+if TYPE_CHECKING:
+    from spellbook.notes.chunks import Chunk
 
 _BLANK_LINES = "\r\n"
 
@@ -209,17 +212,9 @@ earlier catalog: readers by seq then see all vectors of a rebuilt catalog.
 class ChunkRow(NamedTuple):
     """A chunk to be stored; `words` are the columns of the full-text index, `same` the hash of its folded text."""
 
-    ordinal: int
-    suffix: str
-    heading: str
-    line: int
-    end_line: int
-    text: str
-    embedded: str
+    chunk: Chunk
     same: str
     key: str
-    lead: str
-    tail: str
     words: tuple[str, str, str, str, str, str]
 
 
