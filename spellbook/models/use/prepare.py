@@ -66,7 +66,9 @@ def _make(target: Path) -> None:
     weights.check(source)
     for left in target.parent.glob(f".{target.name}-*"):
         shutil.rmtree(left, ignore_errors=True)  # by a process that was killed
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent, ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{target.name}-", dir=target.parent, ignore_cleanup_errors=True
+    ) as scratch:
         made = Path(scratch) / "made"
         made.mkdir()
         graph.write(weights.arrays(source), made)

