@@ -18,8 +18,9 @@ import click
 
 from spellbook.search.presentation import name as _name
 from spellbook.search.presentation import place as _place
+from spellbook.search.presentation import reasons
+from spellbook.search.presentation import shares as leg_shares
 from spellbook.search.presentation import titles as _titles
-from spellbook.search.presentation import why
 from spellbook.text.quoting import flat, json_of, one_line, plain, quoted
 from spellbook.translate import translated
 
@@ -95,7 +96,7 @@ def _hit(hit: Hit) -> None:
         click.echo(f"      {quoted(line[:200])}")
     if len(lines) > 6:
         say(f"      … {len(lines) - 6} more lines: spellbook show {_name(hit.id)}")
-    click.echo(click.style(f"      {translated(why(hit))}", dim=True))
+    click.echo(click.style(f"      {', '.join(map(translated, reasons(hit)))}", dim=True))
     click.echo()
 
 
@@ -121,6 +122,8 @@ def explanation(given: Explanation) -> None:
             f"{each.place or '-':>3}  {each.score:5.2f} = {shares[0]} + {shares[1]} + {adjusted:+8.2f}   {sure:>4}"
         )
         click.echo(f"     {click.style(_place(each), fg='cyan')}  {_titles(each)}")
+        if each.legs:
+            click.echo(f"     {', '.join(map(translated, leg_shares(each.legs)))}")
         for one in each.adjustments:
             click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
         if each.words or each.lacks:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from spellbook.errors import EmbeddingError, StorageError
-from spellbook.index.catalog.schema import whole
+from spellbook.index.catalog.schema import QUESTION, TITLE, whole
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
-from spellbook.models.base import unhurried, vector_key
+from spellbook.models.base import embed_queries, label_key, unhurried, vector_key
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +27,9 @@ _BATCH_TEXTS = 32
 
 _BATCH_AT_ONCE = 4
 """The same where somebody waits, who is to be answered within two seconds."""
+
+_LABELS_AT_ONCE = 64
+"""Most labels that are embedded while somebody waits; the others stay pending."""
 
 _COUNTED = 200
 """Most chunks that are counted after a batch: what of a longer note has no size is counted whenever it is a hit."""
@@ -40,11 +43,11 @@ def embed_texts(
     stop: Callable[[], bool] = lambda: False,
 ) -> int:
     """
-    Second stage: embed what is pending, as `Waiting.in_order` has it, and return how many vectors were stored.
+    Second stage: embed what is pending, as `Waiting.in_order` has it, and return how many texts of chunks were stored.
 
     What a search finds by words meanwhile, in any process, is taken next.
 
-    At most `most` texts if given, because somebody waits. Texts that another
+    At most `most` texts if given, because somebody waits: then labels come last. Texts that another
     process is at come last, and are embedded here after all if that process
     does not finish them.
     """
@@ -54,11 +57,13 @@ def embed_texts(
     size = _BATCH_TEXTS if most is None else _BATCH_AT_ONCE
     with unhurried() if most is None else contextlib.nullcontext():
         for attempt in range(3):
-            keys = [key for key in index.catalog.waiting.in_order() if key not in refused][:most]
-            for batch in _in_turn(keys, index.catalog.waiting.asked_for, size):
+            waiting = index.catalog.waiting
+            listed = waiting.in_order() if most is None else waiting.in_haste()
+            keys = [key for key in listed if key not in refused][:most]
+            for batch in _in_turn(keys, waiting.asked_for, size):
                 if stop():
                     return stored
-                rows = index.catalog.waiting.claim(batch, owner) if attempt == 0 else index.catalog.waiting.texts(batch)
+                rows = waiting.claim(batch, owner) if attempt == 0 else waiting.texts(batch)
                 stored += embed_and_store(index, rows, refused)
                 done += len(batch)
                 if progress:
@@ -72,7 +77,7 @@ def embed_and_store(
     index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None, *, spared_days: int = 0
 ) -> int:
     """
-    Embed the texts of `rows` (key, text), store vectors and token counts; return how many vectors were new.
+    Embed the texts of `rows` (key, text), store vectors and token counts; return how many texts of chunks were new.
 
     With `refused`, a text that the embedder refuses goes there, and the others are embedded. The vectors are kept for
     `spared_days` even while no chunk uses them. Raises EmbeddingError if a text, or with `refused` all of them, fail.
@@ -82,9 +87,17 @@ def embed_and_store(
     vectors = vectors_of(index, rows, refused)
     if spared_days:
         index.catalog.spared.spare([key for key, _ in vectors], spared_days)
-    stored = index.catalog.vectors.add(vectors)
+    labels = {key for key, text in rows if _kind(index, key, text)}
+    stored = index.catalog.vectors.add(vectors, labels)
     count_tokens(index, [key for key, _ in rows])
     return stored
+
+
+def embed_labels(index: Index, paths: Sequence[str]) -> None:
+    """Embed the labels of the notes at `paths` that are pending. If the embedder fails they stay pending."""
+    keys = [key for path in paths for key in index.catalog.labels.at(path)][:_LABELS_AT_ONCE]
+    with contextlib.suppress(EmbeddingError):
+        embed_and_store(index, index.catalog.waiting.texts(keys))
 
 
 def count_tokens(index: Index, keys: Sequence[str]) -> None:
@@ -154,11 +167,18 @@ def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, b
     """
     import numpy as np
 
-    rows = [(key, text) for key, text in rows if key == vector_key(index.embedder.fingerprint, text)]
+    kinds = {key: _kind(index, key, text) for key, text in rows}
+    texts = [(key, text) for key, text in rows if kinds[key] == ""]
+    labels = [(key, text) for key, text in rows if kinds[key]]
+    rows = [*texts, *labels]
     if not rows:
         return []
     try:
-        block = np.asarray(index.embedder.embed_passages([text for _, text in rows]), dtype="<f4")
+        # A label is as short as a question, and nearer to one as a question: MRR .63 (.59 as a passage) of loose
+        # questions over memories, by titles alone.
+        blocks = [index.embedder.embed_passages([text for _, text in texts])] if texts else []
+        blocks += [embed_queries(index.embedder, [text for _, text in labels])] if labels else []
+        block = np.concatenate([np.asarray(each, dtype="<f4") for each in blocks])
     except (
         ValueError,
         TypeError,
@@ -177,6 +197,14 @@ def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, b
         )
     index.fits(block.shape[1])
     return [(key, row.tobytes()) for (key, _), row in zip(rows, block, strict=True)]
+
+
+def _kind(index: Index, key: str, text: str) -> str | None:
+    """Return the kind of label that `key` stands for, "" for the text of a chunk, None for another embedding's key."""
+    fingerprint = index.embedder.fingerprint
+    if key == vector_key(fingerprint, text):
+        return ""
+    return next((kind for kind in (TITLE, QUESTION) if key == label_key(fingerprint, kind, text)), None)
 
 
 def maintain(index: Index, embedded: int = 0) -> bool:

@@ -85,6 +85,15 @@ class Reranker(Protocol):
         """
 
 
+def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """Return the unit vectors of questions, shape (n, width), in one call if `embedder` can. Raises EmbeddingError."""
+    import numpy as np
+
+    several = getattr(embedder, "embed_queries", None)
+    made: Vectors = several(texts) if several else np.stack([embedder.embed_query(text) for text in texts])
+    return made
+
+
 @contextlib.contextmanager
 def unhurried() -> Iterator[None]:
     """
@@ -107,6 +116,11 @@ def is_unhurried() -> bool:
 def vector_key(fingerprint: str, text: str) -> str:
     """Return the key under which the vector of `text` is kept: equal text, equal vector, wherever it stands."""
     return hashlib.sha256(f"{fingerprint}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def label_key(fingerprint: str, kind: str, text: str) -> str:
+    """Return the key of the vector of a note's label: its title or a question it names, as `kind` says."""
+    return vector_key(f"{fingerprint}\0{kind}", text)
 
 
 def score(cosine: float, scale: Scale) -> float:

@@ -100,6 +100,26 @@ class Leg:
     beyond: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class OfNote:
+    """
+    Scores of a candidate's note, 0..1: its title, the nearest of the questions it names, and its whole text by meaning;
+    the question's words that any of its chunks contains. None where it has no vector, or where there are no words.
+    """
+
+    title: float | None = None
+    question: float | None = None
+    whole: float | None = None
+    words: float | None = None
+
+
+NOTHING = OfNote()
+"""Nothing is known of the note: its chunk counts alone."""
+
+TEXT, NOTE, TITLE, QUESTION = "text", "note", "title", "question"
+"""Names of the parts of a leg's share: what the chunk, its note, its title and a question of the note add."""
+
+
 @dataclass(slots=True)
 class Candidate:
     """
@@ -113,6 +133,7 @@ class Candidate:
     semantic: Leg | None
     keyword: Leg | None
     foreign: float = 0.0
+    note: OfNote = NOTHING
     score: float = 0.0
     legs: dict[str, dict[str, Any]] = field(default_factory=dict)
     adjustments: list[dict[str, Any]] = field(default_factory=list)
@@ -134,12 +155,44 @@ class Candidate:
         means nothing.
         """
         words = self.keyword.score if self.keyword else 0.0
-        if self.semantic is None:
+        parts = self.meaning()
+        if not parts:
             return words
+        meaning = sum(parts.values())
         if expected is None:
-            return self.semantic.score
+            return meaning
         missing = weights.EXPECTED * expected * (1 - self.foreign)
-        return max(self.semantic.score + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
+        return max(meaning + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
+
+    def meaning(self) -> dict[str, float]:
+        """
+        Return the score by meaning, 0..1, as its parts: the text, its note's title or a question of it, the whole note.
+
+        Empty if nothing of it has a vector. What has none is replaced by what there is.
+        """
+        text = None if self.semantic is None else self.semantic.score
+        title, question, whole = self.note.title, self.note.question, self.note.whole
+        ways: list[dict[str, float]] = [] if text is None else [{TEXT: text}]
+        if title is not None:
+            shared = 0.0 if text is None else 1 - weights.TITLED
+            ways.append({TEXT: shared * (text or 0.0), TITLE: (1 - shared) * title - weights.TITLE_COST})
+        if question is not None:
+            ways.append({QUESTION: question - weights.QUESTION_COST})
+        if not ways:
+            return {}
+        best = max(ways, key=lambda way: sum(way.values()))
+        share = 1.0 if whole is None else 1 - weights.WHOLE
+        parts = {name: share * score for name, score in best.items()}
+        return parts if whole is None else {**parts, NOTE: weights.WHOLE * whole}
+
+    def words(self) -> dict[str, float]:
+        """Return the score by words, 0..1, as its parts: the chunk, and its whole note. Empty if neither has any."""
+        here = self.keyword.score if self.keyword else 0.0
+        if self.note.words is None:
+            return {TEXT: here} if self.keyword else {}
+        if not (self.keyword or self.note.words):
+            return {}
+        return {TEXT: (1 - weights.NOTE_WORDS) * here, NOTE: weights.NOTE_WORDS * self.note.words}
 
     @property
     def order(self) -> tuple[float, float, str, str]:
@@ -161,19 +214,35 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
         semantic, keyword = 0.0, 1.0
     fused = []
     for each in candidates:
-        for name, leg, weight in (("semantic", each.semantic, semantic), ("keyword", each.keyword, keyword)):
-            if leg is not None and weight:
-                share = round(weight * leg.score, 4)
-                each.legs[name] = {"rank": leg.rank or None, "score": round(leg.score, 4), "share": share}
-                each.score = round(each.score + share, 4)
-        if each.foreign and each.semantic and semantic and keyword:
+        meaning, words = each.meaning(), each.words()
+        for name, leg, parts, weight in (
+            ("semantic", each.semantic, meaning, semantic),
+            ("keyword", each.keyword, words, keyword),
+        ):
+            if parts and weight:
+                each.legs[name] = _shared(leg, parts, weight)
+                each.score = round(each.score + each.legs[name]["share"], 4)
+        if each.foreign and meaning and semantic and keyword:
             # The estimated score by words, if the chunk were in the question's language.
-            credit = each.foreign * weights.CREDITED * each.semantic.score - (
-                each.keyword.score if each.keyword else 0.0
-            )
+            credit = each.foreign * weights.CREDITED * sum(meaning.values()) - sum(words.values())
             each.add("in another language", max(0.0, keyword * credit))
         fused.append(each)
     return sorted(fused, key=lambda each: each.order)
+
+
+def _shared(leg: Leg | None, parts: Mapping[str, float], weight: float) -> dict[str, Any]:
+    """Return a leg as an answer shows it; the shares of its parts add up to its own."""
+    score = sum(parts.values())
+    share = round(weight * score, 4)
+    rounded = {name: round(weight * part, 4) for name, part in parts.items()}
+    most = max(rounded, key=lambda name: rounded[name])
+    rounded[most] = round(rounded[most] + share - sum(rounded.values()), 4)
+    return {
+        "rank": (leg.rank or None) if leg else None,
+        "score": round(score, 4),
+        "share": share,
+        "parts": {name: part for name, part in rounded.items() if part},
+    }
 
 
 def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:

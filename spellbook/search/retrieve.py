@@ -7,7 +7,7 @@ Each function is given an open index and only reads. Scores are absolute, in 0..
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
+from spellbook.index.vectors.about import About
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import Scale, score
 from spellbook.search import fts_query, weights
 from spellbook.search.question import Question, Word
-from spellbook.search.ranking import Leg
+from spellbook.search.ranking import Leg, OfNote
 from spellbook.text import languages, terms
 
 if TYPE_CHECKING:
@@ -34,11 +35,16 @@ _REMEMBERED = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What retrieval by words found: a leg by chunk number, and the words that were asked for."""
+    """
+    What retrieval by words found: a leg by chunk number, and the words that were asked for.
+
+    `form` makes an expression of a word as it was asked for.
+    """
 
     legs: Mapping[int, Leg]
     asked: tuple[Word, ...]
     quotes: bool = False
+    form: Callable[[str], str] = str
 
     @property
     def known(self) -> float:
@@ -95,7 +101,51 @@ def by_words(
     legs = {
         number: Leg(ranked.get(number, 0), min(1.0, share), max(0.0, round(share - 1, 4))) for number, share in shares
     }
-    return Words(legs, tuple(asked), chosen.quotes)
+    return Words(legs, tuple(asked), chosen.quotes, form)
+
+
+def of_notes(
+    catalog: Catalog, words: Words, about: Mapping[str, About], scale: Scale, *, unprompted: bool
+) -> dict[str, OfNote]:
+    """
+    Return the scores of whole notes, by path: by meaning on an embedder's scale, and by `words`.
+
+    The score by words is the share, by weight, of the words asked for that the note contains. With `unprompted`, the
+    questions that a note names do not count.
+    """
+    shares = _share_of_words(catalog, words, about)
+
+    def calibrated(cosine: float | None) -> float | None:
+        return None if cosine is None else score(cosine, scale)
+
+    return {
+        path: OfNote(
+            calibrated(each.title),
+            None if unprompted else calibrated(each.question),
+            calibrated(each.whole),
+            shares.get(path),
+        )
+        for path, each in about.items()
+    }
+
+
+def _share_of_words(catalog: Catalog, words: Words, about: Mapping[str, About]) -> dict[str, float]:
+    import numpy as np
+
+    asked = [word for word in dict.fromkeys(words.asked) if word.chunks <= weights.MOST_COMMON]
+    most = sum(word.weight for word in asked)
+    if not most or not about:
+        return {}
+    first = np.array([each.first for each in about.values()])
+    last = np.array([each.last for each in about.values()])
+    found = np.zeros(len(about))
+    for word in asked:
+        if word.chunks:
+            # A note's chunks are numbered one after the other.
+            numbers = np.array(catalog.numbers(words.form(word.text)), dtype=np.int64)
+            has = np.searchsorted(numbers, last, "right") > np.searchsorted(numbers, first)
+            found += has * word.weight
+    return dict(zip(about, (found / most).tolist(), strict=True))
 
 
 def _wanted(limit: int) -> int:

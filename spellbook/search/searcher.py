@@ -20,6 +20,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import Condition, Unmatched, conditions
 from spellbook.index.opened import Index
+from spellbook.index.vectors.about import NoteVectors
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import score
 from spellbook.search import packing, ranking, related, retrieve, weights
@@ -46,6 +47,7 @@ class Searcher:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._nearest = Nearest(index)
+        self._notes = NoteVectors(index, self._nearest)
         self._guard = threading.Lock()
         self._asked: OrderedDict[str, Vectors] = OrderedDict()
         self._count = lru_cache(maxsize=_COUNTED)(index.embedder.count_tokens)
@@ -143,22 +145,28 @@ class Searcher:
         if vector is not None:
             semantic = retrieve.by_meaning(self._nearest, vector, embedder.scale, limits, question.limit, reasons)
         by_words = question.mode != "semantic" or vector is None
+        titled = [] if vector is None else self._notes.near(vector, limits)
         words = retrieve.Words({}, ())
         if by_words:
-            words = retrieve.by_words(catalog, question, limits, counts.chunks, [*semantic], also)
+            words = retrieve.by_words(catalog, question, limits, counts.chunks, [*semantic, *titled], also)
         chunks = {number: chunk for number, (chunk, _) in semantic.items()}
-        others = catalog.by_number([number for number in (*words.legs, *also) if number not in chunks])
+        others = catalog.by_number([number for number in {*words.legs, *titled, *also} if number not in chunks])
         scores = {number: leg for number, (_, leg) in semantic.items()}
         if vector is not None:
             scores |= retrieve.scores_by_meaning(self._nearest, vector, embedder.scale, others)
         # With one leg alone no credit is given for another language.
         written = retrieve.Written.of(question.text) if by_words and vector is not None else retrieve.ANY_LANGUAGE
+        chunks |= {chunk.number: chunk for chunk in others}
+        notes: Mapping[str, ranking.OfNote] = {}
+        if question.mode != "keyword":  # which asks for chunks with these words
+            about = self._notes.of(vector, chunks.values())
+            notes = retrieve.of_notes(catalog, words, about, embedder.scale, unprompted=question.unprompted)
         candidates = []
-        for number, chunk in (chunks | {chunk.number: chunk for chunk in others}).items():
+        for number, chunk in chunks.items():
             word = words.legs.get(number)
-            candidates.append(
-                Candidate(chunk, scores.get(number), word, written.foreign(chunk, word.score if word else 0.0))
-            )
+            foreign = written.foreign(chunk, word.score if word else 0.0)
+            note = notes.get(chunk.path, ranking.NOTHING)
+            candidates.append(Candidate(chunk, scores.get(number), word, foreign, note))
         return Ranked(candidates, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
 
     def _uses(self, candidates: Sequence[Candidate]) -> Mapping[str, Use]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from operator import itemgetter
@@ -20,6 +20,7 @@ from typing import Any
 
 from spellbook.index.catalog.conditions import in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
+from spellbook.index.catalog.labels import Labels, questions_of
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
@@ -31,9 +32,18 @@ from spellbook.index.catalog.token_counts import Counted
 from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import Condition, Unmatched, day_of, instant, path_glob
+from spellbook.models.base import label_key
 from spellbook.system.sqlite import Database
 
 FILE = "catalog.db"
+
+FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
+    "path_glob": (2, path_glob),
+    "instant": (1, instant),
+    "label_key": (3, label_key),
+    "questions_of": (1, questions_of),
+}
+"""Functions for use in SQL; the last two also in migrations."""
 
 _LONG = 20_000
 """Characters of a note's labels up to which they are read with each of its chunks."""
@@ -46,7 +56,7 @@ class Catalog:
     """The SQLite side of the index in the folder `state`; open it with `Catalog.open`."""
 
     def __init__(self, state: Path) -> None:
-        self._database = Database(state / FILE, MIGRATIONS, {"path_glob": (2, path_glob), "instant": (1, instant)})
+        self._database = Database(state / FILE, MIGRATIONS, FUNCTIONS)
         self._rows = self._database.rows
         self._meta = Meta(self._database)
         self.sessions = Sessions(self._database)
@@ -57,6 +67,7 @@ class Catalog:
         self.spared = Spared(self._database, self._meta)
         self.waiting = Waiting(self._database)
         self.counted = Counted(self._database)
+        self.labels = Labels(self._database)
 
     @classmethod
     def open(cls, state: Path) -> Catalog:
@@ -172,6 +183,10 @@ class Catalog:
                 (expression,),
             )
         ]
+
+    def numbers(self, expression: str) -> list[int]:
+        """Return the numbers of the chunks that match an FTS5 expression, in order."""
+        return [number for (number,) in self._rows("SELECT rowid FROM words WHERE words MATCH ?", (expression,))]
 
     def frequency(self, expression: str) -> int:
         """Return how many chunks match an FTS5 expression."""
@@ -295,10 +310,10 @@ class Catalog:
         return [path for (path,) in rows]
 
     def sizes(self) -> dict[str, int]:
-        """Return figures for `status`: bytes on disk, vectors stored and in use."""
+        """Return figures for `status`: bytes on disk, vectors of texts stored and in use; labels are not counted."""
         stored, used = self._rows(
             """
-            SELECT (SELECT count(*) FROM vectors),
+            SELECT (SELECT count(*) FROM vectors WHERE key NOT IN (SELECT key FROM labels)),
                    (SELECT count(*) FROM vectors WHERE key IN (SELECT key FROM chunks))
             """
         )[0]

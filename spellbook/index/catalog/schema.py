@@ -14,6 +14,9 @@ from spellbook.system.sqlite import Migration
 
 _BLANK_LINES = "\r\n"
 
+TITLE, QUESTION = "title", "question"
+"""Kinds of labels."""
+
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
 """
 Weights of bm25 by column: title (with aliases), heading, keywords (with entities and tags), questions, body, parts of
@@ -159,6 +162,41 @@ MIGRATIONS = (
         UPDATE chunks SET suffix = '#' || suffix WHERE suffix NOT LIKE '#%';
         """
     ),
+    # The title of each note and the questions it names, each with a vector of its own. They wait in `pending` too, but
+    # are not counted there: a text can be found by meaning before its note's title has a vector. Both are in `notes`
+    # already, so no note is read again.
+    Migration(
+        """
+        CREATE TABLE labels (note INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, key TEXT NOT NULL);
+        CREATE INDEX labels_note ON labels (note, kind);
+        CREATE INDEX labels_key ON labels (key);
+        ALTER TABLE pending ADD COLUMN label INTEGER NOT NULL DEFAULT 0;
+        DROP TRIGGER pending_added;
+        DROP TRIGGER pending_dropped;
+        CREATE TRIGGER pending_added AFTER INSERT ON pending WHEN NOT new.label BEGIN
+            UPDATE meta SET value = value + 1 WHERE key = 'pending'; END;
+        CREATE TRIGGER pending_dropped AFTER DELETE ON pending WHEN NOT old.label BEGIN
+            UPDATE meta SET value = value - 1 WHERE key = 'pending'; END;
+        CREATE TRIGGER label_added AFTER INSERT ON labels BEGIN
+            INSERT OR IGNORE INTO pending (key, label)
+                SELECT new.key, 1 WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
+        END;
+        CREATE TRIGGER label_dropped AFTER DELETE ON labels BEGIN
+            DELETE FROM pending WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
+        END;
+        CREATE TRIGGER label_rekeyed AFTER UPDATE OF key ON labels BEGIN
+            DELETE FROM pending WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
+            INSERT OR IGNORE INTO pending (key, label)
+                SELECT new.key, 1 WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
+        END;
+        INSERT INTO labels (note, kind, text, key)
+            SELECT note, kind, text, label_key((SELECT value FROM meta WHERE key = 'fingerprint'), kind, text) FROM (
+                SELECT note, 'title' AS kind, title AS text FROM notes WHERE trim(coalesce(title, '')) <> ''
+                UNION ALL
+                SELECT note, 'question', value FROM notes, json_each(questions_of(meta))
+            );
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -185,6 +223,14 @@ class ChunkRow(NamedTuple):
     words: tuple[str, str, str, str, str, str]
 
 
+class LabelRow(NamedTuple):
+    """What names a whole note: its title, or a question that it answers, as `kind` says; it has a vector of its own."""
+
+    kind: str
+    text: str
+    key: str
+
+
 class LinkRow(NamedTuple):
     """A link to be stored: its target, and the `links.key` that finds its file."""
 
@@ -207,6 +253,7 @@ class Entry(NamedTuple):
     fields: frozenset[tuple[str, str]] = frozenset()
     chunks: tuple[ChunkRow, ...] = ()
     links: tuple[LinkRow, ...] = ()
+    labels: tuple[LabelRow, ...] = ()
 
 
 class Known(NamedTuple):
@@ -319,7 +366,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The state of the index; `pending` counts distinct texts without a vector."""
+    """The state of the index; `pending` counts distinct texts of chunks without a vector."""
 
     generation: int
     notes: int

@@ -107,6 +107,15 @@ class Nearest:
         blobs = self._index.catalog.vectors.of([key for key in listed if key not in found])
         return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
 
+    def vectors(self, keys: Iterable[str], most: int) -> tuple[list[Vectors], int]:
+        """Return the vectors of these keys, each once, and how many of them, at most `most`, were read from disk."""
+        import numpy as np
+
+        listed = list(dict.fromkeys(keys))
+        found = self.matrix.vectors(listed)
+        blobs = self._index.catalog.vectors.of([key for key in listed if key not in found][: max(0, most)])
+        return [*found.values(), *(np.frombuffer(blob, dtype="<f4") for blob in blobs.values())], len(blobs)
+
     def _refresh(self) -> Matrix | None:
         """Bring the matrix up to the catalog and return it; None if that has more than memory should hold."""
         catalog = self._index.catalog
@@ -117,7 +126,9 @@ class Nearest:
                 return None
             # A search that has begun goes on with the one it has.
             matrix = self.matrix if len(self.matrix) <= _most(in_use) else Matrix()
+            seq = catalog.vectors.seq
             matrix.add(catalog.vectors.since(matrix.seq))
+            matrix.seq = max(matrix.seq, seq)  # the vectors of labels after it need not be looked at again
             self.matrix, self.sketches = matrix, None
             return matrix
 
