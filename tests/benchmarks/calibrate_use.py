@@ -30,9 +30,9 @@ KNOWN = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru",
 
 SCALE = ((0.01, 0.0), (0.34, 0.5), (0.42, 0.7), (0.8, 0.95), (1.0, 1.0))
 """
-The first two are read off what `--show` prints: the median of unrelated pairs, and what 2 of 1,000 of them reach. A quarter
-of all questions have a higher cosine than the third to their answer; more than half of the Korean pairs that people call the
-same have less than the fourth, and so do 9 in 10 of the others.
+The first two are read off what `--show` prints: the median of unrelated pairs, and what 2 of 1,000 of them reach. A
+quarter of all questions have a higher cosine than the third to their answer; more than half of the Korean pairs that
+people call the same have less than the fourth, and so do 9 in 10 of the others.
 """
 
 Texts = dict[str, list[str]]
@@ -57,7 +57,9 @@ def learnt(sides: Sequence[Sequence[dict[str, np.ndarray]]]) -> Calibration:
     return Calibration(*centres, directions.astype(np.float32), SCALE)
 
 
-def show(data: Path, engine: use.Onnx, given: Calibration, asked: dict[str, np.ndarray], told: dict[str, np.ndarray]) -> None:
+def show(
+    data: Path, engine: use.Onnx, given: Calibration, asked: dict[str, np.ndarray], told: dict[str, np.ndarray]
+) -> None:
     """Print the cosines of XQuAD's learnt half and of KLUE-STS."""
 
     def kept(rows: np.ndarray, query: bool) -> np.ndarray:
@@ -73,24 +75,38 @@ def show(data: Path, engine: use.Onnx, given: Calibration, asked: dict[str, np.n
         answers = np.arange(len(passages[other])) == np.array(right)[:, None]
         unrelated.append(cosines[~answers])
         (within if one == other else across).append(cosines[answers])
-    print(f"unrelated: median {np.median(np.concatenate(unrelated)):.3f}, 99.8 % {np.percentile(np.concatenate(unrelated), 99.8):.3f}")
     print(
-        f"answers: median within {np.median(np.concatenate(within)):.3f}, across {np.median(np.concatenate(across)):.3f}, "
+        f"unrelated: median {np.median(np.concatenate(unrelated)):.3f}, "
+        f"99.8 % {np.percentile(np.concatenate(unrelated), 99.8):.3f}"
+    )
+    print(
+        f"answers: median within {np.median(np.concatenate(within)):.3f}, "
+        f"across {np.median(np.concatenate(across)):.3f}, "
         f"a quarter of all above {np.percentile(np.concatenate(within + across), 75):.3f}"
     )
     pairs = json.loads((data / "eval/klue-sts/klue-sts-v1.1_dev.json").read_text("utf-8"))
-    left, other = (kept(np.stack([engine.passage(clean(pair[name])) for pair in pairs]), False) for name in ("sentence1", "sentence2"))
+    left, other = (
+        kept(np.stack([engine.passage(clean(pair[name])) for pair in pairs]), False)
+        for name in ("sentence1", "sentence2")
+    )
     same = np.array([pair["labels"]["binary-label"] for pair in pairs]) == 1
     cosines = (left * other).sum(axis=1)
     best = max((((cosines >= cut) == same).mean(), cut) for cut in np.arange(0.3, 1, 0.01))
     print(f"Korean pairs: told apart best at {best[1]:.2f}, {best[0]:.3f} of them")
-    print("same:", np.percentile(cosines[same], [5, 25, 50]).round(2), "not:", np.percentile(cosines[~same], [50, 90, 99]).round(2))
+    print(
+        "same:",
+        np.percentile(cosines[same], [5, 25, 50]).round(2),
+        "not:",
+        np.percentile(cosines[~same], [50, 90, 99]).round(2),
+    )
 
 
 def main() -> None:
     """Compute it and say what came out."""
     parser = argparse.ArgumentParser(description="Compute the calibration of the second embedder.")
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[3] / "shared", help="holds eval/xquad and vaults/react-docs")
+    parser.add_argument(
+        "--data", type=Path, default=Path(__file__).parents[3] / "shared", help="holds eval/xquad and vaults/react-docs"
+    )
     parser.add_argument("--out", type=Path, default=Path(use.__file__).with_name(use.CALIBRATION))
     parser.add_argument("--show", action="store_true", help="only print the cosines that the scale is read off")
     given = parser.parse_args()

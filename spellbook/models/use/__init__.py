@@ -1,1 +1,1 @@
-"""universal-sentence-encoder-multilingual, a second embedder that reads small and fast. Nothing here chooses between embedders."""
+"""universal-sentence-encoder-multilingual: a small, fast second encoder. Nothing here chooses between embedders."""

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.models.e5.graph import _FLOAT, _MICROSOFT, _by_blocks, _Graph
+from spellbook.models.onnx.graph_file import FLOAT, INT64, MICROSOFT, Graph, by_blocks
 from spellbook.models.use.weights import PARTS
 
 if TYPE_CHECKING:
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 _BRANCHES = ((2, 0), (3, 1), (5, 2))
 """How many tokens a branch looks at, and how many of them come before the one that it is about."""
 
-_INT64 = 7
-
 _MOST = 63
-"""The largest weight of a product in int8. With 127, processors without VNNI would add up two products beyond 16 bits."""
+"""The largest weight of a product in int8. With 127, two products exceed 16 bits where a processor has no VNNI."""
 
 
 _BLOCK = 64
@@ -39,12 +37,12 @@ _BLOCK = 64
 def write(weights: Mapping[str, Array], folder: Path) -> None:
     """Write `graph.onnx` and the arrays it refers to, `graph.data`, into `folder`. Raises OSError."""
     with (folder / "graph.data").open("wb") as data:
-        graph = _Graph(data.write)
+        graph = Graph(data.write)
         _encoder(graph, weights)
     (folder / "graph.onnx").write_bytes(graph.encoded(weights["d3"].shape[1]))
 
 
-def _encoder(graph: _Graph, weights: Mapping[str, Array]) -> None:
+def _encoder(graph: Graph, weights: Mapping[str, Array]) -> None:
     import numpy as np
 
     add, keep, epsilon = graph.add, graph.keep, float(weights["eps"])
@@ -56,7 +54,7 @@ def _encoder(graph: _Graph, weights: Mapping[str, Array]) -> None:
         blocks = weights[name].T.reshape(weights[name].shape[1], -1, _BLOCK)
         steps = np.abs(blocks).max(axis=2) / 127
         packed = (np.rint(blocks / steps[..., None]) + 128).astype(np.uint8)
-        return _by_blocks(graph, value, packed, steps, np.zeros(len(blocks), np.float32), 8)
+        return by_blocks(graph, value, packed, steps, np.zeros(len(blocks), np.float32), 8)
 
     def plus(value: str, bias: Array) -> str:
         return add("Add", [value, keep(bias)])
@@ -67,23 +65,31 @@ def _encoder(graph: _Graph, weights: Mapping[str, Array]) -> None:
 
     def fast(value: str, layer: str) -> str:
         matrix, step = rounded(weights[f"w{layer}"])
-        return add("DynamicQuantizeMatMul", [value, keep(matrix), keep(step), "", keep(weights[f"b{layer}"])], _MICROSOFT)
+        return add(
+            "DynamicQuantizeMatMul", [value, keep(matrix), keep(step), "", keep(weights[f"b{layer}"])], MICROSOFT
+        )
 
     def ends(*values: int) -> str:
         return keep(np.array(values, np.int64))
 
-    part = add("Mod", [add("Cast", ["ids"], to=_INT64), ends(PARTS)])
+    part = add("Mod", [add("Cast", ["ids"], to=INT64), ends(PARTS)])
     scale, lowest = (add("Gather", [keep(weights[name].reshape(PARTS, 1)), part]) for name in ("scale", "lo"))
     rows = add("Gather", [keep(weights["table"]), "ids"])
-    words = add("Add", [add("Mul", [add("Cast", [rows], to=_FLOAT), scale]), lowest])
+    words = add("Add", [add("Mul", [add("Cast", [rows], to=FLOAT), scale]), lowest])
 
     # The product of `words`, from that of `rows`, which are whole numbers; `lowest` goes into each of its terms.
     matrix, step = rounded(joined("proj"))
-    narrowed = add("Mul", [add("Cast", [add("MatMulInteger", [rows, keep(matrix)])], to=_FLOAT), keep(step)])
-    narrowed = add("Add", [add("Mul", [narrowed, scale]), add("Mul", [lowest, keep(matrix.sum(axis=0, dtype=np.float32) * step)])])
+    narrowed = add("Mul", [add("Cast", [add("MatMulInteger", [rows, keep(matrix)])], to=FLOAT), keep(step)])
+    narrowed = add(
+        "Add", [add("Mul", [narrowed, scale]), add("Mul", [lowest, keep(matrix.sum(axis=0, dtype=np.float32) * step)])]
+    )
     narrowed = plus(narrowed, joined("proj_b"))
-    narrowed = add("LayerNormalization", [narrowed, keep(joined("ln_g")), keep(joined("ln_b"))], axis=-1, epsilon=epsilon)
-    thirds = graph.add_all("Split", [narrowed, ends(*(len(weights[f"ln_g{size}"]) for size, _ in _BRANCHES))], 3, axis=2)
+    narrowed = add(
+        "LayerNormalization", [narrowed, keep(joined("ln_g")), keep(joined("ln_b"))], axis=-1, epsilon=epsilon
+    )
+    thirds = graph.add_all(
+        "Split", [narrowed, ends(*(len(weights[f"ln_g{size}"]) for size, _ in _BRANCHES))], 3, axis=2
+    )
     length = add("Slice", [add("Shape", ["ids"]), ends(1), ends(2)])
     features = [words]
     for (size, before), value in zip(_BRANCHES, thirds, strict=True):
@@ -96,7 +102,7 @@ def _encoder(graph: _Graph, weights: Mapping[str, Array]) -> None:
     together = [add("Concat", features, axis=2), keep(weights["ln_g"]), keep(weights["ln_b"])]
     total = add("ReduceSum", [add("LayerNormalization", together, axis=-1, epsilon=epsilon), ends(1)], keepdims=0)
 
-    root = add("Sqrt", [add("Cast", [length], to=_FLOAT)])
+    root = add("Sqrt", [add("Cast", [length], to=FLOAT)])
     mean = add("Add", [add("Div", [product(total, "cnn_W"), root]), add("Mul", [keep(weights["cnn_b"]), root])])
     first = add("Relu", [product(mean, "d0")])
     second = add("Relu", [add("Add", [product(mean, "p1"), product(first, "d1")])])

@@ -66,7 +66,9 @@ def _make(target: Path) -> None:
     weights.check(source)
     for left in target.parent.glob(f".{target.name}-*"):
         shutil.rmtree(left, ignore_errors=True)  # by a process that was killed
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent, ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{target.name}-", dir=target.parent, ignore_cleanup_errors=True
+    ) as scratch:
         made = Path(scratch) / "made"
         made.mkdir()
         graph.write(weights.arrays(source), made)
@@ -74,8 +76,8 @@ def _make(target: Path) -> None:
         sums = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(made.iterdir())}
         (made / _MANIFEST).write_text(json.dumps(sums), "utf-8")
         for file in (*made.iterdir(), made):
-            disk.settle(file)
+            disk.fsync(file)
         if target.exists():
             target.rename(Path(scratch) / "old")
         made.rename(target)
-        disk.settle(target.parent)
+        disk.fsync(target.parent)

