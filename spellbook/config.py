@@ -168,6 +168,7 @@ def load(
             "For example http://localhost:8000, or unset it.",
         )
     state_folder = Path(paths.state(str(root), str(state or "")))
+    settings["second_encoder"] = _switch("SPELLBOOK_SECOND_ENCODER", settings.get("second_encoder", True))
     seen = (scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip()
     kept = Path(paths.snapshots(str(root)))
     return Config(
@@ -225,6 +226,14 @@ def model_path(name: str) -> str:
 def _model(file: Path, key: str, said: str | None, filed: str) -> str:
     """Return the embedder or reranker: the argument, else the environment, else the vault's setting, if it is safe."""
     return said or os.environ.get(f"SPELLBOOK_{key.upper()}") or _of_vault(file, key, filed)
+
+
+def _switch(variable: str, filed: bool) -> bool:
+    """Return what the environment says, `on` or `off`, else the vault's setting. Raises InvalidInput."""
+    said = os.environ.get(variable, "").strip().lower()
+    if said not in {"", "on", "off"}:
+        raise InvalidInput(f"{variable}={said!r:.80} is neither on nor off.", "Write on or off, or unset it.")
+    return said == "on" if said else filed
 
 
 def check(file: str, text: str) -> None:

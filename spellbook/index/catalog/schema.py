@@ -204,9 +204,13 @@ MIGRATIONS = (
     # If keys change since the embedder does, its vectors go with them.
     Migration(
         """
-        CREATE TABLE second (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID;
+        CREATE TABLE second (seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, vector BLOB NOT NULL);
         CREATE TABLE second_pending (key TEXT PRIMARY KEY, label TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
-        INSERT INTO meta VALUES ('second', '');
+        INSERT INTO meta VALUES ('second', ''), ('second_pending', 0);
+        CREATE TRIGGER second_pending_added AFTER INSERT ON second_pending WHEN new.label = '' BEGIN
+            UPDATE meta SET value = value + 1 WHERE key = 'second_pending'; END;
+        CREATE TRIGGER second_pending_dropped AFTER DELETE ON second_pending WHEN old.label = '' BEGIN
+            UPDATE meta SET value = value - 1 WHERE key = 'second_pending'; END;
         CREATE TRIGGER second_added AFTER INSERT ON second BEGIN DELETE FROM second_pending WHERE key = new.key; END;
         CREATE TRIGGER second_chunk_added AFTER INSERT ON chunks
             WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
@@ -220,7 +224,7 @@ MIGRATIONS = (
         END;
         CREATE TRIGGER second_chunk_rekeyed AFTER UPDATE OF key ON chunks
             WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
-            INSERT OR IGNORE INTO second SELECT new.key, vector FROM second WHERE key = old.key;
+            INSERT OR IGNORE INTO second (key, vector) SELECT new.key, vector FROM second WHERE key = old.key;
             DELETE FROM second_pending
                 WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
             INSERT OR IGNORE INTO second_pending
@@ -238,7 +242,7 @@ MIGRATIONS = (
         END;
         CREATE TRIGGER second_label_rekeyed AFTER UPDATE OF key ON labels
             WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
-            INSERT OR IGNORE INTO second SELECT new.key, vector FROM second WHERE key = old.key;
+            INSERT OR IGNORE INTO second (key, vector) SELECT new.key, vector FROM second WHERE key = old.key;
             DELETE FROM second_pending
                 WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
             INSERT OR IGNORE INTO second_pending
@@ -407,9 +411,14 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The state of the index; `pending` counts distinct texts of chunks without a vector."""
+    """
+    The state of the index; `pending` counts distinct texts of chunks without a vector.
+
+    `second_pending` counts those without one of the second encoder, once there is one.
+    """
 
     generation: int
     notes: int
     chunks: int
     pending: int
+    second_pending: int

@@ -33,9 +33,10 @@ class Second:
             connection.execute("INSERT OR IGNORE INTO second_pending (key) SELECT key FROM chunks")
             connection.execute("INSERT OR IGNORE INTO second_pending (key, label) SELECT key, kind FROM labels")
 
-    def pending(self) -> int:
-        """Return how many distinct texts of chunks wait for a vector."""
-        return int(self._rows("SELECT count(*) FROM second_pending WHERE label = ''")[0][0])
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the encoder whose vectors these are, "" before the first."""
+        return str(self._meta.get("second") or "")
 
     def in_order(self) -> list[str]:
         """Return the keys that wait: titles first, then the texts edited last, then questions."""
@@ -62,7 +63,7 @@ class Second:
         """Store vectors (int8) by key, unless another process went over to another encoder than `fingerprint`."""
         with self._database.transaction("IMMEDIATE") as connection:
             if self._meta.get("second") == fingerprint:
-                connection.executemany("INSERT OR IGNORE INTO second VALUES (?, ?)", rows)
+                connection.executemany("INSERT OR IGNORE INTO second (key, vector) VALUES (?, ?)", rows)
                 self._meta.bump(connection, "generation")
 
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
@@ -72,10 +73,16 @@ class Second:
             found.update(self._rows(f"SELECT key, vector FROM second WHERE key IN ({quoted(batch)})"))
         return found
 
-    def standing_in(self) -> Iterator[tuple[str, bytes]]:
-        """Yield key and vector of the texts of chunks that have no vector of the embedder yet."""
+    def last(self) -> int:
+        """Return the seq of the latest vector, 0 if there is none."""
+        return int(self._rows("SELECT coalesce(max(seq), 0) FROM second")[0][0])
+
+    def standing_in(self, since: int = 0) -> Iterator[tuple[str, bytes]]:
+        """Yield key and vector of the texts of chunks that have no vector of the embedder yet, those after `since`."""
+        # All are found by what is pending, the latest few by their seq.
+        tables = "second CROSS JOIN pending" if since else "pending CROSS JOIN second"
         return self._database.each(
-            "SELECT key, second.vector FROM pending CROSS JOIN second USING (key) WHERE NOT pending.label"
+            f"SELECT key, vector FROM {tables} USING (key) WHERE NOT pending.label AND seq > ? ORDER BY seq", (since,)
         )
 
     def evict(self) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import StoredChunk
@@ -22,6 +21,7 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors.chroma import Unavailable
 from spellbook.index.vectors.matrix import Matrix, Row
 from spellbook.index.vectors.simhash import Sketches
+from spellbook.index.vectors.stand_in import StandIn
 
 if TYPE_CHECKING:
     from spellbook.models.base import Bytes, Vectors
@@ -62,6 +62,7 @@ class Nearest:
         self._index = index
         self.matrix = Matrix()
         self.sketches: Sketches | None = None
+        self._stand_in = StandIn(index)
         self._guard = threading.Lock()
 
     def chunks(
@@ -125,19 +126,13 @@ class Nearest:
 
         Each as its chunks that meet `limits`, with its cosine. `question` is what the second encoder gives, int8.
         """
-        import numpy as np
-
-        from spellbook.models.base import unit
-
-        asked, best = unit(question), list[tuple[str, float]]()
-        rows = self._index.catalog.second.standing_in()
-        while some := list(islice(rows, BLOCK)):
-            block = np.frombuffer(b"".join(vector for _, vector in some), np.int8).reshape(len(some), -1)
-            cosines = unit(block) @ asked
-            top = np.argsort(-cosines)[: wanted * _OVERFETCH[1]].tolist()
-            best = sorted([*best, *((some[i][0], float(cosines[i])) for i in top)], key=lambda pair: -pair[1])
-            del best[wanted * _OVERFETCH[1] :]
-        return self._met(best, limits, wanted)
+        asked = question.reshape(-1)
+        for times in _OVERFETCH:
+            near = self._stand_in.nearest(asked, wanted * times)
+            met = self._met(near, limits, wanted)
+            if len(met) >= wanted or len(near) < wanted * times:
+                return met
+        return self._met(self._stand_in.nearest(asked, wanted, self._index.catalog.keys(limits)), limits, wanted)
 
     def _refresh(self) -> Matrix | None:
         """Bring the matrix up to the catalog and return it; None if that has more than memory should hold."""
