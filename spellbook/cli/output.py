@@ -72,7 +72,10 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
     unmatched(found.unmatched)
     if found.index.pending and not by_words:
         then = "another process is embedding them now" if found.index.embedding else "`spellbook reindex` does it"
-        say(f"{counted(found.index.pending, 'text')} not embedded yet: {then}.", err=True)
+        if covered := found.index.meaning():
+            say(f"Meaning: {covered[0]} % by the second encoder, {covered[1]} % by the embedder; {then}.", err=True)
+        else:
+            say(f"{counted(found.index.pending, 'text')} not embedded yet: {then}.", err=True)
     if found.index.degraded:
         say(f"Degraded: {one_line(found.index.reason)}", err=True)
 
@@ -323,6 +326,7 @@ def status(state: Mapping[str, Any]) -> None:
         "notes": f"{state['notes']} ({translated(counted(state['chunks'], 'chunk'))})",
         "embedded": f"{embedded}, {state['embedder']}",
         **({"engine": state["engine"]} if "engine" in state else {}),
+        **({"second": _second(state)} if "second_encoder" in state else {}),
         "watched": translated("yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault"),
         **({"open in": _processes(state["processes"])} if state["processes"] else {}),
         "chroma": translated(chroma(state["chroma"])),
@@ -346,6 +350,13 @@ def status(state: Mapping[str, Any]) -> None:
         click.echo(f"{padded(translated('to fix'), 11)} {one_line(place)}: {translated(one_line(fault['reason']))}")
     if "warning" in state:
         click.echo(f"{padded(translated('warning'), 11)} {translated(one_line(state['warning']))}")
+
+
+def _second(state: Mapping[str, Any]) -> str:
+    total = state["vectors_in_use"] + state["pending"]
+    pending = state["second_encoder"]["pending"]
+    done = translated(counted(total - (total if pending is None else pending), "text", of=total))
+    return f"{done}, {state['second_encoder']['name']} ({state['second_encoder']['engine']})"
 
 
 def chroma(state: Mapping[str, Any]) -> str:

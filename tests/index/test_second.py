@@ -11,13 +11,18 @@ import numpy as np
 import pytest
 
 from spellbook import config
+from spellbook.archive.snapshots import Snapshots
+from spellbook.cli import output
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.index.vectors.stand_in import StandIn
+from spellbook.maintenance import doctor
 from spellbook.models import embedders
 from spellbook.models.hash import HashEmbedder
+from spellbook.search.question import Answer, state
+from spellbook.server import render
 from tests.helpers import Counting, before_second, opened, rows
 
 
@@ -275,6 +280,58 @@ def test_unused_ones_go_with_the_embedders(vault, write_note):
         embed.maintain(dataclasses.replace(index, config=dataclasses.replace(index.config, cache_mb=0)))
         assert index.catalog.second.of([old]) == {}
         assert stored(index) == {"a", "two"}
+
+
+def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):
+    """While something is pending, in plain words, in JSON beside what was there, and in Korean."""
+    for i in range(8):
+        write_note(f"{i}.md", f"text {i}")
+    with with_second(vault, Small()) as index:
+        sync.scan(index)
+
+        def now():
+            return state(index, index.catalog.counts())
+
+        assert (now().meaning(), "second_pending" in now().as_dict()) == (None, False)
+        index.catalog.second.adopt(index.second.fingerprint)
+        assert now().meaning() == (0, 0)
+        embed.embed_second(index)
+        embed.embed_texts(index, most=3)
+        assert (now().meaning(), now().as_dict()["pending"], now().as_dict()["second_pending"]) == ((100, 37), 5, 0)
+        assert "meaning: 100 % by the second encoder, 37 % by the embedder" in render.indexline(now())
+        answer = Answer("crane", (), now())
+        output.answer(answer)
+        monkeypatch.setenv("SPELLBOOK_LANG", "ko")
+        output.answer(answer)
+        told = capsys.readouterr().err
+        assert "Meaning: 100 % by the second encoder, 37 % by the embedder; `spellbook reindex` does it." in told
+        assert "의미 검색: 보조 인코더로 100%, 임베딩 모델로 37% 준비되었습니다." in told
+        assert doctor.places(index)["second_encoder"] == {"name": "small", "engine": "small", "pending": 0}
+        embed.embed_texts(index)
+        assert (now().meaning(), "encoder" in render.indexline(now())) == (None, False)
+
+
+def test_doctor_names_it(vault, write_note):
+    """What it lacks is to be made; where it fails or is missing, that is a remark and no fault."""
+    write_note("a.md", "text")
+    second = Small()
+    with with_second(vault, second) as index:
+        sync.scan(index)
+        index.catalog.second.adopt(second.fingerprint)
+
+        def told(index):
+            found = dict(doctor.checks(index, Snapshots(index.vault, index.config.snapshot_folder), ""))
+            return found["second encoder"]
+
+        assert told(index) == ["1 text still without its vector: run `spellbook reindex`"]
+        embed.embed_second(index)
+        assert told(index) == []
+        second.is_down = True
+        [remark] = told(index)
+        assert (type(remark), str(remark)) == (
+            doctor.Remark,
+            "search goes on without it: The small one is down. Start it.",
+        )
 
 
 @pytest.mark.parametrize(

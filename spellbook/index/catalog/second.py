@@ -7,10 +7,14 @@ Its vectors are small and quickly made, so that a new vault is found by meaning 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.sql import batches, quoted
 from spellbook.system.sqlite import Database
+
+if TYPE_CHECKING:
+    from spellbook.models.base import SecondEncoder
 
 
 class Second:
@@ -37,6 +41,11 @@ class Second:
     def fingerprint(self) -> str:
         """The fingerprint of the encoder whose vectors these are, "" before the first."""
         return str(self._meta.get("second") or "")
+
+    def waiting(self, encoder: SecondEncoder | None) -> int | None:
+        """Return how many texts of chunks wait for `encoder`; None without one, or before its first vector."""
+        counted = encoder is not None and encoder.fingerprint == self.fingerprint
+        return self._meta.counts().second_pending if counted else None
 
     def in_order(self) -> list[str]:
         """Return the keys that wait: titles first, then the texts edited last, then questions."""
