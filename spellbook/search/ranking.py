@@ -324,7 +324,7 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
     """
     Choose up to `limit` of `candidates`, best first.
 
-    From its third chunk on, a note loses score for each further place. A text that repeats a chosen one loses score
+    From its second chunk on, a note loses score for each further place. A text that repeats a chosen one loses score
     too. Either takes another note's place only if it is better even so.
     """
     left = list(candidates)
