@@ -126,7 +126,7 @@ class Candidate:
     A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
     `foreign`, 0..1, is how much of it is in another script or language than the question: that part cannot contain
-    the question's words.
+    the question's words. `second` is its score by the second encoder, None without one.
     """
 
     chunk: StoredChunk
@@ -134,6 +134,7 @@ class Candidate:
     keyword: Leg | None
     foreign: float = 0.0
     note: OfNote = NOTHING
+    second: float | None = None
     score: float = 0.0
     legs: dict[str, dict[str, Any]] = field(default_factory=dict)
     adjustments: list[dict[str, Any]] = field(default_factory=list)
@@ -170,7 +171,7 @@ class Candidate:
 
         Empty if nothing of it has a vector. What has none is replaced by what there is.
         """
-        text = None if self.semantic is None else self.semantic.score
+        text = of_both(None if self.semantic is None else self.semantic.score, self.second)
         title, question, whole = self.note.title, self.note.question, self.note.whole
         ways: list[dict[str, float]] = [] if text is None else [{TEXT: text}]
         if title is not None:
@@ -203,6 +204,13 @@ class Candidate:
     def hit(self) -> Hit:
         """Return it as a hit with its whole text."""
         return Hit(self.chunk, self.score, {**self.legs, "adjustments": self.adjustments}, self.chunk.text)
+
+
+def of_both(first: float | None, second: float | None, share: float = weights.FIRST) -> float | None:
+    """Return one score of two encoders', 0..1, `share` of it by the first; if one of them has none, the other's."""
+    if first is None or second is None:
+        return second if first is None else first
+    return max(first - weights.UNKNOWN_COST, share * first + (1 - share) * second)
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
