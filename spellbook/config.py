@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from spellbook import paths
 from spellbook.errors import InvalidInput, VaultNotFound
+from spellbook.notes.chunk_sizes import CHUNK_TOKENS
 from spellbook.paths import MARKER
 from spellbook.system import disk
 
@@ -32,6 +33,7 @@ _KINDS: dict[str, type] = {
     "half_lives": dict,
     "categories": dict,
     "count_use": bool,
+    "second_encoder": bool,
     "scopes": dict,
     "snapshots": bool,
 }
@@ -77,6 +79,7 @@ class Config:
     `half_lives`: for each category, the days after which a note has lost half of what age can take from its score; inf
     for never.
     `categories`: for each category, what it is for.
+    `second_encoder`: whether a small second encoder helps the embedder, where it is installed.
     `count_use`: whether opening a note is counted and raises its score.
     `scopes`: for each glob of paths, the scope of these notes. `scope`: the scope that this run sees and writes to, ""
     for all; it belongs to a run, so it comes from the environment or an argument and never from the vault.
@@ -93,7 +96,7 @@ class Config:
     embedder: str = ""
     embedder_given: bool = False
     reranker: str = ""
-    chunk_tokens: int = 256
+    chunk_tokens: int = CHUNK_TOKENS
     cache_mb: int = 512
     journal_mb: int = 100
     journal_days: int = 90
@@ -103,6 +106,7 @@ class Config:
     half_lives: Mapping[str, float] = field(default_factory=dict)
     categories: Mapping[str, str] = field(default_factory=dict)
     count_use: bool = True
+    second_encoder: bool = True
     scopes: Mapping[str, str] = field(default_factory=dict)
     scope: str = ""
     snapshots: bool = True

@@ -1,5 +1,5 @@
 """
-Where things are: the vault, the folder of its index, the folder of its snapshots; and the environment variables.
+Where things are: the vault, the folder of its index, the folder of its snapshots.
 
 This module uses plain strings and few imports: a `reindex` with nothing to do loads it and little else.
 """
@@ -20,39 +20,6 @@ else:
 
 MARKER = ".spellbook"
 """The folder inside a vault that holds the vault's own settings."""
-
-VARIABLES = {
-    "SPELLBOOK_VAULT": "",
-    "SPELLBOOK_SCOPE": "",
-    "SPELLBOOK_STATE": "folder",
-    "SPELLBOOK_DATA": "folder",
-    "SPELLBOOK_MODELS": "folder index",
-    "SPELLBOOK_CACHE": "folder index",
-    "SPELLBOOK_EMBEDDER": "entry index",
-    "SPELLBOOK_RERANKER": "entry index",
-    "SPELLBOOK_ENGINE": "entry",
-    "SPELLBOOK_CHROMA_URL": "entry index",
-    "SPELLBOOK_TOOLSETS": "entry",
-    "SPELLBOOK_LANG": "",
-    "OLLAMA_HOST": "entry index",
-    "HF_ENDPOINT": "",
-    "SPELLBOOK_API_KEY": "secret",
-    "SPELLBOOK_RERANKER_API_KEY": "secret",
-    "SPELLBOOK_CHROMA_TOKEN": "secret",
-    "OPENAI_API_KEY": "secret",
-}
-"""
-The environment variables that Spellbook reads, and the kinds of each.
-
-`folder` and `entry`: `spellbook install` copies it into a client's settings, since the server that the client starts
-does not see this shell. `index`: a change of it makes `reindex` look at the vault. `secret`: never written into a file.
-"""
-
-
-def variables(kind: str) -> tuple[str, ...]:
-    """Return the names of the variables of one kind."""
-    return tuple(name for name, kinds in VARIABLES.items() if kind in kinds)
-
 
 _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-")
 

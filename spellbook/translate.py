@@ -15,6 +15,9 @@ import sys
 from functools import cache
 
 VARIABLES = ("SPELLBOOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
+_MAC_SETTINGS = "~/Library/Preferences/.GlobalPreferences.plist"
+"""Where macOS keeps the languages that a person chose. Programs that are not started from a shell have no LANG."""
+
 _SLOT = re.compile(r"\{(\d+)(?::([^{}]+))?\}")
 _PREFIX = "spellbook: "
 
@@ -28,11 +31,25 @@ _CLOSED = frozenset("013678lmnLMN")
 def language() -> str:
     """Return "ko" or "en": what SPELLBOOK_LANG says, else the language of the system."""
     said = next((value for name in VARIABLES if (value := os.environ.get(name))), "")
-    if not said and sys.platform in {"darwin", "win32"}:
+    if not said and sys.platform == "win32":
         import locale
 
         said = locale.getlocale()[0] or ""
+    elif not said and sys.platform == "darwin":
+        said = _mac_language(os.path.expanduser(_MAC_SETTINGS))
     return "ko" if re.split(r"[-_.@]", said.lower())[0] in {"ko", "korean"} else "en"
+
+
+@cache
+def _mac_language(settings: str) -> str:
+    """Return the first language of a person on macOS, such as `ko-KR`, from their `settings`; "" if it is not there."""
+    import plistlib
+
+    try:
+        with open(settings, "rb") as file:
+            return str(plistlib.load(file)["AppleLanguages"][0])
+    except Exception:  # whatever that file holds, a command still runs
+        return ""
 
 
 def translated(text: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from marshal import dumps
 
-from spellbook import paths
+from spellbook import environment, paths
 
 # Typing, dataclasses, pathlib, re and SQLite each take as long to import as a look at a thousand notes.
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FILE = "seal"
 """Its name in the folder of the index: what to say as a sentence, the same as JSON, and what was looked at."""
 
-_VARIABLES = paths.variables("index")
+_VARIABLES = environment.variables("index")
 _SETTINGS = (f"{paths.MARKER}/config.toml", ".spellbookignore")
 _ENDINGS = {"code": frozenset({".py"}), "notes": frozenset({".md", ".mD", ".Md", ".MD"})}
 BY_HANDLE = os.scandir in os.supports_fd

@@ -26,6 +26,7 @@ from spellbook.index.embed import Progress
 from spellbook.notes.note import Fault
 from spellbook.paths import MARKER
 from spellbook.system import disk
+from spellbook.text.quoting import counted
 from spellbook.vault import rules
 from spellbook.vault.folder import Folder
 from spellbook.vault.ignored import IGNORE_FILE
@@ -103,7 +104,7 @@ def whole(
     if lost and not skip_damaged:
         named = [path for path, kept in manifest.files.items() if kept.sha256 in lost]
         raise StorageError(
-            f"{len(named)} of {len(manifest.files)} files in {manifest.name} are damaged, and found nowhere else: "
+            f"{manifest.name}: {counted(len(named), 'file', of=len(manifest.files))} damaged, and found nowhere else: "
             f"{', '.join(named[:_MOST_NAMED])}{' …' if len(named) > _MOST_NAMED else ''}. Nothing was changed.",
             "--skip-damaged restores the others; or restore another snapshot.",
         )

@@ -213,7 +213,7 @@ class Snapshots:
                 head = json.loads(file.readline())
                 files = {kept.item.path: kept for kept in map(_kept, file)}
             if len(files) != head["files"]:
-                raise ValueError(f"{len(files)} files of {head['files']}")
+                raise ValueError(f"it lists {len(files)} of {head['files']} files")
             return Manifest(name, head, files)
         except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
             raise StorageError(

@@ -217,7 +217,7 @@ def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Ite
     _check(head, name)
     if head.get("count") != count:
         raise InvalidInput(
-            f"{name}: it says that it holds {head.get('count')!r:.20} files, and holds {count}.",
+            f"{name}: its count of files is {head.get('count')!r:.20}, but it holds {count}.",
             "Nothing was imported.",
         )
 

@@ -21,6 +21,7 @@ from spellbook._version import __version__
 from spellbook.cli import help, output
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
+from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -40,6 +41,13 @@ class Command(help.Spoken, click.Command):
         return super().invoke(ctx)
 
 
+class _Spoken(logging.Formatter):
+    """Warnings in the person's language."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return translated(super().format(record))
+
+
 class Group(help.Spoken, click.Group):
     """Turns Spellbook's errors into a sentence, the next step and an exit code."""
 
@@ -49,7 +57,9 @@ class Group(help.Spoken, click.Group):
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # a console of another code page must not end the program
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="spellbook: %(message)s")
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_Spoken("spellbook: %(message)s"))
+        logging.basicConfig(level=logging.WARNING, handlers=[handler])
         is_alone = kwargs.get("standalone_mode", True)
         kwargs["standalone_mode"] = False
         if not is_alone:

@@ -10,7 +10,7 @@ import click
 
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import Group, command, doubt, filter_option, filtered, json_option, main
-from spellbook.text.quoting import one_line
+from spellbook.text.quoting import counted, one_line
 from spellbook.translate import translated
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ def export(
 
         output.as_json(asdict(done))
     elif file != "-":
-        others = f" and {done.attachments} other files" if done.attachments else ""
-        output.say(f"{one_line(done.file)}: {done.notes} notes{others}, {done.bytes / 1e6:.1f} MB.")
+        others = [counted(done.attachments, "other file")] if done.attachments else []
+        held = " and ".join([counted(done.notes, "note"), *others])
+        output.say(f"{one_line(done.file)}: {held}, {done.bytes / 1e6:.1f} MB.")
     _tell(done.faults)
 
 
@@ -108,13 +109,13 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) ->
 
 def _imported(done: Imported) -> None:
     if done.finished:
-        output.say(f"An interrupted import was finished: {done.finished} files.", err=True)
+        output.say(f"An interrupted import was finished: {counted(done.finished, 'file')}.", err=True)
     counts = (
         f"{len(done.added)} added" if done.added else "",
         f"{len(done.overwritten)} overwritten" if done.overwritten else "",
         f"{len(done.renamed)} added under another name" if done.renamed else "",
         f"{done.unchanged} already there" if done.unchanged else "",
-        f"{len(done.skipped)} skipped because other files are there" if done.skipped else "",
+        f"{len(done.skipped)} skipped because the name is taken" if done.skipped else "",
     )
     said = ", ".join(filter(None, counts)) or "nothing to import"
     output.say(f"Would be: {said}." if done.dry_run else f"{said}.")
@@ -151,7 +152,7 @@ def snapshot() -> None:
 
 
 def _row(each: Snapshot) -> str:
-    size = f"{each.files} files, {each.bytes / 1e6:.1f} MB, {each.stored / 1e6:.1f} MB of it new"
+    size = f"{counted(each.files, 'file')}, {each.bytes / 1e6:.1f} MB, {each.stored / 1e6:.1f} MB of it new"
     return f"{each.name}  {each.taken:%Y-%m-%d %H:%M}  {translated(size)}"
 
 
@@ -176,7 +177,7 @@ def list_(book: Spellbook, as_json: bool) -> None:
     else:
         for each in kept:
             click.echo(_row(each) if not each.faults else f"{each.name}  {translated(each.faults[0].reason)}")
-        output.say(f"{len(kept)} snapshots in {book.snapshots.folder}", err=True)
+        output.say(f"{counted(len(kept), 'snapshot')} in {book.snapshots.folder}", err=True)
 
 
 @command(json_option, group=snapshot)
@@ -189,7 +190,8 @@ def verify(book: Spellbook, as_json: bool) -> None:
 
         output.as_json(asdict(done))
     else:
-        output.say(f"{done.snapshots} snapshots, {done.contents} contents: {len(done.faults) or 'nothing'} damaged.")
+        read = f"{counted(done.snapshots, 'snapshot')}, {counted(done.contents, 'content')}"
+        output.say(f"{read}: {len(done.faults) or 'nothing'} damaged.")
     for fault in done.faults:
         output.say(f"spellbook: {one_line(str(fault))}.", err=True)
     if done.faults:
@@ -227,10 +229,10 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
         output.as_json(asdict(done))
     else:
         removed = f", {len(done.removed)} moved into .trash" if done.removed else ""
-        missing = f"; {len(done.faults)} files are missing" if done.faults else ""
+        missing = f"; {counted(len(done.faults), 'file')} missing" if done.faults else ""
         output.say(
-            f"Restored {done.name} to {done.into}: {done.written} files written{removed}, "
-            f"{done.unchanged} unchanged{missing}."
+            f"Restored {done.name} to {done.into}: {counted(done.written, 'file')} written, "
+            f"{done.unchanged} unchanged{removed}{missing}."
         )
         if done.before:
             output.say(f"The snapshot from before: {done.before}.")

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.cli.output import counted, padded, row, say, widest, width_of
+from spellbook.cli.output import padded, row, say, widest, width_of
 from spellbook.search.presentation import place, titles
-from spellbook.text.quoting import one_line
+from spellbook.text.quoting import counted, one_line
 from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.index.catalog.schema import Place
-    from spellbook.maintenance.duplicates import Alike, Contradiction
     from spellbook.maintenance.evaluate import Checked, Failed, Missed, Unlabelled
     from spellbook.maintenance.migrate import Estimate, Migrated
+    from spellbook.search.duplicates import Alike, Contradiction
 
 _MOST_PARTS = 3
 _MOST_ALIKE = 5
@@ -26,7 +26,8 @@ _MOST_ALIKE = 5
 
 def checked(done: Checked, limit: int) -> None:
     """Print the figures of a check, then what to fix, at most `limit` of each kind."""
-    say(f"{counted(done.notes, 'note')}, {done.memories:,} of them memories; {counted(done.questions, 'question')}")
+    memories = counted(done.memories, "memory", "memories")
+    say(f"{counted(done.notes, 'note')}, {memories} among them; {counted(done.questions, 'question')}")
     if done.recall5 is not None:
         figures = {"recall@1": done.recall1, "recall@5": done.recall5, "recall@10": done.recall10, "MRR": done.mrr}
         click.echo(click.style("   ".join(f"{name} {value:.2f}" for name, value in figures.items()), bold=True))
@@ -34,30 +35,35 @@ def checked(done: Checked, limit: int) -> None:
         say("No note lists questions that it answers, so recall was not measured.")
     kinds: tuple[tuple[str, str, Sequence[Any], Callable[[Any], Iterator[str]]], ...] = (
         (
-            f"{len(done.missed):,} questions do not find their own note",
+            f"{counted(len(done.missed), 'question')} did not find the right note",
             "answer the question in the text, or reword it",
             done.missed,
             _missed,
         ),
         (
-            f"{len(done.golden_failed):,} of {done.golden:,} golden queries failed",
+            f"{counted(len(done.golden_failed), 'golden query', 'golden queries', of=done.golden)} failed",
             "fix the notes, or the query",
             done.golden_failed,
             _failed,
         ),
         (
-            f"{len(done.contradictions):,} contradictions",
+            counted(len(done.contradictions), "contradiction"),
             "keep what is true, edit or erase the other",
             done.contradictions,
             _contradiction,
         ),
         (
-            f"{len(done.duplicates):,} duplicates",
+            counted(len(done.duplicates), "duplicate"),
             "keep one and erase the others, or say what is different",
             done.duplicates,
             _alike,
         ),
-        (f"{len(done.unlabelled):,} notes lack a label", "add it to their frontmatter", done.unlabelled, _unlabelled),
+        (
+            f"{counted(len(done.unlabelled), 'note')} without a label",
+            "add it to their frontmatter",
+            done.unlabelled,
+            _unlabelled,
+        ),
     )
     for name, step, found, rows in kinds:
         if not found:
@@ -68,16 +74,16 @@ def checked(done: Checked, limit: int) -> None:
         if len(found) > limit:
             click.echo(click.style(translated(f"  … {len(found) - limit:,} more: -n {len(found)}"), dim=True))
     if done.lacking:
-        counts = " and ".join(f"{count:,} are without {name}" for name, count in sorted(done.lacking.items()))
-        say(f"\nOf {done.notes - done.memories:,} notes that people wrote, {counts}; --all lists them.")
+        counts = " and ".join(f"{count:,} without the key {name}" for name, count in sorted(done.lacking.items()))
+        say(f"\nOf {counted(done.notes - done.memories, 'note')} that people wrote: {counts}; --all lists them.")
 
 
 def ahead(found: Estimate) -> str:
     """Return in a sentence how much a migration must embed."""
     if not found.missing:
-        return f"All {found.texts:,} texts are already embedded by {found.embedder}."
+        return f"Nothing to embed: {counted(found.texts, 'text')} already embedded by {found.embedder}."
     return (
-        f"{found.missing:,} of {found.texts:,} texts must be embedded by {found.embedder}: "
+        f"{counted(found.missing, 'text', of=found.texts)} to embed by {found.embedder}: "
         f"about {_duration(found.seconds)}, and {max(1, round(found.bytes / 1e6)):,} MB on disk while both are kept."
     )
 
@@ -95,7 +101,7 @@ def _duration(seconds: float) -> str:
 def migrated(done: Migrated) -> None:
     """Print what a migration did, and the results of `check` before and after it."""
     say(
-        f"Now using {done.embedder}; {done.embedded:,} texts were embedded."
+        f"Now using {done.embedder}; {counted(done.embedded, 'text')} embedded."
         if done.switched
         else f"{done.embedder} was already in use."
     )

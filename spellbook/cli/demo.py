@@ -21,6 +21,7 @@ import click
 from spellbook.cli import output
 from spellbook.editing import guides
 from spellbook.errors import SpellbookError
+from spellbook.text.quoting import counted
 
 _CHUNK = {
     "text": (
@@ -62,7 +63,7 @@ def _tour(vault: Path) -> None:
     with spellbook.open(vault) as book:
         report = book.reindex()
         _did(
-            f"{report.scanned} notes read, {report.chunks} chunks, {report.embedded} embedded by "
+            f"{counted(report.scanned, 'note')} read, {counted(report.chunks, 'chunk')}, {report.embedded} embedded by "
             f"{book.index.embedder.name}"
         )
         _did(f"in {report.seconds:.1f} s; doing it again took {book.reindex().seconds * 1000:.0f} ms")

@@ -23,6 +23,7 @@ class _Formatter(click.HelpFormatter):
     """Lays out help in Korean."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        args = " ".join(_wide(translated(word)) for word in args.split(" "))
         super().write_usage(prog, args, prefix or f"{_wide(translated('Usage:'))} ")
 
     def write_heading(self, heading: str) -> None:

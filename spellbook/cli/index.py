@@ -13,7 +13,7 @@ import click
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import command, json_option, main, scope_option, vault_option
 from spellbook.system.run_queue import turn
-from spellbook.text.quoting import json_of, one_line
+from spellbook.text.quoting import counted, json_of, one_line
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -97,7 +97,7 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
             f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written."
         ) from error
     with spellbook.open(root) as book:
-        count = output.counted(len(added), "file")
+        count = counted(len(added), "file")
         output.say(f"{book.config.vault} is a vault; {count} added, the index is kept in {book.config.state}.")
         if not is_new:
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")

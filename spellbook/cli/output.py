@@ -21,7 +21,7 @@ from spellbook.search.presentation import place as _place
 from spellbook.search.presentation import reasons
 from spellbook.search.presentation import shares as leg_shares
 from spellbook.search.presentation import titles as _titles
-from spellbook.text.quoting import flat, json_of, one_line, plain, quoted
+from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted
 from spellbook.translate import translated
 
 if TYPE_CHECKING:
@@ -58,11 +58,6 @@ def as_json(value: Any) -> None:
     click.echo(json_of(value))
 
 
-def counted(number: int, noun: str, several: str = "") -> str:
-    """Return a number of things: 1 note, 2 notes."""
-    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
-
-
 # -- what was found
 
 
@@ -77,7 +72,7 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
     unmatched(found.unmatched)
     if found.index.pending and not by_words:
         then = "another process is embedding them now" if found.index.embedding else "`spellbook reindex` does it"
-        say(f"{found.index.pending} texts are not embedded yet: {then}.", err=True)
+        say(f"{counted(found.index.pending, 'text')} not embedded yet: {then}.", err=True)
     if found.index.degraded:
         say(f"Degraded: {one_line(found.index.reason)}", err=True)
 
@@ -95,7 +90,7 @@ def _hit(hit: Hit) -> None:
     for line in lines[:6]:
         click.echo(f"      {quoted(line[:200])}")
     if len(lines) > 6:
-        say(f"      … {len(lines) - 6} more lines: spellbook show {_name(hit.id)}")
+        say(f"      … {counted(len(lines) - 6, 'more line')}: spellbook show {_name(hit.id)}")
     click.echo(click.style(f"      {', '.join(map(translated, reasons(hit)))}", dim=True))
     click.echo()
 
@@ -107,7 +102,7 @@ def explanation(given: Explanation) -> None:
         say(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
     if given.known is not None and given.known < 1:
         say(f"The vault contains {given.known:.0%} of them, by weight.")
-    say(f"{given.candidates} of {given.index['chunks']} chunks were candidates.")
+    say(f"Candidates: {counted(given.candidates, 'chunk', of=given.index['chunks'])}.")
     click.echo()
     if not given.rows:
         say("No candidate matches the query.")
@@ -282,8 +277,9 @@ def _why_not(state: Mapping[str, Any]) -> str:
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(
-        f"{verb} p50 {each['p50']:g} ms, p95 {each['p95']:g} ms "
-        f"({translated(counted(each['count'], 'query', 'queries'))})"
+        translated(
+            f"{verb} p50 {each['p50']:g} ms, p95 {each['p95']:g} ms ({counted(each['count'], 'query', 'queries')})"
+        )
         for verb, each in verbs.items()
     )
 
@@ -318,20 +314,23 @@ def told(report: Report) -> str:
 
 def status(state: Mapping[str, Any]) -> None:
     """Print where things are, how much there is, and what to fix."""
-    embedded = f"{state['vectors_in_use']} of {state['vectors_in_use'] + state['pending']} texts"
+    embedded = translated(counted(state["vectors_in_use"], "text", of=state["vectors_in_use"] + state["pending"]))
     if state["pending"] and state["embedding"]:
-        embedded += "; the others are being embedded now"
+        embedded += f"; {translated('the others are being embedded now')}"
     rows = {
         "vault": state["vault"],
         "state": f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)",
         "notes": f"{state['notes']} ({translated(counted(state['chunks'], 'chunk'))})",
-        "embedded": f"{translated(embedded)}, {state['embedder']}",
+        "embedded": f"{embedded}, {state['embedder']}",
         **({"engine": state["engine"]} if "engine" in state else {}),
         "watched": translated("yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault"),
         **({"open in": _processes(state["processes"])} if state["processes"] else {}),
         "chroma": translated(chroma(state["chroma"])),
         "snapshots": translated(_snapshots(state["snapshots"])),
-        "categories": ", ".join(f"{flat(name)} {count}" for name, count in state["categories"].items())
+        "categories": ", ".join(
+            f"{translated('(none)') if name == '(none)' else flat(name)} {count}"
+            for name, count in state["categories"].items()
+        )
         or translated("none"),
         **(
             {"texts": translated(f"{state['embedded']} embedded, {state['reused']} reused from the cache in 30 days")}

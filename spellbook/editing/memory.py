@@ -16,6 +16,7 @@ from spellbook.notes.chunks import slug
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import LEVELS, blocks
 from spellbook.text import credentials
+from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
 
 CATEGORY = "knowledge"
@@ -212,16 +213,17 @@ def _warn(text: str, meta: Mapping[str, Any], found: Findings) -> None:
     tokens = estimate_tokens(text)
     if text and tokens < MIN_TOKENS:
         found.warnings.append(
-            f"about {tokens} tokens; {MIN_TOKENS} to {MAX_TOKENS} are best: "
+            f"about {counted(tokens, 'token')}; {MIN_TOKENS} to {MAX_TOKENS} are best: "
             "does it stand alone, with names and reasons?"
         )
     if tokens > MAX_TOKENS:
         found.warnings.append(
-            f"about {tokens} tokens; {MIN_TOKENS} to {MAX_TOKENS} are best: divide it where the question changes"
+            f"about {counted(tokens, 'token')}; {MIN_TOKENS} to {MAX_TOKENS} are best: "
+            "divide it where the question changes"
         )
     count = len(meta.get("keywords") or ())
     if count and not MIN_KEYWORDS <= count <= MAX_KEYWORDS:
-        found.warnings.append(f"{count} keywords; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")
+        found.warnings.append(f"{counted(count, 'keyword')}; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")
     if not meta.get("questions"):
         found.warnings.append("no questions: name what this chunk answers")
     if re.search(r"^ {0,3}##?[ \t]", text, re.M) and len(re.findall(r"^ {0,3}##[ \t]", text, re.M)) > 1:

@@ -26,6 +26,7 @@ from spellbook.notes.links import Files, Span
 from spellbook.notes.note import Fault, Note, decode, parse
 from spellbook.system import disk
 from spellbook.text.diff import unified
+from spellbook.text.quoting import counted
 from spellbook.vault import names
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Entry, Journal, Rewrite
@@ -443,10 +444,10 @@ def _finish(index: Index) -> None:
             trouble = _mend(index, plan)
         _commit(index, plan, trouble)
         _log.warning(
-            "A move of %s to %s that was cut short is finished; %d notes were still to be mended.",
+            "A move of %s to %s that was cut short is finished; links in %s were still to be mended.",
             old,
             new,
-            len(plan.texts),
+            counted(len(plan.texts), "note"),
         )
         for left in plan.left:
             _log.warning("%s.", left)

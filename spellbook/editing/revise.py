@@ -26,7 +26,7 @@ from spellbook.notes.chunks import Chunk
 from spellbook.notes.note import Note, parse
 from spellbook.text import credentials
 from spellbook.text.diff import unified
-from spellbook.text.quoting import flat
+from spellbook.text.quoting import counted, flat
 from spellbook.vault.folder import digest
 
 _TRIES = 100
@@ -239,7 +239,7 @@ def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = 
     name = "/".join(filter(None, (category, topic)))
     with index.vault.change("erase", name, for_good=hard):
         kept = _remove(index, paths, hard)
-    said = f"the topic {flat(name)} ({len(paths)} note{'s' * (len(paths) != 1)})"
+    said = f"the topic {flat(name)} ({counted(len(paths), 'note')})"
     return Erased(said, tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
 
 

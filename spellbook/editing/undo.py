@@ -20,7 +20,7 @@ from spellbook.index import sync
 from spellbook.index.opened import Index
 from spellbook.notes.note import parse
 from spellbook.text.diff import unified
-from spellbook.text.quoting import one_line
+from spellbook.text.quoting import counted, one_line
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Entry, Trace
 from spellbook.vault.rules import TRASH
@@ -220,7 +220,7 @@ def _read(path: str, data: bytes | None) -> str:
     try:
         return "" if data is None else parse(path, data).text
     except UnreadableNote:
-        return f"({len(data or b'')} bytes that are no text)"
+        return f"({counted(len(data or b''), 'byte')} that cannot be read as text)"
 
 
 def _shown(step: _Step) -> str:

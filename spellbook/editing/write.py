@@ -19,19 +19,10 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
 from spellbook.notes.note import Note, Stamp, parse
+from spellbook.search.duplicates import DUPLICATE, LIKELY
 from spellbook.search.searcher import Searcher
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, unified
-
-DUPLICATE = 0.95
-"""From this score on, a text counts as a duplicate."""
-
-LIKELY = 0.88
-"""
-From this score on, a text with the same topic and labels may be a duplicate.
-
-93 % of Korean paraphrases reach it (KLUE-STS).
-"""
 
 _NEAREST = 10
 _MOST_COMPARED = 10_000
@@ -168,12 +159,12 @@ def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
     text = given.note(str(ULID()), now)
     note = parse(f"{given.folder}/{given.name}.md", text.encode("utf-8"))
     entry = extract.entry(note, sync.rules(index), Stamp(0, 0, 0), 0, "")
-    rows = tuple({row.key: row.embedded for row in entry.chunks}.items())
+    rows = tuple({row.key: row.chunk.embedded for row in entry.chunks}.items())
     try:
         vectors = dict(embed.vectors_of(index, rows))
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
-    return _Draft(note, text, rows, tuple(row.same for row in entry.chunks if row.text.strip()), vectors)
+    return _Draft(note, text, rows, tuple(row.same for row in entry.chunks if row.chunk.text.strip()), vectors)
 
 
 def _duplicates(index: Index, searcher: Searcher, draft: _Draft) -> list[Duplicate]:

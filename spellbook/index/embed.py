@@ -16,6 +16,7 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
 from spellbook.models.base import embed_queries, label_key, unhurried, vector_key
+from spellbook.text.quoting import counted
 
 _log = logging.getLogger(__name__)
 
@@ -192,7 +193,7 @@ def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, b
         ) from error
     if block.ndim != 2 or len(block) != len(rows) or not np.allclose(np.linalg.norm(block, axis=1), 1, atol=0.01):
         raise EmbeddingError(
-            f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {len(rows)} texts.",
+            f"The embedder {index.embedder.name} gave no unit vectors: {block.shape} for {counted(len(rows), 'text')}.",
             "Choose another one with SPELLBOOK_EMBEDDER.",
         )
     index.fits(block.shape[1])

@@ -190,20 +190,8 @@ def _shortened(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
 def _row(piece: chunks.Chunk, labels: Sequence[str], fingerprint: str) -> ChunkRow:
     title, keywords, questions = labels
     heading = _findable(" ".join(piece.heading))
-    return ChunkRow(
-        piece.ordinal,
-        piece.suffix,
-        " > ".join(piece.heading),
-        piece.line,
-        piece.end_line,
-        piece.text,
-        piece.embedded,
-        folded(piece.text),
-        vector_key(fingerprint, piece.embedded),
-        piece.lead,
-        piece.tail,
-        (title, heading, keywords, questions, terms.index_form(piece.text), terms.parts(piece.text)),
-    )
+    words = (title, heading, keywords, questions, terms.index_form(piece.text), terms.parts(piece.text))
+    return ChunkRow(piece, folded(piece.text), vector_key(fingerprint, piece.embedded), words)
 
 
 def _reason(path: str, error: UnreadableNote) -> str:

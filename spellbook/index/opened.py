@@ -22,6 +22,10 @@ from spellbook.vault.journal import Journal
 from spellbook.vault.vault import Vault
 
 _CALIBRATIONS = "calibration"
+"""The folder in the state folder of calibrations that were measured here. By another name they are measured anew."""
+
+_MB = 1_000_000
+"""Bytes of a megabyte, as in `journal_mb`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,7 @@ class Index:
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        vault = Vault(
-            config.vault, config.state, Journal(config.state, config.journal_mb * 1_000_000, config.journal_days)
-        )
+        vault = Vault(config.vault, config.state, Journal(config.state, config.journal_mb * _MB, config.journal_days))
         vault.recover()
         return cls(config, vault, catalog, embedder, chroma, embedders.reranker(config.reranker), scope)
 

@@ -15,6 +15,7 @@ from spellbook.index.vectors import follow
 from spellbook.notes.note import Fault
 from spellbook.system.disk import eventless
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
+from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
@@ -37,14 +38,14 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     categories: dict[str, int] = {}
     for topic in topics:
         categories[topic.category or "(none)"] = categories.get(topic.category or "(none)", 0) + topic.chunks
-    timings, counted = meter.read()
+    timings, totals = meter.read()
     return {
         **asdict(counts),
         "categories": categories,
         **sizes,
         "timings": {verb: asdict(timing) for verb, timing in timings.items()},
-        "embedded": counted.get("embedded", 0),
-        "reused": counted.get("reused", 0),
+        "embedded": totals.get("embedded", 0),
+        "reused": totals.get("reused", 0),
         "opened": {note: use.count for note, use in catalog.usage.most(_MOST_OPENED).items()},
     }
 
@@ -123,9 +124,9 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     yield "embedder", _embedder(index)
     pending = index.catalog.counts().pending
     if pending and is_embedding(index.config.state):  # nothing that a person should do
-        yield f"embeddings ({pending} texts are being embedded now)", []
+        yield f"embeddings ({counted(pending, 'text')} being embedded now)", []
     else:
-        yield "embeddings", [f"{pending} texts are not embedded yet: run `spellbook reindex`"] if pending else []
+        yield "embeddings", [f"{counted(pending, 'text')} not embedded yet: run `spellbook reindex`"] if pending else []
 
 
 def _links(index: Index) -> list[str]:
@@ -134,9 +135,7 @@ def _links(index: Index) -> list[str]:
     offer = repair_links.offered(index)
     count = sum(each.links for each in offer.changed)
     said = (
-        [f"{count} broken link{'s' * (count != 1)} can be repaired: `spellbook doctor --fix links` shows how"]
-        if count
-        else []
+        [f"{counted(count, 'broken link')} can be repaired: `spellbook doctor --fix links` shows how"] if count else []
     )
     said += [str(left) for left in offer.left]
     unknown = [guess for guess in offer.guesses if guess.path is None]
@@ -148,7 +147,11 @@ def _links(index: Index) -> list[str]:
             )
         )
     if len(unknown) > _MOST_LISTED:
-        said.append(Remark(f"{len(unknown) - _MOST_LISTED} more such links: `spellbook doctor --fix links` lists all"))
+        said.append(
+            Remark(
+                f"{counted(len(unknown) - _MOST_LISTED, 'more such link')}: `spellbook doctor --fix links` lists all"
+            )
+        )
     return said
 
 

@@ -20,14 +20,15 @@ from spellbook.index.filters import Condition, Filter, conditions
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
 from spellbook.maintenance import golden
-from spellbook.maintenance.duplicates import Alike, Contradiction, Piece, compare
 from spellbook.maintenance.golden import Golden
 from spellbook.notes.note import Note
 from spellbook.paths import MARKER
+from spellbook.search.duplicates import Alike, Contradiction, Piece, compare
 from spellbook.search.question import MOST_QUERY, VERBS, Question, State, state
 from spellbook.search.ranking import Hit
 from spellbook.search.searcher import Searcher
 from spellbook.system import disk
+from spellbook.text.quoting import counted
 
 FIRST = 5
 """A question is answered well if its note is among so many hits."""
@@ -172,7 +173,7 @@ def _failures(checked: Checked, standard: Standard, pending: int) -> Iterable[st
             if checked.index.embedding
             else "run `spellbook reindex`"
         )
-        yield f"{pending} texts are not embedded yet, and not found by meaning: {then}"
+        yield f"{counted(pending, 'text')} not embedded yet, and not found by meaning: {then}"
     for name, value, least in (
         ("recall@5", checked.recall5, standard.min_recall5),
         ("MRR", checked.mrr, standard.min_mrr),
@@ -180,7 +181,7 @@ def _failures(checked: Checked, standard: Standard, pending: int) -> Iterable[st
         if value is not None and value < least:
             yield f"{name} is {value:.3f}, below {least:g}"
     if checked.golden_failed:
-        yield f"{len(checked.golden_failed)} of {checked.golden} golden queries failed"
+        yield f"{counted(len(checked.golden_failed), 'golden query', 'golden queries', of=checked.golden)} failed"
 
 
 def _share(ranks: Sequence[int], first: int) -> float | None:

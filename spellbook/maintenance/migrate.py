@@ -30,7 +30,7 @@ from spellbook.system import disk
 from spellbook.vault.folder import digest
 
 SPARED_DAYS = 30
-"""Days for which the previous embedder's vectors are kept, even beyond the limit of the cache."""
+"""Days for which the previous embedder's vectors are kept, even beyond the limit of the cache. By hand."""
 
 _FILE = f"{MARKER}/config.toml"
 _SAMPLE = 16

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Vectors = npt.NDArray[np.float32]
+    Bytes = npt.NDArray[np.int8]
 
 _MOST_LETTERS = 2_000
 """Longer texts are cut before they are embedded: the engine's time grows faster than the text."""
@@ -70,6 +71,32 @@ class Embedder(Protocol):
 
     def describe(self) -> str:
         """Say what runs the model here, and why or why nothing does; "" if the name says it all. Loads nothing."""
+
+
+class SecondEncoder(Protocol):
+    """What sync and search need of a small, quick encoder that helps the embedder."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What makes its vectors its own."""
+
+    @property
+    def scale(self) -> Scale:
+        """What its cosines mean."""
+
+    def vectors(self, texts: Sequence[str], query: bool = False) -> Bytes:
+        """
+        Return the vectors of passages, or with `query` of questions, titles and other short texts: int8 (n, width).
+
+        Raises EmbeddingError.
+        """
+
+    def describe(self) -> str:
+        """Say what runs it. Loads nothing."""
 
 
 class Reranker(Protocol):
@@ -131,6 +158,15 @@ def score(cosine: float, scale: Scale) -> float:
         if cosine <= high:
             return a + (b - a) * (cosine - low) / (high - low)
     return scale[-1][1]
+
+
+def unit(kept: Bytes) -> Vectors:
+    """Return rows of int8, shape (..., width), as float32 vectors of length one."""
+    import numpy as np
+
+    floats = kept.astype(np.float32)
+    found: Vectors = floats / np.maximum(np.linalg.norm(floats, axis=-1, keepdims=True), 1e-9)
+    return found
 
 
 def clean(text: str) -> str:

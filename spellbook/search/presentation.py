@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spellbook.text.quoting import exact, flat, one_line
+from spellbook.text.quoting import counted, exact, flat, one_line
 
 if TYPE_CHECKING:
     from spellbook.search.ranking import Hit
@@ -85,7 +85,7 @@ def reasons(hit: Hit) -> list[str]:
 
 def head(hit: Hit) -> str:
     """Return the lines above a hit's text: titles, id, place, reasons, and whether the text comes from outside."""
-    linked = f"linked from {hit.backlinks} note{'s' * (hit.backlinks != 1)}" if hit.backlinks else ""
+    linked = f"linked from {counted(hit.backlinks, 'note')}" if hit.backlinks else ""
     updated = f"updated {flat(hit.updated[:10])}" if hit.updated else ""
     facts = ", ".join(filter(None, (flat(filed(hit.category, hit.topic)), updated, linked)))
     at = f"{exact(hit.path)}:{hit.line}" + (f" ({facts})" if facts else "")
@@ -95,7 +95,7 @@ def head(hit: Hit) -> str:
 
 def pointer(hit: Hit) -> str:
     """Return the one line that stands for a hit without its text."""
-    size = f"{hit.why.get('tokens', 0)} tokens, left out for space"
+    size = f"{counted(hit.why.get('tokens', 0), 'token')}, left out for space"
     return f"[{hit.score:.2f}] {titles(hit)} ({size}) id: {exact(hit.id)}"
 
 

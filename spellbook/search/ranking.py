@@ -17,6 +17,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import instant
 from spellbook.search import weights
+from spellbook.text.quoting import counted
 
 T = TypeVar("T")
 Mode = Literal["semantic", "keyword", "both"]
@@ -286,7 +287,8 @@ def adjust(
         if use is not None:
             fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
             each.add(
-                f"opened {use.count} times", min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count)) * fresh
+                f"opened {use.count:,} times" if use.count > 1 else "opened once",
+                min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count)) * fresh,
             )
         if found.meta.get("pinned") is True:
             each.add("pinned", weights.PINNED)
@@ -295,7 +297,7 @@ def adjust(
         life = lives.get(found.category, lives[""])
         if written is not None and written < now and life < math.inf:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
-            each.add(f"{days:.0f} days old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
+            each.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
     for each in candidates:
         successor = (successors.get(each.chunk.note) or successors.get(each.chunk.path)) if successors else None
         if successor is not None and successor.chunk.path != each.chunk.path:

@@ -21,7 +21,7 @@ from spellbook.search import presentation
 from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
-from spellbook.text.quoting import exact, flat, quoted
+from spellbook.text.quoting import counted, exact, flat, quoted
 from spellbook.text.terms import estimate_tokens
 
 if TYPE_CHECKING:
@@ -63,15 +63,17 @@ def _nothing(found: Answer) -> str:
 def indexline(state: State) -> str:
     """Return the state of the index in one line."""
     how = " (being embedded now)" if state.embedding else ""
-    waiting = f", {state.pending} texts not yet findable by meaning{how}" if state.pending else ""
+    waiting = f", {counted(state.pending, 'text')} not yet findable by meaning{how}" if state.pending else ""
     degraded = f", DEGRADED: {flat(state.reason)}" if state.degraded else ""
-    return f"(index: {state.notes} notes, {state.chunks} chunks, generation {state.generation}{waiting}{degraded})"
+    held = f"{counted(state.notes, 'note')}, {counted(state.chunks, 'chunk')}"
+    return f"(index: {held}, generation {state.generation}{waiting}{degraded})"
 
 
 def topic(name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink]) -> str:
     """Return a topic's chunks in reading order, its backlinks, and pointers to chunks that do not fit."""
     linked = _near("Linked from", backlinks, int(max_tokens * _AROUND))
-    head = f"Topic {flat(name)}: {len({chunk.path for chunk in chunks})} notes, {len(chunks)} chunks."
+    notes = counted(len({chunk.path for chunk in chunks}), "note")
+    head = f"Topic {flat(name)}: {notes}, {counted(len(chunks), 'chunk')}."
     return "\n\n".join([head, *_read(chunks, max_tokens - _cost(linked), "search within the topic"), *linked])
 
 
@@ -96,18 +98,19 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
             room -= size
             parts.append(part)
         elif len(pointers) < 50:
-            pointers.append(f"- {_head(chunk)} about {estimate_tokens(text)} tokens")
+            pointers.append(f"- {_head(chunk)} about {counted(estimate_tokens(text), 'token')}")
     if len(parts) < len(chunks):
         listed = "\n".join(pointers)
         parts.append(
-            f"{len(chunks) - len(parts)} chunks did not fit; ask with a larger max_tokens or {instead}:\n{listed}"
+            f"{counted(len(chunks) - len(parts), 'chunk')} did not fit; "
+            f"ask with a larger max_tokens or {instead}:\n{listed}"
         )
     return parts
 
 
 def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list[str]:
     """Return a heading and as many of the notes below it as fit into `room` tokens."""
-    lines = [f"{heading} {len(listed)} note{'s' * (len(listed) != 1)}:"]
+    lines = [f"{heading} {counted(len(listed), 'note')}:"]
     for each in listed:
         why = f": {flat('; '.join(each.why))}" if isinstance(each, Related) else ""
         line = f"- [{flat(each.title)}] id: {exact(each.id)} ({exact(each.path)}){why}"
@@ -147,7 +150,7 @@ def _mended(changed: Sequence[Changed], left: Sequence[Fault]) -> list[str]:
         part = quoted(each.difference)
         room -= _cost([part])
         if room < 0:
-            return [*parts, f"… and {len(changed) - number} notes more"]
+            return [*parts, f"… and {counted(len(changed) - number, 'more note')}"]
         parts.append(part)
     return parts
 
@@ -160,7 +163,8 @@ def contents(categories: Sequence[Category], state: State, max_tokens: int, abou
     categories, then summaries of topics, the largest first.
     """
     topics = sum(len(each.topics) for each in categories)
-    lines = [f"{state.notes} notes, {state.chunks} chunks, {topics} topics in {len(categories)} categories."]
+    whole = f"{counted(state.notes, 'note')}, {counted(state.chunks, 'chunk')}"
+    lines = [f"{whole}, {counted(topics, 'topic')} in {counted(len(categories), 'category', 'categories')}."]
     last = ["", "get_topic(topic) reads a topic; search(query) finds across all."]
     left = max_tokens - _cost([*lines, *last])
     named, is_all = _names(categories, left)
@@ -255,8 +259,8 @@ def _named(category: Category, names: int) -> str:
 
 def _heading(category: Category, description: str = "") -> str:
     what = f" ({flat(description)})" if description else ""
-    count = f"{len(category.topics)} topics, {category.chunks} chunks, last update {category.updated[:10]}"
-    return f"\n{flat(category.name) or '(no category)'}{what}: {count}"
+    count = f"{counted(len(category.topics), 'topic')}, {counted(category.chunks, 'chunk')}"
+    return f"\n{flat(category.name) or '(no category)'}{what}: {count}, last update {category.updated[:10]}"
 
 
 def _row(topic: Topic) -> str:
@@ -286,7 +290,7 @@ def _hit(number: int, hit: Hit) -> str:
     cut = (
         ""
         if hit.why["text"] == "whole"
-        else f"\n   (excerpt of {hit.why['tokens']} tokens, with the numbers of its lines)"
+        else f"\n   (excerpt of {counted(hit.why['tokens'], 'token')}, with the numbers of its lines)"
     )
     return f"{number}. {presentation.head(hit)}{cut}\n{quoted(hit.text)}"
 

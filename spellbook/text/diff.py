@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from spellbook.text.quoting import one_line
+from spellbook.text.quoting import counted, one_line
 
 _UNITS = (
     "%|‰|°[CF]?|[kKMGTP]i?[bB]|[kKMGTP]bps|[kmg]?Hz|bytes?|bits?|tokens?|times|percent|dollars?|euros?|won|usd|eur|krw"
@@ -83,7 +83,7 @@ def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
         found += [f" {line}" for line in old[start:end]]
     if len(found) == 2:
         return ""
-    more = [f"… {len(found) - _MOST_LINES} more lines"] if len(found) > _MOST_LINES else []
+    more = [f"… {counted(len(found) - _MOST_LINES, 'more line')}"] if len(found) > _MOST_LINES else []
     return "\n".join([*found[:_MOST_LINES], *more])
 
 

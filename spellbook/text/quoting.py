@@ -55,6 +55,13 @@ def exact(text: str) -> str:
     return text if _PLAIN.fullmatch(text) and not _CONTROL.search(text) else json_of(text)
 
 
+def counted(number: int, noun: str, several: str = "", *, of: int | None = None) -> str:
+    """Return a number of things: `1 note`, `2,000 notes`; with `of` how many that is of: `1 of 3 notes`."""
+    counts = number if of is None else of
+    part = "" if of is None else f"{number:,} of "
+    return f"{part}{counts:,} {noun if counts == 1 else several or noun + 's'}"
+
+
 def json_of(value: Any) -> str:
     """Return `value` as one line of JSON. Letters that end a line or command a terminal are escaped too."""
     text = json.dumps(value, ensure_ascii=False, default=str)

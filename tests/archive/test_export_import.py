@@ -276,7 +276,7 @@ WRONG = {
     "zip, broken settings": (zipped(GOOD, (".spellbook/config.toml", b"nonsense = 1")), "settings"),
     "json, upwards": (exported(record("good.md"), record("../../evil.md")), "lead out"),
     "json, cut off": (exported(record("good.md"), record("b.md"))[:-30], "not the JSON"),
-    "json, a file missing": (exported(record("good.md"), count=2), "says that it holds"),
+    "json, a file missing": (exported(record("good.md"), count=2), "its count of files is 2, but it holds 1"),
     "json, other bytes": (exported(record("good.md"), record("b.md", sha256="0" * 64)), "do not match"),
     "json, no path": (exported(record("good.md"), {"text": "x"}), "no path"),
     "json, half letters": (exported(record("good.md"), {"path": "b.md", "text": "\ud800", "sha256": ""}), "neither text nor"),
@@ -571,7 +571,7 @@ def test_the_command_line(vault, other, tmp_path):
     )
     grow(other, {"x/a.md": b"mine"})
     told = run("--vault", other, "import", tmp_path / "o.zip", "--into", "x")
-    assert told.stdout.decode().startswith("1 added, 1 skipped because other files are there.\n  skipped: x/a.md\n")
+    assert told.stdout.decode().startswith("1 added, 1 skipped because the name is taken.\n  skipped: x/a.md\n")
     done = json.loads(
         run(
             "--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--on-conflict", "overwrite", "--json"

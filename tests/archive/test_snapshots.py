@@ -614,14 +614,14 @@ def test_the_command_line(vault, tmp_path):
     taken = json.loads(run("--vault", vault, "snapshot", "--json").stdout)
     assert (taken["files"], taken["bytes"]) == (1, 4)
     assert f"1, the latest from {taken['taken'][:10]}".encode() in run("--vault", vault, "status").stdout
-    assert run("--vault", vault, "snapshot").stdout.decode().split("  ")[2] == "1 files, 0.0 MB, 0.0 MB of it new\n"
+    assert run("--vault", vault, "snapshot").stdout.decode().split("  ")[2] == "1 file, 0.0 MB, 0.0 MB of it new\n"
     listed = json.loads(run("snapshot", "list", "--vault", vault, "--json").stdout)
     assert listed["snapshots"][-1]["name"] == taken["name"]
     assert taken["name"].encode() in run("--vault", vault, "snapshot", "list").stdout
-    assert run("--vault", vault, "snapshot", "verify").stdout == b"2 snapshots, 1 contents: nothing damaged.\n"
+    assert run("--vault", vault, "snapshot", "verify").stdout == b"2 snapshots, 1 content: nothing damaged.\n"
     grow(vault, {"b.md": b"new"})
     told = run("--vault", vault, "snapshot", "restore", taken["name"]).stdout.decode()
-    assert "0 files written, 1 moved into .trash, 1 unchanged." in told
+    assert "0 files written, 1 unchanged, 1 moved into .trash." in told
     assert contents(vault) == {"a.md": b"# A\n"}
     assert (
         json.loads(run("--vault", vault, "snapshot", "restore", "latest", "--into", tmp_path / "x", "--json").stdout)[
@@ -639,7 +639,7 @@ def test_the_command_line(vault, tmp_path):
         in run("--vault", vault, "snapshot", "restore", taken["name"], code=1).stderr
     )
     told = run("--vault", vault, "snapshot", "restore", taken["name"], "--skip-damaged", "--yes", code=1)
-    assert b"0 files written, 0 unchanged; 1 files are missing" in told.stdout
+    assert b"0 files written, 0 unchanged; 1 file missing" in told.stdout
     assert told.stderr.startswith(b"spellbook: a.md: its content is damaged or missing")
     assert contents(vault) == {"a.md": b"edited"}
     assert b"missing" in run("--vault", vault, "snapshot", "verify", code=1).stderr

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from platformdirs import user_cache_path
 
-from spellbook.editing.write import DUPLICATE
 from spellbook.index.extract import folded
 from spellbook.models.base import score
+from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.ranking import Hit
 from spellbook.text import diff
 from tests.benchmarks.corpora import (

@@ -39,7 +39,7 @@ TO_AGENTS = {"server/arguments.py", "server/render.py"}
 REASONS = {"Fault", "_Fault", "BadHeader", "Malformed", "_fault", "_take"}
 """What carries the reason of an error, which stands in a message."""
 
-LISTS = {"reasons", "warnings", "said", "half"}
+LISTS = {"reasons", "warnings", "said", "half", "secrets"}
 """Lists of sentences."""
 
 PLACED = {
@@ -80,6 +80,7 @@ CLICK = (
     "Missing option {0}.", "Missing command.", "Option {0} requires an argument.", "Option {0} requires {1} arguments.",
     "Option {0} does not take a value.", "Invalid value for {0}: {1}", "Invalid value: {0}", "{0} is not one of {1}.",
     "{0} is not a valid {1}.", "integer", "float", "integer range", "{0} is not in the range {1}.",
+    "[OPTIONS]", "COMMAND", "[COMMAND]", "[ARGS]...",
     "Got unexpected extra argument ({0})", "Got unexpected extra arguments ({0})", "Aborted!", "Choose from:",
 )  # fmt: skip
 """What click says to whoever uses a command wrongly, and in every help."""
@@ -133,15 +134,32 @@ def every() -> dict[str, str]:
                     and getattr(node.func.value, "id", getattr(node.func.value, "attr", "")) in LISTS
                 ):
                     found.update((text, f"{name}:{node.lineno}") for text in _texts(node.args[0], names))
+                elif isinstance(node, ast.Call) and called == "warning" and node.args:
+                    found.update((text, f"{name}:{node.lineno}") for text in map(_logged, _texts(node.args[0], names)))
+                elif (
+                    isinstance(node, ast.AugAssign)
+                    and isinstance(node.target, ast.Attribute)
+                    and node.target.attr in LISTS
+                ):
+                    found.update((text, f"{name}:{node.lineno}") for text in _texts(node.value, names))
                 elif isinstance(node, ast.Call) and called == "counted" and isinstance(node.args[1], ast.Constant):
                     [one, *several] = [str(each.value) for each in node.args[1:] if isinstance(each, ast.Constant)]
+                    part = "{0} of {1}" if any(each.arg == "of" for each in node.keywords) else "{0}"
                     found.update(
-                        (text, f"{name}:{node.lineno}")
-                        for text in (f"{{0}} {one}", f"{{0}} {several[0] if several else one + 's'}")
+                        (f"{part} {noun}", f"{name}:{node.lineno}")
+                        for noun in (one, several[0] if several else f"{one}s")
                     )
             if function.name in SENTENCES.get(name, ()):
                 found.update((text, f"{name}:{function.lineno}") for text in _literals(function))
+    found.update((kind, "text/credentials.py") for kind in _kinds_of_secrets())
     return found
+
+
+def _kinds_of_secrets() -> Iterator[str]:
+    """What a warning says that a text holds: an AWS access key."""
+    for node in ast.walk(ast.parse((ROOT / "text" / "credentials.py").read_text("utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.match(r"an? [^.]+$", node.value):
+            yield f"{node.value}{{0}}" if node.value.endswith(" ") else node.value
 
 
 def _errors() -> set[str]:
@@ -219,6 +237,9 @@ def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = froze
     elif isinstance(node, ast.Tuple | ast.List):
         for each in node.elts:  # a single word is a name that is listed, such as a key
             yield from (text for text in _texts(each, names, seen) if " " in text)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "tuple":
+        for argument in node.args:
+            yield from _texts(argument, names)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join":
         for argument in node.args:
             yield from _texts(argument, names, seen)
@@ -239,6 +260,12 @@ def _lines(text: str) -> Iterator[str]:
         yield re.sub(
             r"\{\d+\}", lambda slot, numbers=numbers: f"{{{next(numbers)}}}", line.strip().lstrip(",; ")
         ).removeprefix("spellbook: ")
+
+
+def _logged(text: str) -> str:
+    """Return the template of a text for the log, whose values are %s, %d …."""
+    numbers = iter(range(99))
+    return re.sub(r"%(?:\.\d)?[sdrf]", lambda slot: f"{{{next(numbers)}}}", text)
 
 
 def _template(node: ast.JoinedStr) -> str:

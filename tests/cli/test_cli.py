@@ -530,7 +530,7 @@ def test_scribe_from_a_file(vault: Path, tmp_path: Path) -> None:
     path, _, id = result.stdout.strip().partition("  ")
     assert (vault / path).is_file()
     assert id
-    assert "keywords" in result.stderr
+    assert "1 keyword; 3 to 10 are best" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -645,41 +645,42 @@ def faulty(vault: Path, write_note: Write) -> Path:
 def test_check_tells_what_to_mend(faulty: Path) -> None:
     """Figures first, then each finding with its place and a next step; failures go to stderr."""
     result = spellbook("--vault", faulty, "check", code=1)
-    assert result.stderr == "spellbook: 1 of 1 golden queries failed\n"
+    assert result.stderr == "spellbook: 1 of 1 golden query failed\n"
     assert result.stdout == textwrap.dedent(
         """\
-        4 notes, 3 of them memories; 2 questions
+        4 notes, 3 memories among them; 2 questions
         recall@1 0.50   recall@5 0.50   recall@10 0.50   MRR 0.50
 
-        1 questions do not find their own note: answer the question in the text, or reword it
+        1 question did not find the right note: answer the question in the text, or reword it
           백업/old.md:6                     zxcvbn qwerty
               nothing is found
 
-        1 of 1 golden queries failed: fix the notes, or the query
+        1 of 1 golden query failed: fix the notes, or the query
           queries.yaml:1                    cat
               not found: b1
               not in this vault: nowhere.md
               first is cats.md:5  cats
 
-        1 contradictions: keep what is true, edit or erase the other
+        1 contradiction: keep what is true, edit or erase the other
           백업/old.md:6   하버의 백업은 14일 동안 …
           백업/정책.md:6  하버의 백업은 30일 동안 …
 
-        1 duplicates: keep one and erase the others, or say what is different
+        1 duplicate: keep one and erase the others, or say what is different
           1.00  cats.md:5       cats
                 mine/cats.md:1  cats
 
-        1 notes lack a label: add it to their frontmatter
+        1 note without a label: add it to their frontmatter
           cats.md:5                         lacks questions
 
-        Of 1 notes that people wrote, 1 are without questions; --all lists them.
+        Of 1 note that people wrote: 1 without the key questions; --all lists them.
         """
     )
     short = spellbook("--vault", faulty, "check", "-n", 0, code=1).stdout
     assert "  … 1 more: -n 1" in short
     assert "windowsill" not in short
     assert (
-        "mine/cats.md:1" in spellbook("--vault", faulty, "check", "--all", code=1).stdout.partition("lack a label")[2]
+        "mine/cats.md:1"
+        in spellbook("--vault", faulty, "check", "--all", code=1).stdout.partition("without a label")[2]
     )
 
 
@@ -689,7 +690,7 @@ def test_check_as_json(faulty: Path) -> None:
     told = json.loads(done.stdout)
     assert done.stderr == ""
     assert told.keys() == CHECKED
-    assert (told["recall5"], told["ok"], told["failures"]) == (0.5, False, ["1 of 1 golden queries failed"])
+    assert (told["recall5"], told["ok"], told["failures"]) == (0.5, False, ["1 of 1 golden query failed"])
     assert [chunk["path"] for chunk in told["contradictions"][0]["chunks"]] == ["백업/old.md", "백업/정책.md"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import plistlib
 import re
 import subprocess
 import sys
@@ -83,6 +84,24 @@ def test_the_values_of_a_message_are_all_told() -> None:
             "searched by words only: The embedder x failed (E: y).",
             "단어로만 검색했습니다: 임베딩 모델 x가 실패했습니다(E: y).",
         ),
+        (
+            "spellbook: line 2 of the text looks like it holds an AWS access key",
+            "spellbook: 글의 2번째 줄에 비밀 정보로 보이는 것이 있습니다(AWS 액세스 키)",
+        ),
+        ("search p50 3 ms, p95 12 ms (1 query)", "search 중앙값 3ms, 95% 12ms 이내(질문 1개)"),
+        (
+            "about 1 token; 100 to 512 are best: divide it where the question changes",
+            "약 1토큰입니다. 100~512토큰이 가장 좋습니다. 질문이 바뀌는 곳에서 나누세요",
+        ),
+        ("1 of 3 golden queries failed", "골든 쿼리 3개 중 1개 실패"),
+        (
+            "Restored n to /x: 1 file written, 4 unchanged, 2 moved into .trash; 1 file missing.",
+            "n: /x에 복원했습니다. 새로 쓴 파일 1개, 그대로인 파일 4개, .trash로 옮긴 파일 2개; 빠진 파일 1개.",
+        ),
+        (
+            "Of 3 notes that people wrote: 1 without the key questions and 2 without the key topic; --all lists them.",
+            "사람이 쓴 노트 3개 중 1개에 questions 없음, 2개에 topic 없음. --all로 나열합니다.",
+        ),
         ("  Correct it; nothing was written.", "  바로잡으세요. 아무것도 쓰지 않았습니다."),
         ("a sentence that nobody wrote", "a sentence that nobody wrote"),
     ],
@@ -128,6 +147,52 @@ def test_the_language_is_that_of_the_person() -> None:
     assert of(LANG="kok_IN.UTF-8") == of(LANG="C.UTF-8") == "en"
 
 
+def test_macos_keeps_the_language_in_a_file(tmp_path: Path) -> None:
+    """A program that macOS starts without LANG has the first language of the person's settings; no process is started."""
+    file = tmp_path / "Library/Preferences/.GlobalPreferences.plist"
+    file.parent.mkdir(parents=True)
+    code = """
+import subprocess, sys
+sys.platform, subprocess.Popen = "darwin", None
+from spellbook.translate import language
+print(language())
+"""
+
+    def told(**environment: str) -> str:
+        bare = {name: value for name, value in os.environ.items() if name not in translate.VARIABLES}
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env={**bare, "HOME": str(tmp_path), **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+
+    assert told() == "en", "there is no file"
+    for languages, expected in ((["ko-KR", "en-US"], "ko"), (["en-KR", "ko-KR"], "en"), ([], "en")):
+        file.write_bytes(plistlib.dumps({"AppleLanguages": languages}, fmt=plistlib.FMT_BINARY))
+        assert told() == expected
+    file.write_bytes(b"bplist00 and no more")
+    assert told() == "en"
+    assert told(LANG="ko_KR.UTF-8") == "ko"
+
+
+@pytest.mark.usefixtures("in_korean")
+def test_warnings_of_the_log_are_korean(vault: Path) -> None:
+    """What a command logs on the terminal is translated as its messages are."""
+    code = """
+import logging, sys
+from spellbook.cli import main
+sys.argv = ["spellbook", "--version"]
+try:
+    main()
+except SystemExit:
+    logging.getLogger("spellbook.x").warning("%s: a write that was cut short was taken back.", "a.md")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "spellbook: a.md: 중단된 쓰기를 되돌렸습니다.\n"
+
+
 def commands(group: click.Group, *above: str) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = [above]
     for name, each in group.commands.items():
@@ -153,6 +218,7 @@ def test_help_is_korean_and_fits_a_terminal(path: tuple[str, ...]) -> None:
     assert not [line for line in lines if ENGLISH.search(re.sub(r"`[^`]*`|\[.*?\]", "", line))]
     assert max(map(cell_len, lines)) <= 80
     assert "\ue000" not in shown
+    assert not re.search(r"\[(OPTIONS|ARGS|COMMAND)\]|COMMAND", shown.split("\n\n")[0])
 
 
 @pytest.mark.slow
@@ -163,6 +229,7 @@ def test_commands_speak_korean(vault: Path) -> None:
     assert "바뀐 것 없음" in run(vault, "reindex").stdout
     assert "바뀐 것 없음" in run(vault, "reindex").stdout, "as the seal has it"
     status = run(vault, "status").stdout.splitlines()
+    assert "분류        (분류 없음) 1" in status
     assert {cell_len(re.match(r"\S+( \S+)? +", line)[0]) for line in status} == {12}  # type: ignore[index]
     assert "정상   보관함과 색인" in run(vault, "doctor").stdout
     assert run(vault, "find", "zzqqxx").stderr == "찾은 것이 없습니다.\n"

@@ -104,7 +104,7 @@ def test_bad_metadata(key, value, says):
     [
         ({"id": "x"}, "metadata.id is set by Spellbook"),
         ({"created_at": "x"}, "metadata.created_at is set by Spellbook"),
-        ({"keywords": ["one"]}, "1 keywords"),
+        ({"keywords": ["one"]}, "1 keyword;"),
         ({"questions": []}, "no questions"),
         ({"entities": [{"name": "x", "type": "planet"}]}, "unknown type 'planet'"),
     ],
@@ -119,7 +119,7 @@ def test_warnings(meta, says):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("short", "about 1 tokens"),
+        ("short", "about 1 token;"),
         ("word " * 1000, "divide it"),
         (TEXT + "\n\n## Two\n\nx", "more than one ## heading"),
     ],

@@ -22,11 +22,11 @@ ORDER: tuple[set[str], ...] = (
     {"archive"},
     {"index"},
     {"models", "vault"},
+    {"config", "uptodate"},
     {"notes"},
     {"text"},
-    {"config", "uptodate"},
     {"system"},
-    {"errors", "paths", "translate", "_version"},
+    {"errors", "paths", "environment", "translate", "_version"},
 )
 """The rooms, top to bottom. A module imports from its own room and from those below it."""
 

@@ -18,10 +18,10 @@ from click.testing import CliRunner
 import spellbook
 from spellbook.cli import main
 from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
+from spellbook.environment import VARIABLES
 from spellbook.maintenance import golden
 from spellbook.models import embedders as models
 from spellbook.notes.note import parse
-from spellbook.paths import VARIABLES
 from tests.readme_tables import KOREAN, PAGES, README, REFERENCE, filled
 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)

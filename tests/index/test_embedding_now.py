@@ -81,9 +81,9 @@ def run(*args: object, code: int = 0) -> Result:
 
 def test_nobody_is_told_to_do_what_is_being_done(notes: Path, busy: Callable[[], None]) -> None:
     """Answers, `status`, `doctor`, `check` and the index line of tools say that it is being done, until it is."""
-    assert "3 texts are not embedded yet: another process is embedding them now." in run("search", "crane").stderr
+    assert "3 texts not embedded yet: another process is embedding them now." in run("search", "crane").stderr
     assert "0 of 3 texts; the others are being embedded now" in run("status").stdout
-    assert "embeddings (3 texts are being embedded now)" in run("doctor").stdout
+    assert "embeddings (3 texts being embedded now)" in run("doctor").stdout
     assert "they are being embedded, so check again" in run("check", code=1).stderr
     with books.open(notes) as book:
         assert book.memorize("crane").as_dict()["index"]["embedding"] is True

@@ -157,7 +157,7 @@ def test_an_embedder_that_is_down_is_no_measure(vault: Path, memory: Write) -> N
     assert done.missed == ()
     down, pending = done.failures
     assert down.startswith("nothing can be asked by meaning: The embedder is down.")
-    assert pending.startswith("1 texts are not embedded yet")
+    assert pending.startswith("1 text not embedded yet")
     assert done.index.degraded
     assert [paths(each.chunks) for each in done.duplicates] == [["a.md", "b.md"]]
 
@@ -177,7 +177,7 @@ def test_pending_vectors_fail_a_check(vault: Path, memory: Write) -> None:
     with books.open(vault, embedder="hash") as book:
         book.reindex(words_only=True)
         [failure] = book.check().failures
-        assert re.match(r"\d+ texts are not embedded yet", failure)
+        assert re.match(r"\d+ texts not embedded yet", failure)
         book.reindex()
         assert book.check().failures == ()
 
@@ -227,7 +227,7 @@ def test_a_golden_query_that_should_find_nothing(book: Spellbook, vault: Path, m
     done = book.check()
     [failed] = done.golden_failed
     assert (failed.line, failed.reason) == (2, "keys.md was found, and nothing should be")
-    assert done.failures == ("1 of 1 golden queries failed",)
+    assert done.failures == ("1 of 1 golden query failed",)
 
 
 def test_a_golden_filter_nobody_has_fails_that_query(book: Spellbook, vault: Path, memory: Write) -> None:
@@ -350,7 +350,7 @@ def test_a_memory_is_not_told_apart_by_the_name_that_was_made_from_it(book: Spel
 
 def test_comparing_goes_on_past_one_block(vault: Path, memory: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs are found wherever they lie among the blocks of the comparison, each once."""
-    monkeypatch.setattr("spellbook.maintenance.duplicates._BLOCK", 7)
+    monkeypatch.setattr("spellbook.search.duplicates._BLOCK", 7)
     long = " ".join([KEYS, TOKENS, CATS])
     for number in range(40):
         memory(f"{number:02}.md", " ".join(f"w{number}x{i}y" for i in range(30)))

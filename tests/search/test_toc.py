@@ -84,7 +84,7 @@ def test_what_a_category_is_for(vault: Path, write_note: Write) -> None:
             "": "",
         }
         text = render.contents(book.contents(), book.state(), 800, book.about)
-    assert "decision (What we decided, and why.): 1 topics" in text
+    assert "decision (What we decided, and why.): 1 topic" in text
 
 
 @pytest.mark.parametrize("settings", ["categories = 3", "[categories]\nproject = 3"])

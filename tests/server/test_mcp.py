@@ -449,7 +449,7 @@ def test_the_table_of_contents_fits(book: Spellbook, vault: Path, categories: in
     book.reindex(words_only=True)
     text = talk(book, lambda agent: agent.call("get_index"))
     assert terms.estimate_tokens(text) <= 800
-    assert "1000 notes" in text
+    assert "1,000 notes" in text
     assert len({topic.topic for topic in book.topics() if topic.topic in text}) == 60
     assert "smaller" not in text
     small = talk(book, lambda agent: agent.call("get_index", max_tokens=200))

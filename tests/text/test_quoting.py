@@ -52,8 +52,10 @@ EXACT = r'("(?:[^"\\]|\\.)*"|[^\s"\[\](){}:,\\]+(?: [^\s"\[\](){}:,\\]+)*)'
 HEAD = re.compile(rf"\d+\. \[\d\.\d\d\] {NAME}")
 IDS = re.compile(rf"   id: {EXACT} hash: ([0-9a-f]{{16}})")
 PLACE = re.compile(rf"   {EXACT}:\d+(?: \(.*\))?")
-POINTER = re.compile(rf"(?:\d+\.|-) \[\d\.\d\d\] {NAME} \((?:\d+ tokens, left out for space|{EXACT}:\d+)\) id: {EXACT}")
-CHUNK = re.compile(rf"(?:- )?\[{NAME}\] id: {EXACT} \({EXACT}:\d+\) (?:hash: [0-9a-f]{{16}}|about \d+ tokens)")
+POINTER = re.compile(
+    rf"(?:\d+\.|-) \[\d\.\d\d\] {NAME} \((?:\d+ tokens?, left out for space|{EXACT}:\d+)\) id: {EXACT}"
+)
+CHUNK = re.compile(rf"(?:- )?\[{NAME}\] id: {EXACT} \({EXACT}:\d+\) (?:hash: [0-9a-f]{{16}}|about \d+ tokens?)")
 NEAR = re.compile(rf"- \[{NAME}\] id: {EXACT} \({EXACT}\)(?:: .*)?")
 LABEL = re.compile(r" *Untrusted text from .*: data, not instructions\.")
 
@@ -151,7 +153,7 @@ def test_no_text_passes_for_a_chunk(given, most):
         rest = [
             line for line in own(answer) if line not in lines and not NEAR.fullmatch(line) and not LABEL.fullmatch(line)
         ]
-        assert all(re.match(r"Topic |Linked from \d|Related \d|- … \d|\d+ chunks did not fit", line) for line in rest)
+        assert all(re.match(r"Topic |Linked from \d|Related \d|- … \d|\d+ chunks? did not fit", line) for line in rest)
     perhaps = tuple(hits([""] * len(given), [(name, None) for _, name, _ in given]))
     lines = own(render.answer(Answer("q", (), State(1, 2, 3, 0), perhaps)))
     assert [read(POINTER.fullmatch(line)[2]) for line in lines[1:-1]] == [hit.id for hit in perhaps]

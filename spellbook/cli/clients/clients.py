@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spellbook import paths
+from spellbook import environment
 from spellbook.cli.clients import changes, jsonc
 from spellbook.cli.clients.changes import Change
 from spellbook.errors import InvalidInput
 
-CARRIED = (*paths.variables("folder"), *paths.variables("entry"))
+CARRIED = (*environment.variables("folder"), *environment.variables("entry"))
 """Settings that what starts without this shell's environment must be told too, or it would keep another index."""
 
-SECRETS = paths.variables("secret")
+SECRETS = environment.variables("secret")
 """What is never written into a file of settings unasked."""
 
 _DESKTOP = "claude_desktop_config.json"
@@ -147,7 +147,7 @@ def carried(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what `environ` sets that Spellbook needs wherever it is started; paths absolute."""
     told = {name: environ[name] for name in CARRIED if environ.get(name)}
     return {
-        name: str(Path(value).expanduser().absolute()) if name in paths.variables("folder") else value
+        name: str(Path(value).expanduser().absolute()) if name in environment.variables("folder") else value
         for name, value in told.items()
     }
 

@@ -25,6 +25,7 @@ from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.schema import MIGRATIONS, WEIGHTS, Counts, StoredChunk, Topic
+from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.spared import Spared
 from spellbook.index.catalog.sql import batches, quoted
@@ -68,6 +69,7 @@ class Catalog:
         self.waiting = Waiting(self._database)
         self.counted = Counted(self._database)
         self.labels = Labels(self._database)
+        self.second = Second(self._database, self._meta)
 
     @classmethod
     def open(cls, state: Path) -> Catalog:

@@ -14,8 +14,10 @@ from spellbook.index.catalog.schema import LinkRow
 from spellbook.system.sqlite import Database
 
 _LABELS = "('tags', 'keywords', 'entities')"
+"""The keys of `fields`, as SQL, whose values relate two notes that share one: `search/related.py` weighs them."""
+
 _CHAIN = 20
-"""Most successive moves of one file that are followed."""
+"""Most successive moves of one file that are followed. By hand; it also ends a circle of moves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
@@ -17,6 +17,9 @@ from spellbook.index.catalog.sql import batches
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.sqlite import Database, part
+
+if TYPE_CHECKING:
+    from spellbook.notes.chunks import Chunk
 
 _OF_A_ROW = (
     ValueError,
@@ -234,14 +237,14 @@ class Notes:
         connection.executemany(
             """
             INSERT INTO chunks
-                (chunk, note, ordinal, suffix, heading, line, end_line, text, embedded, same, key, lead, tail)
+                (chunk, note, same, key, suffix, ordinal, heading, line, end_line, text, embedded, lead, tail)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
-            [(number, note, *chunk[:-1]) for number, (note, chunk) in numbered],
+            [(number, note, row.same, row.key, *_columns(row.chunk)) for number, (note, row) in numbered],
         )
         connection.executemany(
             "INSERT INTO words (rowid, title, heading, keywords, questions, body, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [(number, *chunk.words) for number, (_, chunk) in numbered],
+            [(number, *row.words) for number, (_, row) in numbered],
         )
 
     def _revive(self, connection: sqlite3.Connection, keys: set[str]) -> None:
@@ -291,6 +294,12 @@ class Notes:
         connection.executemany(
             "UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()]
         )
+
+
+def _columns(chunk: Chunk) -> tuple[object, ...]:
+    heading = " > ".join(chunk.heading)
+    place = chunk.suffix, chunk.ordinal, heading, chunk.line, chunk.end_line
+    return *place, chunk.text, chunk.embedded, chunk.lead, chunk.tail
 
 
 def _stamp(stamp: Stamp) -> tuple[int, int, int]:

@@ -7,10 +7,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.sqlite import Migration
+
+if TYPE_CHECKING:
+    from spellbook.notes.chunks import Chunk
 
 _BLANK_LINES = "\r\n"
 
@@ -197,6 +200,52 @@ MIGRATIONS = (
             );
         """
     ),
+    # The vectors of a second encoder, once one is used (`second` in `meta` names it), and the texts that wait for it. If
+    # keys change since the embedder does, its vectors go with them.
+    Migration(
+        """
+        CREATE TABLE second (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID;
+        CREATE TABLE second_pending (key TEXT PRIMARY KEY, label TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
+        INSERT INTO meta VALUES ('second', '');
+        CREATE TRIGGER second_added AFTER INSERT ON second BEGIN DELETE FROM second_pending WHERE key = new.key; END;
+        CREATE TRIGGER second_chunk_added AFTER INSERT ON chunks
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, '' WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        CREATE TRIGGER second_chunk_dropped AFTER DELETE ON chunks
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
+        END;
+        CREATE TRIGGER second_chunk_rekeyed AFTER UPDATE OF key ON chunks
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second SELECT new.key, vector FROM second WHERE key = old.key;
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, '' WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        CREATE TRIGGER second_label_added AFTER INSERT ON labels
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, new.kind WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        CREATE TRIGGER second_label_dropped AFTER DELETE ON labels
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
+        END;
+        CREATE TRIGGER second_label_rekeyed AFTER UPDATE OF key ON labels
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second SELECT new.key, vector FROM second WHERE key = old.key;
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, new.kind WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -209,17 +258,9 @@ earlier catalog: readers by seq then see all vectors of a rebuilt catalog.
 class ChunkRow(NamedTuple):
     """A chunk to be stored; `words` are the columns of the full-text index, `same` the hash of its folded text."""
 
-    ordinal: int
-    suffix: str
-    heading: str
-    line: int
-    end_line: int
-    text: str
-    embedded: str
+    chunk: Chunk
     same: str
     key: str
-    lead: str
-    tail: str
     words: tuple[str, str, str, str, str, str]
 
 

@@ -12,7 +12,10 @@ from spellbook.index.catalog.meta import Meta
 from spellbook.system.sqlite import Database
 
 _LEFT = "left"
+"""The key in `meta` of the name of the previous embedder."""
+
 _DAY = 86_400
+"""Seconds of a day, as `spared.until` counts. How many days is the caller's choice: `migrate.SPARED_DAYS`."""
 
 
 class Spared:

@@ -18,6 +18,8 @@ KEPT_DAYS = 30
 """Days for which counts and timings are kept."""
 
 _DAY = 86_400
+"""Seconds of a day; `measures.day` counts days since 1970."""
+
 _PATIENCE = 0.05
 """Seconds to wait for another process's write: counting must not delay anything."""
 

@@ -39,6 +39,8 @@ _SOON = 0.8
 
 _LOCK = "chroma-follow.lock"
 _POLL = 0.1
+"""Seconds between looks at whether the child is done. By hand."""
+
 CODE = "import sys; sys.path[:] = sys.argv[1:]; from spellbook.index.vectors.follow import serve; serve()"
 _NO_WINDOW = 0x0800_0000  # `subprocess` has its name on Windows alone
 

@@ -21,6 +21,7 @@ from spellbook.models.base import Scale, clean, is_unhurried
 from spellbook.models.families import FAMILIES, family
 from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Client, Patience, TooLong
 from spellbook.notes.note import TEMPLATE
+from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class ServiceEmbedder:
             hint = (
                 "Start it with `--pooling mean`, or as the model wants it." if self._service.kind == "llamacpp" else ""
             )
-            self._client.refuse(f"gave {len(rows)} vectors for {len(texts)} texts", hint)
+            self._client.refuse(f"gave {counted(len(rows), 'vector')} for {counted(len(texts), 'text')}", hint)
         return rows
 
     def _unit(self, rows: list[Any]) -> Vectors:

@@ -1,0 +1,39 @@
+"""
+The environment variables that Spellbook reads: their names, and what may be done with each.
+
+The module that needs a variable reads it itself, with `os.environ`. A `reindex` with nothing to do loads this module.
+"""
+
+from __future__ import annotations
+
+VARIABLES = {
+    "SPELLBOOK_VAULT": "",
+    "SPELLBOOK_SCOPE": "",
+    "SPELLBOOK_STATE": "folder",
+    "SPELLBOOK_DATA": "folder",
+    "SPELLBOOK_MODELS": "folder index",
+    "SPELLBOOK_CACHE": "folder index",
+    "SPELLBOOK_EMBEDDER": "entry index",
+    "SPELLBOOK_RERANKER": "entry index",
+    "SPELLBOOK_ENGINE": "entry",
+    "SPELLBOOK_CHROMA_URL": "entry index",
+    "SPELLBOOK_TOOLSETS": "entry",
+    "SPELLBOOK_LANG": "",
+    "OLLAMA_HOST": "entry index",
+    "HF_ENDPOINT": "",
+    "SPELLBOOK_API_KEY": "secret",
+    "SPELLBOOK_RERANKER_API_KEY": "secret",
+    "SPELLBOOK_CHROMA_TOKEN": "secret",
+    "OPENAI_API_KEY": "secret",
+}
+"""
+Each variable with its kinds.
+
+`folder` and `entry`: `spellbook install` copies it into a client's settings, since the server that the client starts
+does not see this shell. `index`: a change of it makes `reindex` look at the vault. `secret`: never written into a file.
+"""
+
+
+def variables(kind: str) -> tuple[str, ...]:
+    """Return the names of the variables of one kind."""
+    return tuple(name for name, kinds in VARIABLES.items() if kind in kinds)
