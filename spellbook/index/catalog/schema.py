@@ -200,8 +200,8 @@ MIGRATIONS = (
             );
         """
     ),
-    # The vectors of a second encoder, once one is used (`second` in `meta` names it), and the texts that wait for it. If
-    # keys change since the embedder does, its vectors go with them.
+    # The vectors of a second encoder, once one is used (`second` in `meta` names it), and the texts that wait for it.
+    # If keys change since the embedder does, its vectors go with them.
     Migration(
         """
         CREATE TABLE second (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID;

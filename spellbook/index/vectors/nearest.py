@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import StoredChunk
@@ -23,7 +24,7 @@ from spellbook.index.vectors.matrix import Matrix, Row
 from spellbook.index.vectors.simhash import Sketches
 
 if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
+    from spellbook.models.base import Bytes, Vectors
 
 Near = list[tuple[str, float]]
 """Keys of vectors and their cosines, nearest first."""
@@ -115,6 +116,28 @@ class Nearest:
         found = self.matrix.vectors(listed)
         blobs = self._index.catalog.vectors.of([key for key in listed if key not in found][: max(0, most)])
         return [*found.values(), *(np.frombuffer(blob, dtype="<f4") for blob in blobs.values())], len(blobs)
+
+    def standing_in(
+        self, question: Bytes, limits: Sequence[Condition], wanted: int
+    ) -> list[tuple[tuple[StoredChunk, ...], float]]:
+        """
+        Return the `wanted` texts nearest to a question by the second encoder, among those the embedder has not done.
+
+        Each as its chunks that meet `limits`, with its cosine. `question` is what the second encoder gives, int8.
+        """
+        import numpy as np
+
+        from spellbook.models.base import unit
+
+        asked, best = unit(question), list[tuple[str, float]]()
+        rows = self._index.catalog.second.standing_in()
+        while some := list(islice(rows, BLOCK)):
+            block = np.frombuffer(b"".join(vector for _, vector in some), np.int8).reshape(len(some), -1)
+            cosines = unit(block) @ asked
+            top = np.argsort(-cosines)[: wanted * _OVERFETCH[1]].tolist()
+            best = sorted([*best, *((some[i][0], float(cosines[i])) for i in top)], key=lambda pair: -pair[1])
+            del best[wanted * _OVERFETCH[1] :]
+        return self._met(best, limits, wanted)
 
     def _refresh(self) -> Matrix | None:
         """Bring the matrix up to the catalog and return it; None if that has more than memory should hold."""

@@ -76,8 +76,8 @@ def _make(target: Path) -> None:
         sums = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(made.iterdir())}
         (made / _MANIFEST).write_text(json.dumps(sums), "utf-8")
         for file in (*made.iterdir(), made):
-            disk.settle(file)
+            disk.fsync(file)
         if target.exists():
             target.rename(Path(scratch) / "old")
         made.rename(target)
-        disk.settle(target.parent)
+        disk.fsync(target.parent)

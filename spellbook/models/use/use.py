@@ -135,7 +135,7 @@ class Onnx:
 @dataclass(slots=True)
 class USE:
     """
-    The embedder; nothing is loaded before the first text, and `lazy_engine` lets go of it when idle.
+    The embedder; nothing is loaded before the first text, and `lazy_engine` releases it when idle.
 
     What it gives out as float32 are the vectors that are kept as int8, of length one: equal wherever they come from.
     """
