@@ -157,7 +157,7 @@ class Candidate:
         means nothing.
         """
         words = self.keyword.score if self.keyword else 0.0
-        parts = self.meaning()
+        parts = self.meaning(sure=True)
         if not parts:
             return words
         meaning = sum(parts.values())
@@ -166,13 +166,15 @@ class Candidate:
         missing = weights.EXPECTED * expected * (1 - self.foreign)
         return max(meaning + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
 
-    def meaning(self) -> dict[str, float]:
+    def meaning(self, *, sure: bool = False) -> dict[str, float]:
         """
         Return the score by meaning, 0..1, as its parts: the text, its note's title or a question of it, the whole note.
 
-        Empty if nothing of it has a vector. What has none is replaced by what there is.
+        Empty if nothing of it has a vector. What has none is replaced by what there is. To be `sure`, the second
+        encoder may confirm what the embedder says, but not deny it.
         """
-        text = of_both(None if self.semantic is None else self.semantic.score, self.second)
+        first = None if self.semantic is None else self.semantic.score
+        text = of_both(first, self.second, cost=0.0 if sure else weights.UNKNOWN_COST)
         title, question, whole = self.note.title, self.note.question, self.note.whole
         ways: list[dict[str, float]] = [] if text is None else [{TEXT: text}]
         if title is not None:
@@ -207,11 +209,20 @@ class Candidate:
         return Hit(self.chunk, self.score, {**self.legs, "adjustments": self.adjustments}, self.chunk.text)
 
 
-def of_both(first: float | None, second: float | None, share: float = weights.FIRST) -> float | None:
-    """Return one score of two encoders', 0..1, `share` of it by the first; if one of them has none, the other's."""
+def of_both(
+    first: float | None,
+    second: float | None,
+    share: float = weights.FIRST,
+    cost: float = weights.UNKNOWN_COST,
+) -> float | None:
+    """
+    Return one score of two encoders', 0..1, `share` of it by the first; if one of them has none, the other's.
+
+    What the second does not know costs `cost` at most.
+    """
     if first is None or second is None:
         return second if first is None else first
-    return max(first - weights.UNKNOWN_COST, share * first + (1 - share) * second)
+    return max(first - cost, share * first + (1 - share) * second)
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:

@@ -27,7 +27,7 @@ Weights of the legs in `search`. Average nDCG@10 over nine question sets is 0.84
 0.785 for reciprocal rank fusion with k = 60 (benchmarks). Other weights of the legs make next to no difference.
 """
 
-FIRST, UNKNOWN_COST = 0.65, 0.2
+FIRST, UNKNOWN_COST = 0.7, 0.2
 """
 Share of the embedder where a second encoder reads a text too, and the most that a text loses which the second one does
 not know. Loose questions over React's documentation find an answer first in .27 of the cases (.19 by the embedder
@@ -38,11 +38,11 @@ of 0.2 it is .22, .60 and .67 (halves for choosing).
 FIRST_OF_TITLES = 0.7
 """The share of the embedder for titles and the questions that notes name. Other shares make next to no difference."""
 
-TITLED, TITLE_COST = 0.6, 0.05
+TITLED, TITLE_COST = 0.45, 0.05
 """
-A text may count for what it says together with its note's title: 0.6 of the text's score by meaning are replaced by the
-title's, and 0.05 is taken off. A title in place of the text (1.0) puts all chunks of a note at the same score: the sum
-of MRR and hit@5 of loose questions over two vaults is 2.27 then, and 2.31 with 0.6 (halves for choosing).
+A text may count for what it says together with its note's title: the title's score replaces 0.45 of the text's, and
+0.05 is taken off. A title in place of the text (1.0) puts all chunks of a note at the same score: the sum of MRR and
+hit@5 of loose questions over two vaults is 2.27 then, and 2.31 with 0.6 (halves for choosing).
 """
 
 QUESTION_COST = 0.05

@@ -33,6 +33,11 @@ class Second:
             connection.execute("INSERT OR IGNORE INTO second_pending (key) SELECT key FROM chunks")
             connection.execute("INSERT OR IGNORE INTO second_pending (key, label) SELECT key, kind FROM labels")
 
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the encoder whose vectors these are, "" before the first."""
+        return str(self._meta.get("second") or "")
+
     def pending(self) -> int:
         """Return how many distinct texts of chunks wait for a vector."""
         return int(self._rows("SELECT count(*) FROM second_pending WHERE label = ''")[0][0])
