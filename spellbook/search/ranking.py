@@ -101,6 +101,28 @@ class Leg:
     beyond: float = 0.0
 
 
+class Share:
+    """A leg's share in a score: `weight` times the sum of its `parts`."""
+
+    __slots__ = ("_leg", "_parts", "_weight", "share")
+
+    def __init__(self, leg: Leg | None, parts: Mapping[str, float], weight: float) -> None:
+        self._leg, self._parts, self._weight = leg, parts, weight
+        self.share = round(weight * sum(parts.values()), 4)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as an answer shows it; the rounded parts add up to the share."""
+        rounded = {name: round(self._weight * part, 4) for name, part in self._parts.items()}
+        most = max(rounded, key=lambda name: rounded[name])
+        rounded[most] = round(rounded[most] + self.share - sum(rounded.values()), 4)
+        return {
+            "rank": (self._leg.rank or None) if self._leg else None,
+            "score": round(sum(self._parts.values()), 4),
+            "share": self.share,
+            "parts": {name: part for name, part in rounded.items() if part},
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class OfNote:
     """
@@ -137,8 +159,13 @@ class Candidate:
     note: OfNote = NOTHING
     second: float | None = None
     score: float = 0.0
-    legs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    shares: dict[str, Share] = field(default_factory=dict)
     adjustments: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def legs(self) -> dict[str, dict[str, Any]]:
+        """Return the legs as an answer shows them: rank, score, share, and the parts that add up to the share."""
+        return {name: share.as_dict() for name, share in self.shares.items()}
 
     def add(self, reason: str, share: float) -> None:
         """Add `share` to the score, within 0..1, and record the reason."""
@@ -176,18 +203,17 @@ class Candidate:
         first = None if self.semantic is None else self.semantic.score
         text = of_both(first, self.second, cost=0.0 if sure else weights.UNKNOWN_COST)
         title, question, whole = self.note.title, self.note.question, self.note.whole
-        ways: list[dict[str, float]] = [] if text is None else [{TEXT: text}]
+        best, parts = (-1.0, {}) if text is None else (text, {TEXT: text})
         if title is not None:
-            shared = 0.0 if text is None else 1 - weights.TITLED
-            ways.append({TEXT: shared * (text or 0.0), TITLE: (1 - shared) * title - weights.TITLE_COST})
-        if question is not None:
-            ways.append({QUESTION: question - weights.QUESTION_COST})
-        if not ways:
-            return {}
-        best = max(ways, key=lambda way: sum(way.values()))
-        share = 1.0 if whole is None else 1 - weights.WHOLE
-        parts = {name: share * score for name, score in best.items()}
-        return parts if whole is None else {**parts, NOTE: weights.WHOLE * whole}
+            own = 0.0 if text is None else (1 - weights.TITLED) * text
+            named = (title if text is None else weights.TITLED * title) - weights.TITLE_COST
+            if own + named > best:
+                best, parts = own + named, {TEXT: own, TITLE: named}
+        if question is not None and question - weights.QUESTION_COST > best:
+            parts = {QUESTION: question - weights.QUESTION_COST}
+        if not parts or whole is None:
+            return parts
+        return {**{name: (1 - weights.WHOLE) * part for name, part in parts.items()}, NOTE: weights.WHOLE * whole}
 
     def words(self) -> dict[str, float]:
         """Return the score by words, 0..1, as its parts: the chunk, and its whole note. Empty if neither has any."""
@@ -240,29 +266,14 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
             ("keyword", each.keyword, words, keyword),
         ):
             if parts and weight:
-                each.legs[name] = _shared(leg, parts, weight)
-                each.score = round(each.score + each.legs[name]["share"], 4)
+                each.shares[name] = share = Share(leg, parts, weight)
+                each.score = round(each.score + share.share, 4)
         if each.foreign and meaning and semantic and keyword:
             # The estimated score by words, if the chunk were in the question's language.
             credit = each.foreign * weights.CREDITED * sum(meaning.values()) - sum(words.values())
             each.add("in another language", max(0.0, keyword * credit))
         fused.append(each)
     return sorted(fused, key=lambda each: each.order)
-
-
-def _shared(leg: Leg | None, parts: Mapping[str, float], weight: float) -> dict[str, Any]:
-    """Return a leg as an answer shows it; the shares of its parts add up to its own."""
-    score = sum(parts.values())
-    share = round(weight * score, 4)
-    rounded = {name: round(weight * part, 4) for name, part in parts.items()}
-    most = max(rounded, key=lambda name: rounded[name])
-    rounded[most] = round(rounded[most] + share - sum(rounded.values()), 4)
-    return {
-        "rank": (leg.rank or None) if leg else None,
-        "score": round(score, 4),
-        "share": share,
-        "parts": {name: part for name, part in rounded.items() if part},
-    }
 
 
 def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:

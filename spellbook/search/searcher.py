@@ -138,7 +138,7 @@ class Searcher:
             if text in self._seconds:
                 return self._seconds[text]
         try:
-            vector = self._index.second.vectors([text], query=True)[0]
+            vector: Bytes = self._index.second.vectors([text], query=True)[0]
         except EmbeddingError:  # the embedder answers alone; whoever embeds says why
             return None
         with self._guard:
