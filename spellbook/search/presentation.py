@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.text.quoting import counted, exact, flat, one_line
@@ -58,23 +57,16 @@ def filed(category: str, topic: str) -> str:
     return "/".join(filter(None, (category, topic)))
 
 
-PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "semantic": {"text": "text", "title": "title", "question": "question of the note", "note": "whole note"},
-        "keyword": {"text": "words here", "note": "words of the note"},
-    }
-)
-"""What the parts of each leg's share are called: by meaning, and by words."""
-
-
 def shares(legs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the parts of the legs' shares, each with what it is called; a leg's rank stands with its first part."""
+    by_meaning = {"text": "text", "title": "title", "question": "question of the note", "note": "whole note"}
+    by_words = {"text": "words here", "note": "words of the note"}
     found = []
-    for name, called in PARTS.items():
-        leg = legs.get(name, {})
-        parts = {part: leg["parts"][part] for part in called if part in leg["parts"]} if leg else {}
-        rank = f" (#{leg['rank']})" if leg and leg["rank"] else ""
-        for part, share in parts.items() or ([("text", 0.0)] if leg else []):
+    for name, called in (("semantic", by_meaning), ("keyword", by_words)):
+        if name not in legs:
+            continue
+        rank = f" (#{legs[name]['rank']})" if legs[name]["rank"] else ""
+        for part, share in legs[name]["parts"].items() or (("text", 0.0),):
             found.append(f"{called[part]} {share:.2f}{rank}")
             rank = ""
     return found

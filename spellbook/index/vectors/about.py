@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.vectors import OF_LABELS
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
@@ -22,7 +22,7 @@ from spellbook.index.vectors.nearest import Nearest
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
 
-NEAR = 10
+NEAR = 5
 """Notes whose chunks become candidates because a title or a question of theirs is near. By hand."""
 
 _EACH = 3
@@ -38,7 +38,7 @@ _MOST_READ = 2_000
 @dataclass(frozen=True, slots=True)
 class About:
     """
-    Cosines of a question with a note: its title, the nearest of its questions, and its whole text (a unit mean).
+    Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
 
     None is what has no vector. `first` to `last` are the numbers of the note's chunks, of a very long note the first
     ones.
@@ -46,9 +46,8 @@ class About:
 
     first: int
     last: int
-    title: float | None = None
-    question: float | None = None
     whole: float | None = None
+    labels: tuple[tuple[str, str, float | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +101,11 @@ class NoteVectors:
         whole = dict(zip(there, (np.stack(means) @ vector).tolist(), strict=True)) if means else {}
         labels = self._index.catalog.labels.of(notes)
         cosines = self._cosines(vector, {key for _, _, key in labels})
-        nearest: dict[tuple[str, str], float] = {}
+        named: dict[str, list[tuple[str, str, float | None]]] = {}
         for path, kind, key in labels:
-            if key in cosines:
-                nearest[path, kind] = max(cosines[key], nearest.get((path, kind), -1.0))
+            named.setdefault(path, []).append((kind, key, cosines.get(key)))
         return {
-            path: About(
-                note.first, note.last, nearest.get((path, TITLE)), nearest.get((path, QUESTION)), whole.get(path)
-            )
+            path: About(note.first, note.last, whole.get(path), tuple(named.get(path, ())))
             for path, note in notes.items()
         }
 
