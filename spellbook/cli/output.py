@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from spellbook.search.presentation import name, place, titles, why
+from spellbook.search.presentation import name, place, reasons, titles
+from spellbook.search.presentation import shares as leg_shares
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted
 from spellbook.translate import translated
 
@@ -86,7 +87,10 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
     unmatched(found.unmatched)
     if found.index.pending and not by_words:
         then = "another process is embedding them now" if found.index.embedding else "`spellbook reindex` does it"
-        say(f"{counted(found.index.pending, 'text')} not embedded yet: {then}.", err=True)
+        if covered := found.index.meaning():
+            say(f"Meaning: {covered[0]} % by the second encoder, {covered[1]} % by the embedder; {then}.", err=True)
+        else:
+            say(f"{counted(found.index.pending, 'text')} not embedded yet: {then}.", err=True)
     if found.index.degraded:
         say(f"Degraded: {one_line(found.index.reason)}", err=True)
 
@@ -105,7 +109,7 @@ def _hit(hit: Hit) -> None:
         click.echo(f"      {quoted(line[:200])}")
     if len(lines) > 6:
         say(f"      … {counted(len(lines) - 6, 'more line')}: spellbook show {name(hit.id)}")
-    click.echo(click.style(f"      {', '.join(map(translated, why(hit).split(', ')))}", dim=True))
+    click.echo(click.style(f"      {', '.join(map(translated, reasons(hit)))}", dim=True))
     click.echo()
 
 
@@ -129,6 +133,8 @@ def explanation(given: Explanation) -> None:
         sure = "" if each.evidence is None else f"{each.evidence:.2f}"
         click.echo(f"{each.place or '-':>3}  {each.score:5.2f} = {meaning} + {by_words} + {adjusted:+8.2f}   {sure:>4}")
         click.echo(f"     {click.style(place(each), fg='cyan')}  {titles(each)}")
+        if each.legs:
+            click.echo(f"     {', '.join(map(translated, leg_shares(each.legs)))}")
         for one in each.adjustments:
             click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
         if each.words or each.lacks:
@@ -343,6 +349,7 @@ def status(state: Mapping[str, Any]) -> None:
         ("notes", f"{state['notes']} ({translated(counted(state['chunks'], 'chunk'))})"),
         ("embedded", f"{embedded}, {state['embedder']}"),
         ("engine", state.get("engine")),
+        ("second", _second(state) if "second_encoder" in state else ""),
         ("watched", translated("yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault")),
         ("open in", _processes(state["processes"])),
         ("chroma", translated(chroma(state["chroma"]))),
@@ -361,6 +368,13 @@ def status(state: Mapping[str, Any]) -> None:
 def _fault(fault: Mapping[str, Any]) -> str:
     at = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
     return f"{one_line(at)}: {translated(one_line(fault['reason']))}"
+
+
+def _second(state: Mapping[str, Any]) -> str:
+    total = state["vectors_in_use"] + state["pending"]
+    pending = state["second_encoder"]["pending"]
+    done = translated(counted(total - (total if pending is None else pending), "text", of=total))
+    return f"{done}, {state['second_encoder']['name']} ({state['second_encoder']['engine']})"
 
 
 def chroma(state: Mapping[str, Any]) -> str:

@@ -244,12 +244,13 @@ def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
 
 
 def with_vectors(index: Index, path: str) -> None:
-    """Embed the pending chunks of the note at `path`. If the embedder fails they stay pending."""
+    """Embed the pending chunks and labels of the note at `path`. If the embedder fails they stay pending."""
     found = index.catalog.at(path)
     rows = index.catalog.waiting.texts([each.key for each in found]) if found else []
     with contextlib.suppress(EmbeddingError):
         # The rest of a long note is left to the next run.
         embed.embed_and_store(index, rows[:_EMBED_AT_ONCE])
+        embed.embed_labels(index, [path])
 
 
 def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
-from spellbook.index.catalog.schema import ChunkRow, Entry, Known, LinkRow
+from spellbook.index.catalog.schema import QUESTION, TITLE, ChunkRow, Entry, Known, LabelRow, LinkRow
 from spellbook.index.catalog.words import findable, labels_of
 from spellbook.index.filters import fold
 from spellbook.index.scopes import scopes_of
-from spellbook.models.base import short_hash, vector_key
+from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, links
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, parse
@@ -140,9 +140,14 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         LinkRow(links.key(link.target), link.target, link.fragment, link.is_markdown, link.line)
         for link in links.find(note)
     )
-    return Entry(
-        note.path, stamp, read_ns, sha256, tuple(faults), columns, frozenset(_fields(named, note.meta)), rows, linked
+    labelled = tuple(
+        LabelRow(kind, text, label_key(rules.fingerprint, kind, text))
+        for kind, texts in ((TITLE, (title,)), (QUESTION, questions))
+        for text in texts
+        if text.strip()
     )
+    filters = frozenset(_fields(named, note.meta))
+    return Entry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
 
 
 def folded(text: str) -> str:

@@ -17,7 +17,7 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import Condition
 from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
-from spellbook.models.base import Embedder, Reranker
+from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.vault.journal import Journal
 from spellbook.vault.vault import Vault
 
@@ -30,7 +30,11 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What a vault's index is made of; `scope` is the one that is looked at and written into."""
+    """
+    What a vault's index is made of; `scope` is the one that is looked at and written into.
+
+    `second` helps the embedder: None where it is not installed or turned off, or has taken the embedder's place.
+    """
 
     config: Config
     vault: Vault
@@ -38,6 +42,7 @@ class Index:
     embedder: Embedder
     chroma: Chroma
     reranker: Reranker | None = None
+    second: SecondEncoder | None = None
     scope: str = ""
     _widths: set[int] = field(default_factory=set, repr=False)
 
@@ -55,7 +60,8 @@ class Index:
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
         vault = Vault(config.vault, config.state, Journal(config.state, config.journal_mb * _MB, config.journal_days))
         vault.recover()
-        return cls(config, vault, catalog, embedder, chroma, embedders.reranker(config.reranker), scope)
+        second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
+        return cls(config, vault, catalog, embedder, chroma, embedders.reranker(config.reranker), second, scope)
 
     @property
     def visible(self) -> tuple[Condition, ...]:
@@ -104,7 +110,8 @@ class Index:
         config = replace(self.config, embedder=name)
         embedder = embedders.create(name, config.threads, config.state / _CALIBRATIONS)
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        return replace(self, config=config, embedder=embedder, chroma=chroma, _widths=set())
+        second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
+        return replace(self, config=config, embedder=embedder, chroma=chroma, second=second, _widths=set())
 
     def close(self) -> None:
         """Release files and connections."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from spellbook.config import Config
 from spellbook.errors import StorageError
 from spellbook.index.catalog.schema import Known
-from spellbook.index.embed import Progress, embed_texts, maintain
+from spellbook.index.embed import Progress, embed_texts, maintain, second_pending
 from spellbook.index.opened import Index
 from spellbook.models.base import vector_key
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
@@ -149,7 +149,7 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
 
         report = scan(index, full=full, progress=reading)
         if not words_only:
-            if not known and index.catalog.counts().pending:
+            if not known and (index.catalog.counts().pending or second_pending(index)):
                 shown.enter_context(present(index.config.state, EMBEDDING))
             report.embedded = embed_texts(index, progress=progress)
             maintain(index, report.embedded)

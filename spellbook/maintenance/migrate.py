@@ -24,7 +24,7 @@ from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.maintenance import settings
 from spellbook.maintenance.evaluate import Checked
-from spellbook.models.base import unhurried, vector_key
+from spellbook.models.base import label_key, unhurried, vector_key
 from spellbook.paths import MARKER
 from spellbook.system import disk
 from spellbook.vault.folder import digest
@@ -163,7 +163,7 @@ def switch(index: Index, aside: Index) -> None:
     """Make the embedder of `aside` the vault's, in settings and index. Raises Conflict if the settings change."""
     before = index.catalog.fingerprint
     if before == index.embedder.fingerprint != aside.embedder.fingerprint:
-        index.catalog.spared.spare(index.catalog.keys(()), SPARED_DAYS)
+        index.catalog.spared.spare([*index.catalog.keys(()), *index.catalog.labels.keys()], SPARED_DAYS)
         index.catalog.spared.set_left(index.config.embedder)
     if not index.config.embedder_given:
         _say(index, aside.config.embedder)
@@ -191,12 +191,15 @@ def _say(index: Index, name: str) -> None:
 
 
 def _missing(aside: Index) -> list[tuple[str, str]]:
-    """Return key and text of all texts without a vector of the new embedder, in the order of the vault."""
-    rows: list[tuple[str, str]] = []
+    """Return key and text of all labels and texts without a vector of the new embedder, in the order of the vault."""
+    fingerprint = aside.embedder.fingerprint
+    labels = {label_key(fingerprint, kind, text): text for kind, text in aside.catalog.labels.all()}
+    made = aside.catalog.vectors.has(labels)
+    rows = [(key, text) for key, text in labels.items() if key not in made]
     keys = aside.catalog.keys(())
     for start in range(0, len(keys), _AT_ONCE):
         texts = aside.catalog.vectors.embedded(keys[start : start + _AT_ONCE])
-        batch = {vector_key(aside.embedder.fingerprint, text): text for text in texts}
+        batch = {vector_key(fingerprint, text): text for text in texts}
         there = aside.catalog.vectors.has(batch)
         rows += [(key, text) for key, text in batch.items() if key not in there]
     return rows

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Vectors = npt.NDArray[np.float32]
+    Bytes = npt.NDArray[np.int8]
 
 _MOST_LETTERS = 2_000
 """Longer texts are cut before they are embedded: the engine's time grows faster than the text."""
@@ -73,6 +74,32 @@ class Embedder(Protocol):
         """Say what runs the model here, and why or why nothing does; "" if the name says it all. Loads nothing."""
 
 
+class SecondEncoder(Protocol):
+    """What sync and search need of a small, quick encoder that helps the embedder."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What makes its vectors its own."""
+
+    @property
+    def scale(self) -> Scale:
+        """What its cosines mean."""
+
+    def vectors(self, texts: Sequence[str], query: bool = False) -> Bytes:
+        """
+        Return the vectors of passages, or with `query` of questions, titles and other short texts: int8 (n, width).
+
+        Raises EmbeddingError.
+        """
+
+    def describe(self) -> str:
+        """Say what runs it. Loads nothing."""
+
+
 class Reranker(Protocol):
     """What search needs of a model that reads a question and a text together."""
 
@@ -84,6 +111,15 @@ class Reranker(Protocol):
 
         Raises EmbeddingError, after `seconds` at the latest.
         """
+
+
+def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """Return the unit vectors of questions, shape (n, width), in one call if `embedder` can. Raises EmbeddingError."""
+    import numpy as np
+
+    several = getattr(embedder, "embed_queries", None)
+    made: Vectors = several(texts) if several else np.stack([embedder.embed_query(text) for text in texts])
+    return made
 
 
 @contextlib.contextmanager
@@ -115,6 +151,11 @@ def short_hash(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()[:15]).decode("ascii")
 
 
+def label_key(fingerprint: str, kind: str, text: str) -> str:
+    """Return the key of the vector of a note's label: its title or a question it names, as `kind` says."""
+    return vector_key(f"{fingerprint}\0{kind}", text)
+
+
 def score(cosine: float, scale: Scale) -> float:
     """Return a cosine as a score in 0..1 on an embedder's scale."""
     if cosine <= scale[0][0]:
@@ -123,6 +164,15 @@ def score(cosine: float, scale: Scale) -> float:
         if cosine <= high:
             return a + (b - a) * (cosine - low) / (high - low)
     return scale[-1][1]
+
+
+def unit(kept: Bytes) -> Vectors:
+    """Return rows of int8, shape (..., width), as float32 vectors of length one."""
+    import numpy as np
+
+    floats = kept.astype(np.float32)
+    found: Vectors = floats / np.maximum(np.linalg.norm(floats, axis=-1, keepdims=True), 1e-9)
+    return found
 
 
 def clean(text: str) -> str:

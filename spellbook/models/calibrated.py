@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spellbook.errors import EmbeddingError
-from spellbook.models.base import Embedder, Scale, is_unhurried
+from spellbook.models.base import Embedder, Scale, embed_queries, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.system import disk
 
@@ -58,6 +58,11 @@ class Calibrated:
         """Return the unit vector of a question, shape (width,)."""
         vector = self.raw.embed_query(text)  # first, so that a service that is down is what is told
         return self._fitting(vector).query.apply(vector)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of questions, shape (n, width)."""
+        vectors = embed_queries(self.raw, texts)
+        return self._fitting(vectors).query.apply_all(vectors)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, width)."""

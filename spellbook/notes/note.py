@@ -135,8 +135,7 @@ class Note:
     @property
     def questions(self) -> tuple[str, ...]:
         """Frontmatter `questions` (or `question_this_answers`)."""
-        value = self.meta.get("questions", self.meta.get("question_this_answers"))
-        return _many([value] if isinstance(value, str) else value)
+        return questions_of(self.meta)
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -348,6 +347,12 @@ def _one(value: object) -> str:
     if value is None or isinstance(value, bool | dict):
         return ""
     return unicodedata.normalize("NFC", str(value).strip())
+
+
+def questions_of(meta: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the questions that frontmatter names; a text is one question."""
+    value = meta.get("questions", meta.get("question_this_answers"))
+    return _many([value] if isinstance(value, str) else value)
 
 
 def _many(value: object, split: str = r",") -> tuple[str, ...]:

@@ -7,7 +7,8 @@ Whatever a note says of itself stays within its line; see `text.quoting`. Pure.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.text.quoting import counted, exact, flat, one_line
 
@@ -56,16 +57,30 @@ def filed(category: str, topic: str) -> str:
     return "/".join(filter(None, (category, topic)))
 
 
+def shares(legs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the parts of the legs' shares, each with what it is called; a leg's rank stands with its first part."""
+    by_meaning = {"text": "text", "title": "title", "question": "question of the note", "note": "whole note"}
+    by_words = {"text": "words here", "note": "words of the note"}
+    found = []
+    for name, called in (("semantic", by_meaning), ("keyword", by_words)):
+        if name not in legs:
+            continue
+        rank = f" (#{legs[name]['rank']})" if legs[name]["rank"] else ""
+        for part, share in legs[name]["parts"].items() or (("text", 0.0),):
+            found.append(f"{called[part]} {share:.2f}{rank}")
+            rank = ""
+    return found
+
+
 def why(hit: Hit) -> str:
     """Return a hit's reasons in one line; the shares add up to its score."""
-    names = {"semantic": "meaning", "keyword": "words"}
-    legs = [
-        f"{names[leg]} {hit.why[leg]['share']:.2f}" + (f" (#{hit.why[leg]['rank']})" if hit.why[leg]["rank"] else "")
-        for leg in names
-        if leg in hit.why
-    ]
+    return ", ".join(reasons(hit))
+
+
+def reasons(hit: Hit) -> list[str]:
+    """Return a hit's reasons; the shares add up to its score."""
     adjusted = [f"{flat(each['reason'])} {each['share']:+.2f}" for each in hit.why.get("adjustments", ())]
-    return ", ".join([*legs, *adjusted]) or "no leg"
+    return [*shares(hit.why), *adjusted] or ["no leg"]
 
 
 def head(hit: Hit) -> str:

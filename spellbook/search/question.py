@@ -4,6 +4,7 @@ Questions and answers: what a search is asked, checked, and what it gives back, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -29,7 +30,11 @@ MOST_KEYWORDS = 200
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The index that answered; `reason` says why it is `degraded`, `embedding` if a process embeds what is pending."""
+    """
+    The index that answered; `reason` says why it is `degraded`, `embedding` if a process embeds what is pending.
+
+    `second_pending` counts the texts that the second encoder lacks while others are pending; None without one.
+    """
 
     generation: int
     notes: int
@@ -38,6 +43,13 @@ class State:
     degraded: bool = False
     reason: str = ""
     embedding: bool = False
+    second_pending: int | None = None
+
+    def meaning(self) -> tuple[int, int] | None:
+        """Return how many per cent of the texts the second encoder and the embedder know; None without both."""
+        if self.second_pending is None:
+            return None
+        return _percent(self.second_pending, self.chunks), _percent(self.pending, self.chunks)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the index block of an answer."""
@@ -48,6 +60,7 @@ class State:
             "pending",
             "degraded",
             *(name for name in ("reason", "embedding") if getattr(self, name)),
+            *(["second_pending"] if self.second_pending is not None else []),
         )
         return {name: getattr(self, name) for name in names}
 
@@ -55,7 +68,15 @@ class State:
 def state(index: Index, counts: Counts, reason: str = "") -> State:
     """Return the state of an index with these counts, `degraded` if there is a reason."""
     embedding = counts.pending > 0 and processes.is_embedding(index.config.state)
-    return State(counts.generation, counts.notes, counts.chunks, counts.pending, bool(reason), reason, embedding)
+    pending = index.catalog.second.waiting(index.second) if counts.pending else None
+    return State(
+        counts.generation, counts.notes, counts.chunks, counts.pending, bool(reason), reason, embedding, pending
+    )
+
+
+def _percent(pending: int, chunks: int) -> int:
+    # Never 100 while something is left.
+    return 100 - math.ceil(100 * min(pending, chunks) / chunks) if chunks else 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,22 +101,71 @@ class Leg:
     beyond: float = 0.0
 
 
+class Share:
+    """A leg's share in a score: `weight` times the sum of its `parts`."""
+
+    __slots__ = ("_leg", "_parts", "_weight", "share")
+
+    def __init__(self, leg: Leg | None, parts: Mapping[str, float], weight: float) -> None:
+        self._leg, self._parts, self._weight = leg, parts, weight
+        self.share = round(weight * sum(parts.values()), 4)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as an answer shows it; the rounded parts add up to the share."""
+        rounded = {name: round(self._weight * part, 4) for name, part in self._parts.items()}
+        most = max(rounded, key=lambda name: rounded[name])
+        rounded[most] = round(rounded[most] + self.share - sum(rounded.values()), 4)
+        return {
+            "rank": (self._leg.rank or None) if self._leg else None,
+            "score": round(sum(self._parts.values()), 4),
+            "share": self.share,
+            "parts": {name: part for name, part in rounded.items() if part},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class OfNote:
+    """
+    Scores of a candidate's note, 0..1: its title, the nearest of the questions it names, and its whole text by meaning;
+    the question's words that any of its chunks contains. None where it has no vector, or where there are no words.
+    """
+
+    title: float | None = None
+    question: float | None = None
+    whole: float | None = None
+    words: float | None = None
+
+
+NOTHING = OfNote()
+"""Nothing is known of the note: its chunk counts alone."""
+
+TEXT, NOTE, TITLE, QUESTION = "text", "note", "title", "question"
+"""Names of the parts of a leg's share: what the chunk, its note, its title and a question of the note add."""
+
+
 @dataclass(slots=True)
 class Candidate:
     """
     A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
     `foreign`, 0..1, is how much of it is in another script or language than the question: that part cannot contain
-    the question's words.
+    the question's words. `second` is its score by the second encoder, None without one.
     """
 
     chunk: StoredChunk
     semantic: Leg | None
     keyword: Leg | None
     foreign: float = 0.0
+    note: OfNote = NOTHING
+    second: float | None = None
     score: float = 0.0
-    legs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    shares: dict[str, Share] = field(default_factory=dict)
     adjustments: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def legs(self) -> dict[str, dict[str, Any]]:
+        """Return the legs as an answer shows them: rank, score, share, and the parts that add up to the share."""
+        return {name: share.as_dict() for name, share in self.shares.items()}
 
     def add(self, reason: str, share: float) -> None:
         """Add `share` to the score, within 0..1, and record the reason."""
@@ -135,12 +184,45 @@ class Candidate:
         means nothing.
         """
         words = self.keyword.score if self.keyword else 0.0
-        if self.semantic is None:
+        parts = self.meaning(sure=True)
+        if not parts:
             return words
+        meaning = sum(parts.values())
         if expected is None:
-            return self.semantic.score
+            return meaning
         missing = weights.EXPECTED * expected * (1 - self.foreign)
-        return max(self.semantic.score + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
+        return max(meaning + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
+
+    def meaning(self, *, sure: bool = False) -> dict[str, float]:
+        """
+        Return the score by meaning, 0..1, as its parts: the text, its note's title or a question of it, the whole note.
+
+        Empty if nothing of it has a vector. What has none is replaced by what there is. To be `sure`, the second
+        encoder may confirm what the embedder says, but not deny it.
+        """
+        first = None if self.semantic is None else self.semantic.score
+        text = of_both(first, self.second, cost=0.0 if sure else weights.UNKNOWN_COST)
+        title, question, whole = self.note.title, self.note.question, self.note.whole
+        best, parts = (-1.0, {}) if text is None else (text, {TEXT: text})
+        if title is not None:
+            own = 0.0 if text is None else (1 - weights.TITLED) * text
+            named = (title if text is None else weights.TITLED * title) - weights.TITLE_COST
+            if own + named > best:
+                best, parts = own + named, {TEXT: own, TITLE: named}
+        if question is not None and question - weights.QUESTION_COST > best:
+            parts = {QUESTION: question - weights.QUESTION_COST}
+        if not parts or whole is None:
+            return parts
+        return {**{name: (1 - weights.WHOLE) * part for name, part in parts.items()}, NOTE: weights.WHOLE * whole}
+
+    def words(self) -> dict[str, float]:
+        """Return the score by words, 0..1, as its parts: the chunk, and its whole note. Empty if neither has any."""
+        here = self.keyword.score if self.keyword else 0.0
+        if self.note.words is None:
+            return {TEXT: here} if self.keyword else {}
+        if not (self.keyword or self.note.words):
+            return {}
+        return {TEXT: (1 - weights.NOTE_WORDS) * here, NOTE: weights.NOTE_WORDS * self.note.words}
 
     @property
     def order(self) -> tuple[float, float, str, str]:
@@ -153,6 +235,22 @@ class Candidate:
         return Hit(self.chunk, self.score, {**self.legs, "adjustments": self.adjustments}, self.chunk.text)
 
 
+def of_both(
+    first: float | None,
+    second: float | None,
+    share: float = weights.FIRST,
+    cost: float = weights.UNKNOWN_COST,
+) -> float | None:
+    """
+    Return one score of two encoders', 0..1, `share` of it by the first; if one of them has none, the other's.
+
+    What the second does not know costs `cost` at most.
+    """
+    if first is None or second is None:
+        return second if first is None else first
+    return max(first - cost, share * first + (1 - share) * second)
+
+
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
     """Score each candidate by the weighted sum of its legs, with credit for another language; return the best first."""
     semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[
@@ -162,16 +260,17 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
         semantic, keyword = 0.0, 1.0
     fused = []
     for each in candidates:
-        for name, leg, weight in (("semantic", each.semantic, semantic), ("keyword", each.keyword, keyword)):
-            if leg is not None and weight:
-                share = round(weight * leg.score, 4)
-                each.legs[name] = {"rank": leg.rank or None, "score": round(leg.score, 4), "share": share}
-                each.score = round(each.score + share, 4)
-        if each.foreign and each.semantic and semantic and keyword:
+        meaning, words = each.meaning(), each.words()
+        for name, leg, parts, weight in (
+            ("semantic", each.semantic, meaning, semantic),
+            ("keyword", each.keyword, words, keyword),
+        ):
+            if parts and weight:
+                each.shares[name] = share = Share(leg, parts, weight)
+                each.score = round(each.score + share.share, 4)
+        if each.foreign and meaning and semantic and keyword:
             # The estimated score by words, if the chunk were in the question's language.
-            credit = each.foreign * weights.CREDITED * each.semantic.score - (
-                each.keyword.score if each.keyword else 0.0
-            )
+            credit = each.foreign * weights.CREDITED * sum(meaning.values()) - sum(words.values())
             each.add("in another language", max(0.0, keyword * credit))
         fused.append(each)
     return sorted(fused, key=lambda each: each.order)
@@ -257,7 +356,7 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
     """
     Choose up to `limit` of `candidates`, best first.
 
-    From its third chunk on, a note loses score for each further place. A text that repeats a chosen one loses score
+    From its second chunk on, a note loses score for each further place. A text that repeats a chosen one loses score
     too. Either takes another note's place only if it is better even so.
     """
     left = list(candidates)

@@ -20,6 +20,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import Condition, Unmatched, conditions
 from spellbook.index.opened import Index
+from spellbook.index.vectors.about import NoteVectors
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import score
 from spellbook.search import packing, ranking, related, retrieve, weights
@@ -28,7 +29,7 @@ from spellbook.search.ranking import Candidate, Hit
 from spellbook.text import terms
 
 if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
+    from spellbook.models.base import Bytes, Vectors
 
 _EMBED_NEXT = 20
 """Candidates by words whose vectors, if missing, are embedded next."""
@@ -46,8 +47,10 @@ class Searcher:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._nearest = Nearest(index)
+        self._notes = NoteVectors(index, self._nearest)
         self._guard = threading.Lock()
         self._asked: OrderedDict[str, Vectors] = OrderedDict()
+        self._seconds: dict[str, Bytes] = {}
         self._count = lru_cache(maxsize=_COUNTED)(index.embedder.count_tokens)
         self.used = time.monotonic()
         """When it was last used (monotonic clock, seconds)."""
@@ -83,8 +86,10 @@ class Searcher:
         limits = (*conditions(question.filter), *self._index.visible)
         reasons: list[str] = []
         vector = self._question_vector(question, reasons)
+        is_read = vector is not None and retrieve.Written.of(question.text).is_read
+        second = self._second_vector(question.text) if is_read else None
         with self._index.catalog.reading():
-            found = self._retrieve(question, vector, limits, also, reasons)
+            found = self._retrieve(question, vector, second, limits, also, reasons)
             uses = self._uses(found.candidates)
         fused = ranking.fuse(found.candidates, question.mode, by_words_only=found.vector is None)
         self._rerank(question, fused, reasons)
@@ -125,10 +130,28 @@ class Searcher:
                 self._asked.popitem(last=False)
         return vector
 
+    def _second_vector(self, text: str) -> Bytes | None:
+        """Return the question's vector by the second encoder, int8; None if there is none or it fails."""
+        if self._index.second is None:
+            return None
+        with self._guard:
+            if text in self._seconds:
+                return self._seconds[text]
+        try:
+            vector: Bytes = self._index.second.vectors([text], query=True)[0]
+        except EmbeddingError:  # the embedder answers alone; whoever embeds says why
+            return None
+        with self._guard:
+            self._seconds[text] = vector
+            while len(self._seconds) > _REMEMBERED:
+                del self._seconds[next(iter(self._seconds))]
+        return vector
+
     def _retrieve(
         self,
         question: Question,
         vector: Vectors | None,
+        second: Bytes | None,
         limits: Sequence[Condition],
         also: Sequence[int],
         reasons: list[str],
@@ -143,22 +166,38 @@ class Searcher:
         if vector is not None:
             semantic = retrieve.by_meaning(self._nearest, vector, embedder.scale, limits, question.limit, reasons)
         by_words = question.mode != "semantic" or vector is None
+        titled = [] if vector is None else self._notes.near(vector, limits)
+        if self._index.second is None or catalog.second.fingerprint != self._index.second.fingerprint:
+            second = None  # its vectors are another encoder's, if there are any
+        if second is not None and counts.pending:
+            titled += retrieve.standing_in(self._nearest, second, limits, question.limit)
         words = retrieve.Words({}, ())
         if by_words:
-            words = retrieve.by_words(catalog, question, limits, counts.chunks, [*semantic], also)
+            words = retrieve.by_words(catalog, question, limits, counts.chunks, [*semantic, *titled], also)
         chunks = {number: chunk for number, (chunk, _) in semantic.items()}
-        others = catalog.by_number([number for number in (*words.legs, *also) if number not in chunks])
+        others = catalog.by_number([number for number in {*words.legs, *titled, *also} if number not in chunks])
         scores = {number: leg for number, (_, leg) in semantic.items()}
         if vector is not None:
             scores |= retrieve.scores_by_meaning(self._nearest, vector, embedder.scale, others)
         # With one leg alone no credit is given for another language.
         written = retrieve.Written.of(question.text) if by_words and vector is not None else retrieve.ANY_LANGUAGE
+        chunks |= {chunk.number: chunk for chunk in others}
+        notes: Mapping[str, ranking.OfNote] = {}
+        helped: Mapping[str, float] = {}
+        if question.mode != "keyword":  # which asks for chunks with these words
+            about = self._notes.of(vector, chunks.values())
+            if second is not None and self._index.second is not None:
+                labels = (key for note in about.values() for _, key, _ in note.labels)
+                keys = (*(chunk.key for chunk in chunks.values()), *labels)
+                helped = retrieve.by_second(catalog, second, self._index.second.scale, keys)
+            notes = retrieve.of_notes(catalog, words, about, embedder.scale, helped, unprompted=question.unprompted)
         candidates = []
-        for number, chunk in (chunks | {chunk.number: chunk for chunk in others}).items():
+        for number, chunk in chunks.items():
             word = words.legs.get(number)
-            candidates.append(
-                Candidate(chunk, scores.get(number), word, written.foreign(chunk, word.score if word else 0.0))
-            )
+            foreign = written.foreign(chunk, word.score if word else 0.0)
+            note = notes.get(chunk.path, ranking.NOTHING)
+            second_score = helped.get(chunk.key) if retrieve.is_read(chunk) else None
+            candidates.append(Candidate(chunk, scores.get(number), word, foreign, note, second_score))
         return Ranked(candidates, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
 
     def _uses(self, candidates: Sequence[Candidate]) -> Mapping[str, Use]:

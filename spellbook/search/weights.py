@@ -27,6 +27,45 @@ Weights of the legs in `search`. Average nDCG@10 over nine question sets is 0.84
 0.785 for reciprocal rank fusion with k = 60 (benchmarks). Other weights of the legs make next to no difference.
 """
 
+FIRST, UNKNOWN_COST = 0.7, 0.2
+"""
+Share of the embedder where a second encoder reads a text too, and the most that a text loses which the second one does
+not know. Loose questions over React's documentation find an answer first in .27 of the cases (.19 by the embedder
+alone), over memories in .60 (.51); Korean headings for English sections have an nDCG@10 of .69 (.63). With 0.1 in place
+of 0.2 it is .22, .60 and .67 (halves for choosing).
+"""
+
+FIRST_OF_TITLES = 0.7
+"""The share of the embedder for titles and the questions that notes name. Other shares make next to no difference."""
+
+TITLED, TITLE_COST = 0.45, 0.05
+"""
+A text may count for what it says together with its note's title: the title's score replaces 0.45 of the text's, and
+0.05 is taken off. A title in place of the text (1.0) puts all chunks of a note at the same score: the sum of MRR and
+hit@5 of loose questions over two vaults is 2.27 then, and 2.31 with 0.6 (halves for choosing).
+"""
+
+QUESTION_COST = 0.05
+"""
+What a question that a note names costs as its text. With it, a memory is found by its own questions; without the cost
+it would outrank texts that say it.
+"""
+
+WHOLE = 0.05
+"""
+Share of the whole note (the mean of its chunks' vectors) in what a chunk scores by meaning. Between 0 and 0.1 loose
+questions make no difference; with 0.2 fewer find an answer first (.18 of .24, half for choosing).
+"""
+
+NOTE_WORDS = 0.3
+"""
+Share of the words that the whole note has in the score by words. Between 0.3 and 0.5 loose questions make little
+difference: MRR .330 and .327 over React's documentation, in English .48 and .45 (half for choosing).
+"""
+
+MOST_COMMON = 4_000
+"""Chunks in which a word may be, to be looked for in whole notes. More say little, and take longer to read."""
+
 CREDITED = 0.9
 """
 Share of its meaning that a chunk in another language is credited with as words. With 0.75 the other-language halves of
@@ -77,11 +116,15 @@ SUPERSEDED = 0.4
 
 # -- choose
 
-FREE_PLACES = 2
-"""Hits that a note may have without losing score. By hand."""
+FREE_PLACES = 1
+"""Hits that a note may have without losing score: its title and its whole lift all its chunks together."""
 
-CROWDED, MOST_CROWDED = 0.04, 0.16
-"""What each further hit of one note costs more than the one before, and the most it costs. By hand."""
+CROWDED, MOST_CROWDED = 0.03, 0.12
+"""
+What each further hit of one note costs more than the one before, and the most it costs. Loose questions find as many
+answers among five with 0.03 as with 0.10, and 2 % more than with two free places and 0.04 (half for choosing); headings
+as questions for sections of one page lose .01 nDCG@10 with 0.05, and .03 with 0.10.
+"""
 
 REPEATED = 0.12
 """What a text costs that repeats an earlier hit. By hand."""

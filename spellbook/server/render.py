@@ -60,6 +60,8 @@ def indexline(state: State) -> str:
     """Return the state of the index in one line."""
     how = " (being embedded now)" if state.embedding else ""
     waiting = f", {counted(state.pending, 'text')} not yet findable by meaning{how}" if state.pending else ""
+    if covered := state.meaning():
+        waiting = f", meaning: {covered[0]} % by the second encoder, {covered[1]} % by the embedder{how}"
     degraded = f", DEGRADED: {flat(state.reason)}" if state.degraded else ""
     held = f"{counted(state.notes, 'note')}, {counted(state.chunks, 'chunk')}"
     return f"(index: {held}, generation {state.generation}{waiting}{degraded})"

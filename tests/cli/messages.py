@@ -69,9 +69,18 @@ SENTENCES = {
     "maintenance/evaluate.py": {"_failures"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "did_you_mean"},
-    "search/presentation.py": {"why"},
+    "search/presentation.py": {"reasons", "shares"},
     "editing/revise.py": {"_place_of", "erase"},
-    "maintenance/doctor.py": {"unseen", "_unwatched", "checks", "_links", "_unfinished", "_embedder", "_fault"},
+    "maintenance/doctor.py": {
+        "unseen",
+        "_unwatched",
+        "checks",
+        "_links",
+        "_unfinished",
+        "_embedder",
+        "_second",
+        "_fault",
+    },
 }
 """Functions that return or yield sentences, by their module."""
 

@@ -182,7 +182,7 @@ def test_reindex_tells_its_progress(book, write_note):
     calls = []
     report = book.reindex(progress=lambda *call: calls.append(call))
     assert (report.added, report.seconds >= 0) == (20, True)
-    assert [call for call in calls if call[1] == call[2]] == [("reading", 20, 20), ("embedding", 20, 20)]
+    assert [call for call in calls if call[1] == call[2]] == [("reading", 20, 20), ("embedding", 40, 40)]
     assert dataclasses.asdict(report)["failed"] == ()
 
 

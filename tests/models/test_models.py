@@ -147,6 +147,9 @@ def test_what_is_no_unit_vector_is_refused(vault, write_note, wrong):
             block = super().embed_passages(texts)
             return {"count": block[:-1], "length": block * 2, "nan": block * np.nan}[wrong]
 
+        def embed_query(self, text):
+            return {"count": np.zeros((1, 3)), "length": np.ones(3), "nan": np.full(3, np.nan)}[wrong]
+
     write_note("a.md", "text")
     with opened(vault, Wrong()) as index:
         with pytest.raises(EmbeddingError, match="unit"):

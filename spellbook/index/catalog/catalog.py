@@ -25,10 +25,12 @@ from spellbook.errors import StorageError
 from spellbook.index.catalog import compact, packed, words
 from spellbook.index.catalog.conditions import in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
+from spellbook.index.catalog.labels import Labels, questions_of
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.schema import MIGRATIONS, WEIGHTS, Counts, StoredChunk, Topic
+from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.spared import Spared
 from spellbook.index.catalog.sql import batches, quoted
@@ -36,6 +38,7 @@ from spellbook.index.catalog.token_counts import Counted
 from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import Condition, Unmatched, day_of, instant, path_glob
+from spellbook.models.base import label_key
 from spellbook.system.sqlite import Database
 
 FILE = "catalog.db"
@@ -43,6 +46,8 @@ FILE = "catalog.db"
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "path_glob": (2, path_glob),
     "instant": (1, instant),
+    "label_key": (3, label_key),
+    "questions_of": (1, questions_of),
     "compact": (1, compact.compact),
     **packed.FUNCTIONS,
     **words.FUNCTIONS,
@@ -79,6 +84,8 @@ class Catalog:
         self.spared = Spared(self._database, self._meta)
         self.waiting = Waiting(self._database)
         self.counted = Counted(self._database)
+        self.labels = Labels(self._database)
+        self.second = Second(self._database, self._meta)
 
     @classmethod
     def open(cls, state: Path) -> Catalog:
@@ -194,6 +201,10 @@ class Catalog:
                 (expression,),
             )
         ]
+
+    def numbers(self, expression: str) -> list[int]:
+        """Return the numbers of the chunks that match an FTS5 expression, in order."""
+        return [number for (number,) in self._rows("SELECT rowid FROM words WHERE words MATCH ?", (expression,))]
 
     def frequency(self, expression: str) -> int:
         """Return how many chunks match an FTS5 expression."""
@@ -317,10 +328,10 @@ class Catalog:
         return [path for (path,) in rows]
 
     def sizes(self) -> dict[str, int]:
-        """Return figures for `status`: bytes on disk, vectors stored and in use."""
+        """Return figures for `status`: bytes on disk, vectors of texts stored and in use; labels are not counted."""
         stored, used = self._rows(
             """
-            SELECT (SELECT count(*) FROM vectors),
+            SELECT (SELECT count(*) FROM vectors WHERE key NOT IN (SELECT key FROM labels)),
                    (SELECT count(*) FROM vectors WHERE key IN (SELECT key FROM chunks))
             """
         )[0]

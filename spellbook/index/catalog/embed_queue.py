@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from spellbook.errors import StorageError
 from spellbook.system.sqlite import Database
 
-_TEXTS = """
-    SELECT key, embedded_text(embedded, heading, text) FROM chunks
-    WHERE chunk IN (SELECT min(chunk) FROM pending JOIN chunks USING (key) WHERE {where} GROUP BY key)
+_TEXT = """
+    CASE WHEN label THEN (SELECT text FROM labels WHERE labels.key = pending.key LIMIT 1)
+    ELSE (SELECT embedded_text(embedded, heading, text) FROM chunks WHERE chunks.key = pending.key LIMIT 1) END
 """
 
 
@@ -27,9 +27,27 @@ class Waiting:
         """
         Return the vector keys that have no vector yet, those first that are likely to be asked for.
 
-        First the texts that searches found by words, those of the latest search first. Then the texts edited last; a
-        note with nine links to it counts as ten times as young.
+        First the texts that searches found by words, those of the latest search first. Then the labels of notes, which
+        are short and name all their texts, titles before questions. Then the texts edited last; a note with nine links
+        to it counts as ten times as young.
         """
+        asked = self.asked_for()
+        return list(dict.fromkeys([*asked, *self._labels(), *self._texts()]))
+
+    def in_haste(self) -> list[str]:
+        """Return the same keys for somebody who waits for the texts edited last: labels come after the texts."""
+        return [*self._texts(), *self._labels()]
+
+    def _labels(self) -> list[str]:
+        rows = self._database.rows(
+            """
+            SELECT key FROM pending CROSS JOIN labels USING (key) JOIN notes USING (note) WHERE pending.label
+            GROUP BY key ORDER BY labels.kind = 'title' DESC, max(mtime_ns) DESC, min(note)
+            """
+        )
+        return [key for (key,) in rows]
+
+    def _texts(self) -> list[str]:
         # Without CROSS, SQLite would start with all chunks. Links are counted once for each note.
         rows = self._database.rows(
             """
@@ -63,7 +81,7 @@ class Waiting:
         marks = ",".join("?" * len(keys))
         with self._database.transaction("IMMEDIATE") as connection:
             rows: list[tuple[str, str]] = connection.execute(
-                _TEXTS.format(where=f"key IN ({marks}) AND NOT (owner <> ? AND until > ?)"),
+                f"SELECT key, {_TEXT} FROM pending WHERE key IN ({marks}) AND NOT (owner <> ? AND until > ?)",
                 (*keys, owner, now),
             ).fetchall()
             order = {key: i for i, key in enumerate(keys)}
@@ -77,4 +95,4 @@ class Waiting:
     def texts(self, keys: Sequence[str]) -> list[tuple[str, str]]:
         """Return the keys and texts of `keys` that are still pending, even if another process embeds them."""
         marks = ",".join("?" * len(keys))
-        return self._database.rows(_TEXTS.format(where=f"key IN ({marks})"), keys)
+        return self._database.rows(f"SELECT key, {_TEXT} FROM pending WHERE key IN ({marks})", keys)

@@ -41,6 +41,6 @@ class Meta:
 
     def counts(self) -> Counts:
         """Return the state of the index."""
-        names = ("generation", "notes", "chunks", "pending")
+        names = ("generation", "notes", "chunks", "pending", "second_pending")
         found = dict(self._rows(f"SELECT key, value FROM meta WHERE key IN ({quoted(names)})"))
         return Counts(*(found[name] for name in names))

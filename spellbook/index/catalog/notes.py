@@ -16,6 +16,7 @@ from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.packed import packed, packed_embedded
 from spellbook.index.catalog.schema import ChunkRow, Entry, Known
 from spellbook.index.catalog.sql import batches
+from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.sqlite import Database, part
 
@@ -181,15 +182,18 @@ class Notes:
 
     @staticmethod
     def _drop_chunks(connection: sqlite3.Connection, note: int) -> set[str]:
-        """Remove a note's chunks, words, fields and links; return the keys of its chunks."""
+        """Remove a note's chunks, words, fields, links and labels; return the keys of its chunks and labels."""
         words.drop(connection, note)
         rows = connection.execute("SELECT key FROM chunks WHERE note = ?", (note,)).fetchall()
         connection.execute("DELETE FROM chunks WHERE note = ?", (note,))
         connection.execute("DELETE FROM fields WHERE note = ?", (note,))
         connection.execute("DELETE FROM links WHERE note = ?", (note,))
+        labels = connection.execute("SELECT key FROM labels WHERE note = ?", (note,)).fetchall()
+        connection.execute("DELETE FROM labels WHERE note = ?", (note,))
+        keys = {key for (key,) in (*rows, *labels)}
         now = int(time.time())
-        connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for (key,) in rows])
-        return {key for (key,) in rows}
+        connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for key in keys])
+        return keys
 
     def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> set[str]:
         """Replace notes by what was read; return the ids whose owner may change."""
@@ -216,7 +220,10 @@ class Notes:
                 connection.execute(f"UPDATE notes SET {sets} WHERE note = :note", {**columns, "note": note})
             affected |= {name for name in (columns["declared"], _path_id(entry.path)) if name}
             numbered.append((note, entry))
-        self._revive(connection, {chunk.key for entry in entries for chunk in entry.chunks} - dropped)
+        named = [(note, label) for note, entry in numbered for label in entry.labels]
+        keys = {chunk.key for entry in entries for chunk in entry.chunks} | {label.key for _, label in named}
+        self._revive(connection, keys - dropped)
+        connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?)", [(note, *label) for note, label in named])
         fields = ((note, *field) for note, entry in numbered for field in entry.fields)
         connection.executemany("INSERT OR IGNORE INTO fields VALUES (?, ?, ?)", fields)
         self._links.add(connection, [(note, entry.links) for note, entry in numbered])
@@ -248,8 +255,7 @@ class Notes:
             marks = ",".join("?" * len(batch))
             back = connection.execute(
                 f"""
-                SELECT key FROM vectors WHERE key IN ({marks})
-                AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)
+                SELECT key FROM vectors WHERE key IN ({marks}) AND NOT {OF_CHUNKS} AND NOT {OF_LABELS}
                 """,
                 batch,
             ).fetchall()

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _BLANK_LINES = "\r\n"
 
+TITLE, QUESTION = "title", "question"
+"""Kinds of labels."""
+
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
 """
 Weights of bm25 by column: title (with aliases), heading, keywords (with entities and tags), questions, body, parts of
@@ -201,6 +204,91 @@ MIGRATIONS = (
             SELECT RAISE(ABORT, 'the text of a chunk is not packed') WHERE packed('') IS NOT NULL; END;
         """
     ),
+    # The title of each note and the questions it names, each with a vector of its own. They wait in `pending` too, but
+    # are not counted there: a text can be found by meaning before its note's title has a vector. Both are in `notes`
+    # already, so no note is read again.
+    Migration(
+        """
+        CREATE TABLE labels (note INTEGER NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, key TEXT NOT NULL);
+        CREATE INDEX labels_note ON labels (note, kind);
+        CREATE INDEX labels_key ON labels (key);
+        ALTER TABLE pending ADD COLUMN label INTEGER NOT NULL DEFAULT 0;
+        DROP TRIGGER pending_added;
+        DROP TRIGGER pending_dropped;
+        CREATE TRIGGER pending_added AFTER INSERT ON pending WHEN NOT new.label BEGIN
+            UPDATE meta SET value = value + 1 WHERE key = 'pending'; END;
+        CREATE TRIGGER pending_dropped AFTER DELETE ON pending WHEN NOT old.label BEGIN
+            UPDATE meta SET value = value - 1 WHERE key = 'pending'; END;
+        CREATE TRIGGER label_added AFTER INSERT ON labels BEGIN
+            INSERT OR IGNORE INTO pending (key, label)
+                SELECT new.key, 1 WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
+        END;
+        CREATE TRIGGER label_dropped AFTER DELETE ON labels BEGIN
+            DELETE FROM pending WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
+        END;
+        CREATE TRIGGER label_rekeyed AFTER UPDATE OF key ON labels BEGIN
+            DELETE FROM pending WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
+            INSERT OR IGNORE INTO pending (key, label)
+                SELECT new.key, 1 WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE key = new.key);
+        END;
+        INSERT INTO labels (note, kind, text, key)
+            SELECT note, kind, text, label_key((SELECT value FROM meta WHERE key = 'fingerprint'), kind, text) FROM (
+                SELECT note, 'title' AS kind, title AS text FROM notes WHERE trim(coalesce(title, '')) <> ''
+                UNION ALL
+                SELECT note, 'question', value FROM notes, json_each(questions_of(meta))
+            );
+        """
+    ),
+    # The vectors of a second encoder, once one is used (`second` in `meta` names it), and the texts that wait for it.
+    # If keys change since the embedder does, its vectors go with them.
+    Migration(
+        """
+        CREATE TABLE second (seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, vector BLOB NOT NULL);
+        CREATE TABLE second_pending (key TEXT PRIMARY KEY, label TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
+        INSERT OR REPLACE INTO meta VALUES ('second', ''), ('second_pending', 0);
+        CREATE TRIGGER second_pending_added AFTER INSERT ON second_pending WHEN new.label = '' BEGIN
+            UPDATE meta SET value = value + 1 WHERE key = 'second_pending'; END;
+        CREATE TRIGGER second_pending_dropped AFTER DELETE ON second_pending WHEN old.label = '' BEGIN
+            UPDATE meta SET value = value - 1 WHERE key = 'second_pending'; END;
+        CREATE TRIGGER second_added AFTER INSERT ON second BEGIN DELETE FROM second_pending WHERE key = new.key; END;
+        CREATE TRIGGER second_chunk_added AFTER INSERT ON chunks
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, '' WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        CREATE TRIGGER second_chunk_dropped AFTER DELETE ON chunks
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
+        END;
+        CREATE TRIGGER second_chunk_rekeyed AFTER UPDATE OF key ON chunks
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second (key, vector) SELECT new.key, vector FROM second WHERE key = old.key;
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM chunks WHERE key = old.key);
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, '' WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        CREATE TRIGGER second_label_added AFTER INSERT ON labels
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, new.kind WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        CREATE TRIGGER second_label_dropped AFTER DELETE ON labels
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
+        END;
+        CREATE TRIGGER second_label_rekeyed AFTER UPDATE OF key ON labels
+            WHEN (SELECT value FROM meta WHERE key = 'second') <> '' BEGIN
+            INSERT OR IGNORE INTO second (key, vector) SELECT new.key, vector FROM second WHERE key = old.key;
+            DELETE FROM second_pending
+                WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM labels WHERE key = old.key);
+            INSERT OR IGNORE INTO second_pending
+                SELECT new.key, new.kind WHERE NOT EXISTS (SELECT 1 FROM second WHERE key = new.key);
+        END;
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -217,6 +305,14 @@ class ChunkRow(NamedTuple):
     same: str
     key: str
     words: Words
+
+
+class LabelRow(NamedTuple):
+    """What names a whole note: its title, or a question that it answers, as `kind` says; it has a vector of its own."""
+
+    kind: str
+    text: str
+    key: str
 
 
 class LinkRow(NamedTuple):
@@ -241,6 +337,7 @@ class Entry(NamedTuple):
     fields: frozenset[tuple[str, str]] = frozenset()
     chunks: tuple[ChunkRow, ...] = ()
     links: tuple[LinkRow, ...] = ()
+    labels: tuple[LabelRow, ...] = ()
 
 
 class Known(NamedTuple):
@@ -353,9 +450,14 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The state of the index; `pending` counts distinct texts without a vector."""
+    """
+    The state of the index; `pending` counts distinct texts of chunks without a vector.
+
+    `second_pending` counts those without one of the second encoder, once there is one.
+    """
 
     generation: int
     notes: int
     chunks: int
     pending: int
+    second_pending: int

@@ -1,11 +1,12 @@
 """
-The vectors of chunks, by the keys of their texts. Chunks with the same text share one; unused ones are a cache.
+The vectors of chunks and of notes' labels, by the keys of their texts. The same texts share one; unused ones are a
+cache.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.compact import compact, restored, width_of
@@ -13,7 +14,9 @@ from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.sql import batches, quoted
 from spellbook.system.sqlite import Database
 
-_IN_USE = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"
+OF_CHUNKS = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"
+OF_LABELS = "EXISTS (SELECT 1 FROM labels WHERE labels.key = vectors.key)"
+_IN_USE = f"({OF_CHUNKS} OR {OF_LABELS})"
 _SPARED = "EXISTS (SELECT 1 FROM spared WHERE spared.key = vectors.key AND until >= ?)"
 
 _AT_ONCE = 1_000
@@ -29,7 +32,7 @@ class Vectors:
         self._meta = meta
 
     def adopt(self, fingerprint: str, key: Callable[[str], str]) -> None:
-        """Give every chunk its key under the embedding `fingerprint`; vectors of the old one stay as a cache."""
+        """Give all chunks and labels their keys under the embedding `fingerprint`; old vectors stay as a cache."""
         if self._meta.fingerprint == fingerprint:
             return
         with self._database.transaction("IMMEDIATE") as connection:
@@ -38,14 +41,20 @@ class Vectors:
             connection.create_function("vector_key", 1, key, deterministic=True)
             connection.execute(f"UPDATE vectors SET used = ? WHERE {_IN_USE}", (int(time.time()),))
             connection.execute("UPDATE chunks SET key = vector_key(embedded_text(embedded, heading, text))")
+            connection.execute("UPDATE labels SET key = label_key(?, kind, text)", (fingerprint,))
             self._meta.put(connection, "fingerprint", fingerprint)
             # A seq for each, so that a reader of a few at a time knows how far it is.
             seq = self._meta.bump(connection, "seq")
-            connection.execute("UPDATE vectors SET seq = ? + rowid WHERE key IN (SELECT key FROM chunks)", (seq,))
+            connection.execute(f"UPDATE vectors SET seq = ? + rowid WHERE {_IN_USE}", (seq,))
             self._meta.bump(
                 connection, "seq", connection.execute("SELECT coalesce(max(rowid), 0) FROM vectors").fetchone()[0]
             )
             self._meta.bump(connection, "generation")
+
+    @property
+    def seq(self) -> int:
+        """The latest seq that was given."""
+        return int(self._meta.get("seq") or 0)
 
     def embedded(self, keys: Sequence[str]) -> list[str]:
         """Return the texts with these keys, each once."""
@@ -60,15 +69,16 @@ class Vectors:
             )
         ]
 
-    def add(self, rows: Iterable[tuple[str, bytes]]) -> int:
-        """Store vectors (float32, little endian) by key and return how many were new."""
+    def add(self, rows: Iterable[tuple[str, bytes]], labels: Collection[str] = ()) -> int:
+        """Store vectors (float32, little endian) by key; return how many were new, `labels` (keys) not counted."""
+        listed = list(rows)
         with self._database.transaction("IMMEDIATE") as connection:
             seq = self._meta.bump(connection, "seq")
             now = int(time.time())
-            added = connection.executemany(
-                "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)",
-                [(key, compact(vector), seq, now) for key, vector in rows],
-            ).rowcount
+            sql = "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)"
+            stored = [(key, compact(vector), seq, now) for key, vector in listed]
+            connection.executemany(sql, [row for row in stored if row[0] in labels])
+            added = connection.executemany(sql, [row for row in stored if row[0] not in labels]).rowcount
             self._meta.bump(connection, "generation")
             return max(0, added)
 
@@ -82,22 +92,28 @@ class Vectors:
             )
         return found
 
-    def since(self, seq: int) -> Iterator[tuple[str, bytes, int]]:
-        """Yield key, vector (float32, little endian) and seq of the vectors in use after `seq`, oldest first."""
+    def since(self, seq: int, which: str = OF_CHUNKS) -> Iterator[tuple[str, bytes, int]]:
+        """
+        Yield key, vector (float32, little endian) and seq of the vectors after `seq`, oldest first.
+
+        Those that chunks use, or with OF_LABELS labels.
+        """
         left = self._database.each(
-            f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq", (seq,)
+            f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {which} ORDER BY seq", (seq,)
         )
         while some := list(islice(left, _AT_ONCE)):
             keys, stored, seqs = zip(*some, strict=True)
             yield from zip(keys, restored(stored), seqs, strict=True)
 
     def changes(self, seq: int, most: int = -1) -> list[tuple[str, int]]:
-        """Return key and seq of the vectors in use after `seq`, oldest first; at most `most` if given."""
-        return self._rows(f"SELECT key, seq FROM vectors WHERE seq > ? AND {_IN_USE} ORDER BY seq LIMIT ?", (seq, most))
+        """Return key and seq of the chunks' vectors after `seq`, oldest first; at most `most` if given."""
+        return self._rows(
+            f"SELECT key, seq FROM vectors WHERE seq > ? AND {OF_CHUNKS} ORDER BY seq LIMIT ?", (seq, most)
+        )
 
     def count_changes(self, seq: int) -> int:
-        """Return how many vectors in use came after `seq`."""
-        return int(self._rows(f"SELECT count(*) FROM vectors WHERE seq > ? AND {_IN_USE}", (seq,))[0][0])
+        """Return how many vectors of chunks came after `seq`."""
+        return int(self._rows(f"SELECT count(*) FROM vectors WHERE seq > ? AND {OF_CHUNKS}", (seq,))[0][0])
 
     def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
         """
@@ -119,9 +135,11 @@ class Vectors:
         return found
 
     def has_up_to(self, seq: int) -> bool:
-        """Return whether a vector in use is as old as `seq`."""
+        """Return whether a chunk's vector is as old as `seq`."""
         # Newest first: the oldest may all be unused.
-        return bool(self._rows(f"SELECT 1 FROM vectors WHERE seq <= ? AND {_IN_USE} ORDER BY seq DESC LIMIT 1", (seq,)))
+        return bool(
+            self._rows(f"SELECT 1 FROM vectors WHERE seq <= ? AND {OF_CHUNKS} ORDER BY seq DESC LIMIT 1", (seq,))
+        )
 
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""

@@ -83,6 +83,11 @@ class Matrix:
         top = top[np.argsort(-cosines[top], kind="stable")][:limit]
         return [(self._keys[row], cosine) for row, cosine in zip(top.tolist(), cosines[top].tolist(), strict=True)]
 
+    def vectors(self, keys: Sequence[str]) -> dict[str, npt.NDArray[np.float32]]:
+        """Return the vectors of those of `keys` that are here."""
+        data = self._data
+        return {} if data is None else {key: data[row] for key in keys if (row := self._rows.get(key)) is not None}
+
     def cosines(self, query: npt.NDArray[np.float32], keys: Sequence[str]) -> dict[str, float]:
         """Return the cosines to the unit vector `query` of those of `keys` that are here."""
         import numpy as np

@@ -21,9 +21,10 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors.chroma import Unavailable
 from spellbook.index.vectors.matrix import Matrix, Row
 from spellbook.index.vectors.simhash import Sketches
+from spellbook.index.vectors.stand_in import StandIn
 
 if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
+    from spellbook.models.base import Bytes, Vectors
 
 Near = list[tuple[str, float]]
 """Keys of vectors and their cosines, nearest first."""
@@ -61,6 +62,7 @@ class Nearest:
         self._index = index
         self.matrix = Matrix()
         self.sketches: Sketches | None = None
+        self._stand_in = StandIn(index)
         self._guard = threading.Lock()
 
     def chunks(
@@ -107,6 +109,31 @@ class Nearest:
         blobs = self._index.catalog.vectors.of([key for key in listed if key not in found])
         return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
 
+    def vectors(self, keys: Iterable[str], most: int) -> tuple[list[Vectors], int]:
+        """Return the vectors of these keys, each once, and how many of them, at most `most`, were read from disk."""
+        import numpy as np
+
+        listed = list(dict.fromkeys(keys))
+        found = self.matrix.vectors(listed)
+        blobs = self._index.catalog.vectors.of([key for key in listed if key not in found][: max(0, most)])
+        return [*found.values(), *(np.frombuffer(blob, dtype="<f4") for blob in blobs.values())], len(blobs)
+
+    def standing_in(
+        self, question: Bytes, limits: Sequence[Condition], wanted: int
+    ) -> list[tuple[tuple[StoredChunk, ...], float]]:
+        """
+        Return the `wanted` texts nearest to a question by the second encoder, among those the embedder has not done.
+
+        Each as its chunks that meet `limits`, with its cosine. `question` is what the second encoder gives, int8.
+        """
+        asked = question.reshape(-1)
+        for times in _OVERFETCH:
+            near = self._stand_in.nearest(asked, wanted * times)
+            met = self._met(near, limits, wanted)
+            if len(met) >= wanted or len(near) < wanted * times:
+                return met
+        return self._met(self._stand_in.nearest(asked, wanted, self._index.catalog.keys(limits)), limits, wanted)
+
     def _refresh(self) -> Matrix | None:
         """Bring the matrix up to the catalog and return it; None if that has more than memory should hold."""
         catalog = self._index.catalog
@@ -117,7 +144,9 @@ class Nearest:
                 return None
             # A search that has begun goes on with the one it has.
             matrix = self.matrix if len(self.matrix) <= _most(in_use) else Matrix()
+            seq = catalog.vectors.seq
             matrix.add(catalog.vectors.since(matrix.seq))
+            matrix.seq = max(matrix.seq, seq)  # the vectors of labels after it need not be looked at again
             self.matrix, self.sketches = matrix, None
             return matrix
 

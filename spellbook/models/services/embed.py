@@ -137,13 +137,13 @@ class ServiceEmbedder:
         first: Vectors = self._unit(self._rows([self._before[0] + clean(text)], "query", patience))[0]
         return first
 
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of questions for which nobody waits, shape (n, width); (0, 0) of none."""
+        return self._many(texts, self._before[0], "query")
+
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, width); (0, 0) of none."""
-        import numpy as np
-
-        patience = UNHURRIED if is_unhurried() else PASSAGES
-        blocks = [self._unit(self._rows(batch, self._type, patience)) for batch in self._batches(texts)]
-        return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
+        return self._many(texts, self._before[1], self._type)
 
     def count_tokens(self, text: str) -> int:
         """Return an estimate, a fifth above that for e5: few services count tokens, and too many do no harm."""
@@ -153,10 +153,17 @@ class ServiceEmbedder:
         """Say where it runs."""
         return self._service.url
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+    def _many(self, texts: Sequence[str], before: str, input_type: str) -> Vectors:
+        import numpy as np
+
+        patience = UNHURRIED if is_unhurried() else PASSAGES
+        blocks = [self._unit(self._rows(batch, input_type, patience)) for batch in self._batches(texts, before)]
+        return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
+
+    def _batches(self, texts: Sequence[str], before: str) -> Iterator[list[str]]:
         batch: list[str] = []
         for text in texts:
-            given = self._before[1] + clean(text)
+            given = before + clean(text)
             if batch and (len(batch) >= self._protocol.most or sum(map(len, batch)) + len(given) > _MOST_LETTERS):
                 yield batch
                 batch = []

@@ -1,0 +1,169 @@
+"""
+What notes are about, as vectors: their titles, the questions they name, and the mean of their chunks.
+
+Labels are searched exactly in memory, as long as they are few enough. Whatever is read for one question is bounded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.vectors import OF_LABELS
+from spellbook.index.filters import Condition
+from spellbook.index.opened import Index
+from spellbook.index.vectors.matrix import Matrix
+from spellbook.index.vectors.nearest import Nearest
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Vectors
+
+NEAR = 5
+"""Notes whose chunks become candidates because a title or a question of theirs is near. By hand."""
+
+_EACH = 3
+"""Chunks that such a note gives: those nearest to the question. By hand."""
+
+_REMEMBERED = 4_000
+"""Notes whose means are kept: 1.5 KB each."""
+
+_MOST_READ = 2_000
+"""Most vectors that are read for the means of one question where they are not in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """
+    Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
+
+    None is what has no vector. `first` to `last` are the numbers of the note's chunks, of a very long note the first
+    ones.
+    """
+
+    first: int
+    last: int
+    whole: float | None = None
+    labels: tuple[tuple[str, str, float | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    first: int
+    last: int
+    mean: Vectors | None
+
+
+class NoteVectors:
+    """Search by the labels of notes, and compare whole notes with a question; for any number of threads."""
+
+    def __init__(self, index: Index, nearest: Nearest) -> None:
+        self._index = index
+        self._nearest = nearest
+        self._matrix = Matrix()
+        self._notes: OrderedDict[tuple[str, int], _Note] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def near(self, vector: Vectors, limits: Sequence[Condition]) -> list[int]:
+        """
+        Return chunks by number, of the notes within `limits` whose title or question is nearest to a unit vector.
+
+        Of each note the few that are nearest themselves. None in a vault with more labels than memory should hold.
+        """
+        matrix = self._refresh()
+        if matrix is None:
+            return []
+        catalog = self._index.catalog
+        keys = [key for key, _ in matrix.nearest(vector, NEAR * (4 if limits else 2))]
+        rank = {key: i for i, key in enumerate(keys)}
+        named = sorted(catalog.labels.notes(keys, limits), key=lambda pair: rank[pair[0]])
+        paths = list(dict.fromkeys(path for _, path in named))[:NEAR]
+        rows = catalog.labels.chunks(paths)
+        cosines = self._nearest.cosines(vector, {key for _, _, key in rows})
+        best: dict[str, list[tuple[float, int]]] = {}
+        for path, number, key in rows:
+            best.setdefault(path, []).append((-cosines.get(key, -1.0), number))
+        return [number for some in best.values() for _, number in sorted(some)[:_EACH]]
+
+    def of(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, About]:
+        """Return what a question's unit vector and the notes of `chunks` have to do with each other, by path."""
+        import numpy as np
+
+        firsts = {chunk.path: chunk.number - chunk.ordinal for chunk in chunks}
+        notes = self._of(firsts)
+        if vector is None:
+            return {path: About(note.first, note.last) for path, note in notes.items()}
+        there = [path for path, note in notes.items() if note.mean is not None]
+        means = [mean for path in there if (mean := notes[path].mean) is not None]
+        whole = dict(zip(there, (np.stack(means) @ vector).tolist(), strict=True)) if means else {}
+        labels = self._index.catalog.labels.of(notes)
+        cosines = self._cosines(vector, {key for _, _, key in labels})
+        named: dict[str, list[tuple[str, str, float | None]]] = {}
+        for path, kind, key in labels:
+            named.setdefault(path, []).append((kind, key, cosines.get(key)))
+        return {
+            path: About(note.first, note.last, whole.get(path), tuple(named.get(path, ())))
+            for path, note in notes.items()
+        }
+
+    def _cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
+        import numpy as np
+
+        listed = list(keys)
+        found = self._matrix.cosines(vector, listed)
+        blobs = self._index.catalog.vectors.of([key for key in listed if key not in found])
+        return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
+
+    def _of(self, firsts: dict[str, int]) -> dict[str, _Note]:
+        """Return the notes at these paths with the means of their chunks' vectors; the number of its first chunk tells
+        one version of a note from another."""
+        found: dict[str, _Note] = {}
+        with self._guard:
+            for place in firsts.items():
+                if place in self._notes:
+                    self._notes.move_to_end(place)
+                    found[place[0]] = self._notes[place]
+        members: dict[str, list[tuple[int, str]]] = {}
+        for path, number, key in self._index.catalog.labels.chunks([path for path in firsts if path not in found]):
+            members.setdefault(path, []).append((number, key))
+        read = 0
+        for path, rows in members.items():
+            vectors, stored = self._nearest.vectors([key for _, key in rows], _MOST_READ - read)
+            read += stored
+            note = _Note(rows[0][0], rows[-1][0], _mean(vectors))
+            found[path] = note
+            if len(vectors) == len({key for _, key in rows}):  # else more come
+                with self._guard:
+                    self._notes[path, note.first] = note
+                    while len(self._notes) > _REMEMBERED:
+                        self._notes.popitem(last=False)
+        return found
+
+    def _refresh(self) -> Matrix | None:
+        """Bring the labels in memory up to the catalog and return them; None if there are too many."""
+        catalog = self._index.catalog
+        seq = catalog.vectors.seq
+        with self._guard:
+            if self._matrix.seq != seq:
+                in_use = catalog.labels.count()
+                if in_use > self._index.config.exact_most:
+                    self._matrix = Matrix()
+                    return None
+                matrix = self._matrix if len(self._matrix) <= 2 * in_use + 1_000 else Matrix()
+                matrix.add(catalog.vectors.since(matrix.seq, OF_LABELS))
+                matrix.seq = max(matrix.seq, seq)  # the vectors of chunks after it need not be looked at again
+                self._matrix = matrix
+            return self._matrix
+
+
+def _mean(vectors: Sequence[Vectors]) -> Vectors | None:
+    import numpy as np
+
+    if not vectors:
+        return None
+    total = np.sum(vectors, axis=0)
+    unit: Vectors = (total / (np.linalg.norm(total) or 1.0)).astype(np.float32)
+    return unit

