@@ -16,6 +16,7 @@ from spellbook.cli import output
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
+from spellbook.index.metrics import Meter
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.index.vectors.stand_in import StandIn
 from spellbook.maintenance import doctor
@@ -65,7 +66,8 @@ def stored(index):
         text
         for (text,) in rows(
             index.catalog,
-            "SELECT embedded FROM chunks JOIN second USING (key) UNION ALL SELECT text FROM labels JOIN second USING (key)",
+            "SELECT embedded_text(embedded, heading, text) FROM chunks JOIN second USING (key) "
+            "UNION ALL SELECT text FROM labels JOIN second USING (key)",
         )
     }
 
@@ -306,7 +308,13 @@ def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):
         told = capsys.readouterr().err
         assert "Meaning: 100 % by the second encoder, 37 % by the embedder; `spellbook reindex` does it." in told
         assert "의미 검색: 보조 인코더로 100%, 임베딩 모델로 37% 준비되었습니다." in told
-        assert doctor.places(index)["second_encoder"] == {"name": "small", "engine": "small", "pending": 0}
+        assert doctor.status(
+            index, Meter(index.catalog.usage), Snapshots(index.vault, index.config.snapshot_folder), ""
+        )["second_encoder"] == {
+            "name": "small",
+            "engine": "small",
+            "pending": 0,
+        }
         embed.embed_texts(index)
         assert (now().meaning(), "encoder" in render.indexline(now())) == (None, False)
 
