@@ -225,7 +225,7 @@ class Written:
 
 def is_read(chunk: StoredChunk) -> bool:
     """Return whether the second encoder knows the script of `chunk`; its language is not looked at, to save time."""
-    return _is_read(_scripts_of(chunk))
+    return chunk.text.isascii() or _is_read(_scripts_of(chunk))
 
 
 def _is_read(scripts: Mapping[str, float]) -> bool:

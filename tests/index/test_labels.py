@@ -10,7 +10,7 @@ from spellbook.models.base import label_key
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import Counting as OfTexts
-from tests.helpers import before_second, opened, rows
+from tests.helpers import opened, raw, rows
 
 LABELS = next(number for number, step in enumerate(MIGRATIONS) if "CREATE TABLE labels" in step.sql)
 
@@ -23,24 +23,26 @@ class Counting(OfTexts):
         return super().embed_query(text)
 
 
-def before_labels(index):
+def before_labels(file):
     """Make of a catalog what a Spellbook without labels would have left."""
-    before_second(index.catalog)
-    rows(index.catalog, "DELETE FROM vectors WHERE key IN (SELECT key FROM labels)")
-    rows(index.catalog, "DELETE FROM pending WHERE label")
-    for trigger in ("label_added", "label_dropped", "label_rekeyed"):
-        rows(index.catalog, f"DROP TRIGGER {trigger}")
-    rows(index.catalog, "DROP TABLE labels")
-    rows(index.catalog, "DROP TRIGGER pending_added")
-    rows(index.catalog, "DROP TRIGGER pending_dropped")
-    rows(index.catalog, "ALTER TABLE pending DROP COLUMN label")
-    for name, event, by in (("added", "INSERT", "+ 1"), ("dropped", "DELETE", "- 1")):
-        rows(
-            index.catalog,
-            f"CREATE TRIGGER pending_{name} AFTER {event} ON pending BEGIN "
-            f"UPDATE meta SET value = value {by} WHERE key = 'pending'; END",
-        )
-    rows(index.catalog, f"PRAGMA user_version = {LABELS}")
+    old = raw(file.with_suffix(".old"))
+    for step in MIGRATIONS[:LABELS]:
+        old.executescript(step.sql)
+    old.execute("ATTACH ? AS new", (str(file),))
+    for table in ("files", "notes", "fields", "vectors", "chunks", "links", "meta"):  # vectors before chunks
+        listed = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
+        # No vectors of labels, and nothing of what came after.
+        which = {
+            "vectors": "WHERE key IN (SELECT key FROM new.chunks)",
+            "meta": "WHERE key IN ('generation', 'fingerprint', 'seq', 'rules', 'notes', 'chunks', 'pending')",
+        }.get(table, "")
+        old.execute(f"INSERT OR REPLACE INTO main.{table} ({listed}) SELECT {listed} FROM new.{table} {which}")
+    old.execute("INSERT INTO words (words) VALUES ('rebuild')")
+    old.executescript(f"DETACH new; PRAGMA user_version = {LABELS}")
+    old.close()
+    for side in ("-wal", "-shm"):
+        file.with_name(file.name + side).unlink(missing_ok=True)
+    file.with_suffix(".old").replace(file)
 
 
 def labelled(index):
@@ -61,8 +63,8 @@ def test_an_older_index_gets_labels_without_reading_notes_or_embedding_chunks(va
     with opened(vault) as index:
         sync.run(index)
         now = labelled(index)
-        before_labels(index)
         read = rows(index.catalog, "SELECT path, read_ns FROM files ORDER BY path")
+    before_labels(index.catalog.file)
     assert [label[:3] for label in now] == [
         ("a.md", "question", "Where are ships?"),
         ("a.md", "title", "Harbour"),
@@ -140,7 +142,7 @@ def test_what_a_catalog_keeps_of_frontmatter_is_read_as_a_note_reads_it(vault, w
     with opened(vault) as index:
         sync.run(index)
         now = labelled(index)
-        before_labels(index)
+    before_labels(index.catalog.file)
     with opened(vault) as index:
         sync.run(index)
         assert labelled(index) == now

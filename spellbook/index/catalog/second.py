@@ -6,11 +6,12 @@ Its vectors are small and quickly made, so that a new vault is found by meaning 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.meta import Meta
-from spellbook.index.catalog.sql import batches, quoted
+from spellbook.index.catalog.sql import quoted
 from spellbook.system.sqlite import Database
 
 if TYPE_CHECKING:
@@ -79,10 +80,9 @@ class Second:
 
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the vectors (int8) of `keys`; keys without one are left out."""
-        found: dict[str, bytes] = {}
-        for batch in batches(list(keys)):
-            found.update(self._rows(f"SELECT key, vector FROM second WHERE key IN ({quoted(batch)})"))
-        return found
+        # As one value, the statement is the same for all keys, and SQLite can cache it.
+        sql = "SELECT key, vector FROM second WHERE key IN (SELECT value FROM json_each(?))"
+        return dict(self._rows(sql, (json.dumps(list(keys)),)))
 
     def last(self) -> int:
         """Return the seq of the latest vector, 0 if there is none."""

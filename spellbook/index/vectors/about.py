@@ -22,7 +22,7 @@ from spellbook.index.vectors.nearest import Nearest
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
 
-NEAR = 5
+NEAR = 4
 """Notes whose chunks become candidates because a title or a question of theirs is near. By hand."""
 
 _EACH = 3

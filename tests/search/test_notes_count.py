@@ -1,0 +1,203 @@
+"""What a note is about counts for its chunks: title, questions, the whole text, its words, and a second encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from spellbook.index import embed, sync
+from spellbook.models.hash import HashEmbedder
+from spellbook.search import weights
+from spellbook.search.question import Question
+from spellbook.search.ranking import Candidate, OfNote, fuse, of_both
+from spellbook.search.searcher import Searcher
+from tests.helpers import Counting, opened
+from tests.search.test_ranking import candidate
+
+
+def ranked(index, text, mode="both", **options):
+    """All candidates of a question by path and heading."""
+    found = Searcher(index).rank(Question(text, mode, **options)).candidates
+    return {(each.chunk.path, each.chunk.heading): each for each in found}
+
+
+def of_note(semantic, keyword=None, second=None, **scores):
+    """A candidate with these scores of its text and its note, ranked alone."""
+    one = candidate("a.md", semantic, keyword)
+    made = Candidate(one.chunk, one.semantic, one.keyword, 0.0, OfNote(**scores), second)
+    return fuse([made], "both")[0]
+
+
+@pytest.mark.parametrize("text", [None, 0.0, 0.31, 0.77])
+@pytest.mark.parametrize("title", [None, 0.0, 0.62, 1.0])
+@pytest.mark.parametrize("question", [None, 0.44, 0.99])
+@pytest.mark.parametrize("whole", [None, 0.53])
+@pytest.mark.parametrize("words", [None, 0.0, 0.41])
+def test_the_parts_of_a_leg_add_up_to_its_share(text, title, question, whole, words):
+    """Whatever is known and missing, the parts are the share, and the shares are the score."""
+    each = of_note(text, 0.37, title=title, question=question, whole=whole, words=words)
+    for leg in each.legs.values():
+        assert sum(leg["parts"].values()) == pytest.approx(leg["share"], abs=1e-9)
+    assert sum(leg["share"] for leg in each.legs.values()) == pytest.approx(each.score, abs=1e-9)
+    assert ("semantic" in each.legs) == any(value is not None for value in (text, title, question))
+
+
+def test_a_title_lifts_a_text_and_never_lowers_it():
+    """A title that says nothing of the question costs nothing, one that does adds to the text, and `why` names it."""
+    plain, dull, right = (of_note(0.5, title=title) for title in (None, 0.0, 0.9))
+    assert (plain.score, dull.score) == (0.35, 0.35)
+    assert right.score > 0.35
+    assert set(right.legs["semantic"]["parts"]) == {"text", "title"}
+    better = of_note(0.6, title=0.9)
+    assert better.score > right.score  # chunks of one note are still told apart
+
+
+def test_without_a_vector_of_its_own_a_text_has_what_its_note_has():
+    """Until a text is embedded, its title speaks for it; without either there is no meaning."""
+    assert of_note(None, title=0.8).legs["semantic"]["parts"] == {"title": pytest.approx(0.7 * 0.75)}
+    assert of_note(None, 0.5, words=0.5).legs.keys() == {"keyword"}
+
+
+def test_a_second_encoder_confirms_or_denies_within_bounds():
+    """What it does not know loses little, and no text is surer for it or less sure than by the embedder alone."""
+    assert of_both(0.8, None) == 0.8
+    assert of_both(None, 0.8) == 0.8
+    assert of_both(0.8, 0.0) == pytest.approx(0.8 - weights.UNKNOWN_COST)
+    assert of_both(0.5, 0.9) == pytest.approx(0.5 + (1 - weights.FIRST) * 0.4)
+    alone, denied, confirmed = (of_note(0.6, 0.2, second=second) for second in (None, 0.1, 0.9))
+    assert denied.score < alone.score < confirmed.score
+    assert denied.evidence(0.5) == alone.evidence(0.5) < confirmed.evidence(0.5)
+
+
+def test_a_near_title_brings_chunks_that_are_not_near_themselves(vault, write_note):
+    """With more near chunks than candidates, a note whose title is asked for is among them by its best chunks."""
+    for i in range(70):
+        write_note(f"near/{i}.md", f"lighthouse keeper diary number {i}", title=f"Volume {i}")
+    sections = "\n\n".join(f"## Part {i}\n\nsomething quite different {i}" for i in range(6))
+    write_note("far.md", f"# Lighthouse keeper diary\n\n{sections}")
+    with opened(vault) as index:
+        sync.run(index)
+        near = ranked(index, "lighthouse keeper diary", "semantic")
+        assert 0 < sum(path == "far.md" for path, _ in near) < 7
+        sections = [each for (path, heading), each in near.items() if path == "far.md" and heading]
+        assert sections
+        assert all(each.legs["semantic"]["parts"]["title"] > 0 for each in sections)
+        hidden = ranked(index, "lighthouse keeper diary", "semantic", filter={"path": "near/*"})
+        assert not any(path == "far.md" for path, _ in hidden)
+
+
+def test_a_note_is_found_by_a_question_that_it_names(vault, write_note):
+    """Its own question finds it by meaning, in any of its chunks; `unprompted` does not count it."""
+    write_note("a.md", "# Harbour\n\n## One\n\nships\n\n## Two\n\nropes", questions=["where do we keep the anchor"])
+    write_note("b.md", "# Keys\n\nwe keep them in the drawer")
+    with opened(vault) as index:
+        sync.run(index)
+        asked = ranked(index, "where do we keep the anchor", "semantic")
+        for heading in ("One", "Two"):
+            leg = asked["a.md", heading].legs["semantic"]
+            assert leg["parts"]["question"] > 0.5
+        told = ranked(index, "where do we keep the anchor", "semantic", unprompted=True)
+        assert "question" not in told["a.md", "One"].legs["semantic"]["parts"]
+        assert told["a.md", "One"].score < asked["a.md", "One"].score
+
+
+def test_words_in_other_chunks_of_a_note_count(vault, write_note):
+    """A chunk of a note that has the other words ranks above the same chunk elsewhere, but not for `find`."""
+    write_note("a.md", "# A\n\n## One\n\nthe copper kettle\n\n## Two\n\nthe anchor chain")
+    write_note("b.md", "# B\n\n## One\n\nthe copper kettle\n\n## Two\n\nsomething else")
+    with opened(vault) as index:
+        sync.run(index)
+        found = ranked(index, "kettle anchor")
+        parts = {path: found[path, "One"].legs["keyword"]["parts"] for path in ("a.md", "b.md")}
+        assert parts["a.md"]["text"] == parts["b.md"]["text"]
+        assert parts["a.md"]["note"] > parts["b.md"]["note"] > 0
+        exact = ranked(index, "kettle anchor", "keyword", keywords=("kettle", "anchor"))
+        assert exact["a.md", "One"].score == exact["b.md", "One"].score
+
+
+def test_an_edited_note_is_about_what_it_says_now(vault, write_note):
+    """The mean of a note is not kept beyond its text, nor its title."""
+    write_note("a.md", "# Ships\n\n## One\n\nsails and masts\n\n## Two\n\nthe copper kettle")
+    write_note("b.md", "# Other\n\nnothing")
+    with opened(vault) as index:
+        sync.run(index)
+        searcher = Searcher(index)
+
+        def note():
+            found = searcher.rank(Question("sails and masts of ships", "semantic")).candidates
+            return next(each.note for each in found if each.chunk.heading == "Two")
+
+        before = note()
+        write_note("a.md", "# Tea\n\n## One\n\nleaves and water\n\n## Two\n\nthe copper kettle")
+        sync.run(index)
+        after = note()
+        assert after.title < before.title
+        assert after.whole < before.whole
+
+
+def test_scores_are_the_same_where_vectors_are_read_from_disk(vault, write_note):
+    """Beyond what memory should hold, titles, questions and whole notes count as they do in memory."""
+    for i in range(30):
+        write_note(f"{i}.md", f"# Harbour {i}\n\n## A\n\nships {i}\n\n## B\n\nropes {i}", questions=[f"why {i}?"])
+    with opened(vault) as index:
+        sync.run(index)
+        inside = ranked(index, "ropes of harbour 7")
+        large = replace(index, config=replace(index.config, exact_most=0))
+        outside = ranked(large, "ropes of harbour 7")
+        both = inside.keys() & outside.keys()
+        assert len(both) > 30
+        for place in both:
+            assert outside[place].score == pytest.approx(inside[place].score, abs=2e-4)
+
+
+@dataclass
+class Second:
+    """A second encoder that knows one thing alike from another by its letters; it remembers what it read."""
+
+    texts: list[str] = field(default_factory=list)
+    name: str = "second"
+    fingerprint: str = "second:1"
+    scale: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))
+
+    def vectors(self, texts, query=False):
+        self.texts += texts
+        block = HashEmbedder().embed_passages(texts)
+        return np.rint(np.clip(block / 0.5, -1, 1) * 127).astype(np.int8)
+
+    def describe(self):
+        return "letters"
+
+
+def test_a_second_encoder_counts_where_it_has_read_a_text(vault, write_note):
+    """Texts and titles that it has read get its scores; a language that it does not know is not given to it."""
+    write_note("a.md", "# Harbour\n\nships and ropes")
+    write_note("b.md", "# Λιμάνι\n\nπλοία και σχοινιά")
+    second = Second()
+    with opened(vault) as plain:
+        index = replace(plain, second=second)
+        sync.run(plain)
+        before = {place: each.second for place, each in ranked(index, "ships").items()}
+        assert set(before.values()) == {None}
+        embed.embed_second(index)
+        second.texts.clear()
+        after = {path: each.second for (path, _), each in ranked(index, "ships").items()}
+        assert after["a.md"] > 0
+        assert after["b.md"] is None
+        assert second.texts == ["ships"]
+        ranked(index, "πλοία")
+        assert second.texts == ["ships"]
+
+
+def test_a_text_that_only_the_second_encoder_has_read_is_found(vault, write_note):
+    """While the embedder is behind, the second encoder stands in."""
+    write_note("a.md", "# A\n\ncopper kettles everywhere")
+    with opened(vault, Counting()) as plain:
+        index = replace(plain, second=Second())
+        sync.scan(index)
+        embed.embed_second(index)
+        assert index.catalog.counts().pending == 1
+        [found] = ranked(index, "copper kettles", "semantic").values()
+        assert found.semantic is None
+        assert found.score > 0.3
