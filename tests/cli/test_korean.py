@@ -84,8 +84,10 @@ def test_the_values_of_a_message_are_all_told() -> None:
             "searched by words only: The embedder x failed (E: y).",
             "단어로만 검색했습니다: 임베딩 모델 x가 실패했습니다(E: y).",
         ),
-        ("      meaning 0.48 (#1), importance 0.8 +0.01", "      의미 0.48 (#1), 중요도 0.8 +0.01"),
-        ("      words 0.30 (#2), in another language +0.13", "      단어 0.30 (#2), 다른 언어 +0.13"),
+        ("text 0.48 (#1)", "본문 0.48 (#1)"),
+        ("importance 0.8 +0.01", "중요도 0.8 +0.01"),
+        ("words here 0.30 (#2)", "이 글의 단어 0.30 (#2)"),
+        ("in another language +0.13", "다른 언어 +0.13"),
         (
             "spellbook: line 2 of the text looks like it holds an AWS access key",
             "spellbook: 글의 2번째 줄에 비밀 정보로 보이는 것이 있습니다(AWS 액세스 키)",

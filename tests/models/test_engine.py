@@ -75,7 +75,7 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture
 def copied(fast, prepared, own_cache):
     """A private copy of the prepared folder."""
-    [folder] = [path for path in (prepared / "models").iterdir() if path.is_dir()]
+    [folder] = [path for path in (prepared / "models").glob("e5-*") if path.is_dir()]
     return Path(shutil.copytree(folder, own_cache / folder.name))
 
 
