@@ -81,9 +81,11 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
     for hit in found.hits:
         _hit(hit)
     if not found.hits:
-        say("Nothing found." if not found.perhaps else "No confident match. Closest notes:", err=True)
-    for hit in found.perhaps:
+        say("Nothing found." if not found.closest else "No confident match. Closest notes:", err=True)
+    for hit in found.closest:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
+        for line in hit.text.split("\n") if hit.text else ():
+            click.echo(f"      {quoted(line)}", err=True)
     unmatched(found.unmatched)
     if found.index.pending and not by_words:
         then = "another process is embedding them now" if found.index.embedding else "`spellbook reindex` does it"

@@ -46,6 +46,22 @@ class Condition:
     or_absent: bool = False
 
 
+NO_GUIDES = Condition("guide of Spellbook", ("chunking", "metadata", "examples"), negated=True)
+"""Leaves out Spellbook's own guides for agents: notes of category `system` whose `guide` is one of these."""
+
+_NAMES_GUIDES = frozenset({"category", "guide", "id", "path", "title", "topic"})
+
+
+def without_guides(asked: Sequence[Condition]) -> tuple[Condition, ...]:
+    """
+    Return what leaves the guides out of a search; nothing if what is asked for names notes of its own.
+
+    The guides tell agents how to write memories. They are not a person's memories, and would be found before them.
+    """
+    named = any(each.key in _NAMES_GUIDES and not each.negated for each in asked)
+    return () if named else (NO_GUIDES,)
+
+
 @dataclass(frozen=True, slots=True)
 class Unmatched:
     """A value of a filter that no note has, as it is compared, and the values nearest to it that some note has."""

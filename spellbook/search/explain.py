@@ -11,7 +11,7 @@ from typing import Any
 
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import Place
-from spellbook.index.filters import Unmatched, conditions
+from spellbook.index.filters import NO_GUIDES, Unmatched, conditions, without_guides
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
@@ -86,7 +86,8 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     for each in shown[:_MOST_SHOWN]:
         number = each.chunk.number
         if key := refused.get(number):
-            verdict = f"excluded by the filter {key}"
+            is_guide = key == NO_GUIDES.key
+            verdict = "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
         elif place := places.get(number):
             verdict = f"hit {place}"
         elif any(one is each for one in passed):
@@ -137,10 +138,11 @@ def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -
 
 def _refused_by(index: Index, question: Question, path: str) -> str:
     """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
+    asked = conditions(question.filter)
     return next(
         (
             each.key
-            for each in (*conditions(question.filter), *index.visible)
+            for each in (*asked, *without_guides(asked), *index.visible)
             if path not in index.catalog.paths([each])
         ),
         "",

@@ -32,6 +32,9 @@ _LEAST_EXCERPT = 48
 _FIRST = 120
 """Tokens of the first hit's text that are more important than the names of all other hits."""
 
+PASSAGE = 60
+"""Most tokens of the passage that is shown of a note where nothing clearly answers: two or three sentences."""
+
 _POINTERS = 0.3
 """Largest share of the budget that is kept for pointers."""
 
@@ -124,14 +127,16 @@ def at_most(text: str, count: Count) -> int:
     return int(_MOST_A_LETTER * len(text)) + _MOST_BESIDES if unicodedata.is_normalized("NFKC", text) else count(text)
 
 
-def names(hits: Sequence[Hit], max_tokens: int, count: Count) -> tuple[Hit, ...]:
-    """Return the first `hits` whose names fit into an answer without texts."""
+def passages(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tuple[Hit, ...]:
+    """Return the first `hits` whose names fit into an answer, each with its best passage where there is room for one."""
     room, fit = max_tokens - _AROUND, []
     for hit in hits:
-        room -= count(named(hit))
+        room -= count(named(hit)) + _BETWEEN
         if room < 0:
             break
-        fit.append(hit)
+        best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), lambda text: count(quoted(text)), weigh)
+        room -= count(quoted(best)) if best else 0
+        fit.append(replace(hit, text=best))
     return tuple(fit)
 
 

@@ -84,21 +84,24 @@ class Answer:
     """
     The answer to a question: hits, best first, and the state of the index.
 
-    If nothing clearly answers, there are no hits, and `perhaps` names the closest notes, if they are close at all.
+    If nothing clearly answers, there are no hits, and `closest` are the closest notes, if they are close at all, each
+    with its best passage as `text`.
     `unmatched` are values of the filter that no note has.
     """
 
     query: str
     hits: tuple[Hit, ...]
     index: State
-    perhaps: tuple[Hit, ...] = ()
+    closest: tuple[Hit, ...] = ()
     unmatched: tuple[Unmatched, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer as the command line's JSON shows it."""
         shown = {"query": self.query, "hits": [hit.as_dict() for hit in self.hits], "index": self.index.as_dict()}
-        if self.perhaps:
-            shown["perhaps"] = [{**asdict(hit.chunk.place), "score": hit.score} for hit in self.perhaps]
+        if self.closest:
+            shown["closest"] = [
+                {**asdict(hit.chunk.place), "score": hit.score, "text": hit.text} for hit in self.closest
+            ]
         if self.unmatched:
             shown["unmatched"] = [each.as_dict() for each in self.unmatched]
         return shown

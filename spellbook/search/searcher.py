@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from spellbook.errors import EmbeddingError
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
-from spellbook.index.filters import Condition, Unmatched, conditions
+from spellbook.index.filters import Condition, Unmatched, conditions, without_guides
 from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteVectors
 from spellbook.index.vectors.nearest import Nearest
@@ -62,8 +62,8 @@ class Searcher:
         shown = self._pack(question, ranked, chosen)
         self._embed_next(ranked)
         near = [] if shown else [each.hit() for each in nearly(question, ranked)]
-        perhaps = packing.names(near, question.max_tokens, self._count)
-        return Answer(question.text, shown, self.state(ranked), perhaps, self.unmatched(question, paths=not shown))
+        closest = packing.passages(near, question.max_tokens, self._count, packing.by_words(_weights(question, ranked)))
+        return Answer(question.text, shown, self.state(ranked), closest, self.unmatched(question, paths=not shown))
 
     def state(self, ranked: Ranked) -> State:
         """Return the state of the index that gave these candidates."""
@@ -83,7 +83,8 @@ class Searcher:
         no sense.
         """
         self.used = time.monotonic()
-        limits = (*conditions(question.filter), *self._index.visible)
+        asked = conditions(question.filter)
+        limits = (*asked, *without_guides(asked), *self._index.visible)
         reasons: list[str] = []
         vector = self._question_vector(question, reasons)
         is_read = vector is not None and retrieve.Written.of(question.text).is_read
@@ -257,12 +258,15 @@ def hits(question: Question, found: Ranked) -> list[Candidate]:
 
 
 def nearly(question: Question, found: Ranked) -> list[Candidate]:
-    """Return the few closest candidates of a question without hits, unless it sets a least score or quotes."""
+    """Return the best candidate of the few closest notes, unless the question sets a least score or quotes."""
     if question.min_score is not None or found.quotes:
         return []
-    # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
-    near = [each for each in found.candidates if min(each.score, each.evidence(found.expected)) >= weights.WEAK]
-    return ranking.choose(near, min(weights.PERHAPS, question.limit))
+    best: dict[str, Candidate] = {}
+    for each in found.candidates:
+        # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
+        if min(each.score, each.evidence(found.expected)) >= weights.NEAR:
+            best.setdefault(each.chunk.path, each)
+    return ranking.choose([*best.values()], min(weights.CLOSEST, question.limit))
 
 
 def _weights(question: Question, found: Ranked) -> dict[str, float]:

@@ -161,5 +161,8 @@ questions that have an answer (benchmarks).
 BY_WORDS_ALONE = 0.5 / 0.6
 """What a score by words is worth as evidence without meaning: 0.6 by words is as sure as 0.5. By hand."""
 
-PERHAPS = 3
-"""Most notes that are named where nothing clearly answers. By hand."""
+CLOSEST = 3
+"""Most notes that are shown where nothing clearly answers. By hand."""
+
+NEAR = 0.3
+"""Score and evidence from which on a note is among them. By hand."""

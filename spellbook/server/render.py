@@ -44,16 +44,22 @@ _MOST_KEYWORDS = 4
 def answer(found: Answer) -> str:
     """Return a search's answer."""
     state = "\n".join([*(flat(str(each)) for each in found.unmatched), indexline(found.index)])
-    if not found.hits and not found.perhaps:
+    if not found.hits and not found.closest:
         return f"Nothing found. Try other words, a wider filter, or get_index() for what there is.\n{state}"
     if not found.hits:
-        lines = [f"- {presentation.named(hit)}" for hit in found.perhaps]
-        return "\n".join(["No confident match. Closest notes (read one with show):", *lines, state])
+        return "\n".join(
+            ["No confident match. Closest notes (read one with show):", *map(_near_hit, found.closest), state]
+        )
     shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(found.hits)} found, best first.", *(_hit(number, hit) for number, hit in enumerate(shown, 1))]
     if len(shown) < len(found.hits):
         parts.append(f"{len(found.hits) - len(shown)} more: ask with a larger max_tokens.")
     return "\n\n".join([*parts, state])
+
+
+def _near_hit(hit: Hit) -> str:
+    lines = [f"- {presentation.named(hit)}", presentation.outside(hit.source), quoted(hit.text) if hit.text else ""]
+    return "\n".join(filter(None, lines))
 
 
 def indexline(state: State) -> str:

@@ -464,7 +464,7 @@ def test_what_is_near_and_not_sure_is_told_on_stderr(
     """Without a confident match stdout is empty, and the closest notes are named on stderr."""
     write_note("ops/lamp.md", "# Lamp\n\nThe lamp is in the harbour.\n")
     near = book.search("lamp", min_score=0.0).hits
-    output.answer(dataclasses.replace(book.search("zzz"), perhaps=near))
+    output.answer(dataclasses.replace(book.search("zzz"), closest=near))
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("No confident match.")

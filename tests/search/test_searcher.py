@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import sync
-from spellbook.search import ranking
+from spellbook.search import packing, ranking
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, Failing, note_writer, opened
@@ -297,17 +297,19 @@ def test_a_question_that_nothing_has_to_do_with_finds_nothing(index):
     assert found(ask(index, "keys of chromodynamics", filter={"category": "decision"})) == ["infra/keys.md"]
 
 
-def test_what_is_near_and_not_sure_is_named(index, monkeypatch):
-    """Without a confident match up to three near chunks are named, without text and within the budget."""
+def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index, monkeypatch):
+    """Without a confident match up to three near notes are shown, each with a passage, within the budget."""
     monkeypatch.setattr(ranking, "least", lambda chunks: 1.1)
     answer = ask(index, "where is the lighthouse server?")
-    assert (answer.hits, len(answer.perhaps)) == ((), 3)
-    assert [hit["path"] for hit in answer.as_dict()["perhaps"]] == [hit.path for hit in answer.perhaps]
-    assert "text" not in answer.as_dict()["perhaps"][0]
+    assert (answer.hits, len(answer.closest)) == ((), 3)
+    assert len({hit.path for hit in answer.closest}) == 3
+    assert [hit["text"] for hit in answer.as_dict()["closest"]] == [hit.text for hit in answer.closest]
+    assert all(1 <= index.embedder.count_tokens(hit.text) <= packing.PASSAGE for hit in answer.closest)
+    assert "lighthouse" in answer.closest[0].text
     for asked in ({"min_score": 0.9}, {"filter": {"category": "server"}}, {"mode": "keyword"}, {"max_tokens": 50}):
-        assert ask(index, "where is the lighthouse server?", **asked).perhaps == ()
-    assert ask(index, 'where is the "lighthouse tower server"?').perhaps == ()
-    assert "perhaps" not in ask(index, "quantum chromodynamics lattice").as_dict()
+        assert ask(index, "where is the lighthouse server?", **asked).closest == ()
+    assert ask(index, 'where is the "lighthouse tower server"?').closest == ()
+    assert "closest" not in ask(index, "quantum chromodynamics lattice").as_dict()
 
 
 def test_a_word_in_common_is_not_near(vault, write_note):
@@ -317,7 +319,7 @@ def test_a_word_in_common_is_not_near(vault, write_note):
     with opened(vault) as index:
         sync.scan(index)
         answer = ask(index, "which ferry goes there?")
-    assert (answer.hits, answer.perhaps) == ((), ())
+    assert (answer.hits, answer.closest) == ((), ())
 
 
 def test_a_part_of_a_table_is_shown_with_its_header_and_one_of_code_with_its_fence(vault, write_note):

@@ -154,9 +154,9 @@ def test_no_text_passes_for_a_chunk(given, most):
             line for line in own(answer) if line not in lines and not NEAR.fullmatch(line) and not LABEL.fullmatch(line)
         ]
         assert all(re.match(r"Topic |Linked from \d|Related \d|- … \d|\d+ chunks? did not fit", line) for line in rest)
-    perhaps = tuple(hits([""] * len(given), [(name, None) for _, name, _ in given]))
-    lines = own(render.answer(Answer("q", (), State(1, 2, 3, 0), perhaps)))
-    assert [read(POINTER.fullmatch(line)[2]) for line in lines[1:-1]] == [hit.id for hit in perhaps]
+    closest = tuple(hits([""] * len(given), [(name, None) for _, name, _ in given]))
+    lines = own(render.answer(Answer("q", (), State(1, 2, 3, 0), closest)))
+    assert [read(POINTER.fullmatch(line)[2]) for line in lines[1:-1]] == [hit.id for hit in closest]
 
 
 @given(HOSTILE)

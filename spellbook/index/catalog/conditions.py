@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 
 from spellbook.errors import InvalidInput
-from spellbook.index.filters import Condition, Unmatched, alike, did_you_mean
+from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, alike, did_you_mean
 from spellbook.system.sqlite import Database
 
 _MOST = 100
@@ -67,6 +67,9 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
     values[f"{name}any"] = json.dumps(condition.values)
     if key == "path":
         return f"EXISTS (SELECT 1 FROM json_each(:{name}any) AS pattern WHERE path_glob(notes.path, pattern.value))"
+    if key == NO_GUIDES.key:
+        guides = f"SELECT note FROM fields WHERE key = 'guide' AND value IN (SELECT value FROM json_each(:{name}any))"
+        return f"category = 'system' AND note IN ({guides})"
     values[name] = key
     if not database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,)) and key not in _COMMON_FIELDS:
         present = sorted({*_distinct(database, "key", "1"), *_COMMON_FIELDS})
