@@ -127,7 +127,8 @@ class Candidate:
     A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
     `foreign`, 0..1, is how much of it is in another script or language than the question: that part cannot contain
-    the question's words. `second` is its score by the second encoder, None without one.
+    the question's words. `second` is its score by the second encoder, None without one. `translations` of its note, by
+    path, have the language of each; `instead` is the translation that is shown in its place.
     """
 
     chunk: StoredChunk
@@ -139,6 +140,8 @@ class Candidate:
     score: float = 0.0
     legs: dict[str, dict[str, Any]] = field(default_factory=dict)
     adjustments: list[dict[str, Any]] = field(default_factory=list)
+    translations: Mapping[str, str] = field(default_factory=dict)
+    instead: str = ""
 
     def add(self, reason: str, share: float) -> None:
         """Add `share` to the score, within 0..1, and record the reason."""
@@ -204,7 +207,10 @@ class Candidate:
 
     def hit(self) -> Hit:
         """Return it as a hit with its whole text."""
-        return Hit(self.chunk, self.score, {**self.legs, "adjustments": self.adjustments}, self.chunk.text)
+        why = {**self.legs, "adjustments": self.adjustments}
+        if self.translations:
+            why["translations"] = dict(self.translations)
+        return Hit(self.chunk, self.score, why, self.chunk.text)
 
 
 def of_both(first: float | None, second: float | None, share: float = weights.FIRST) -> float | None:

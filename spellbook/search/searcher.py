@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from spellbook.errors import EmbeddingError
@@ -24,7 +24,7 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteVectors
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import score
-from spellbook.search import packing, ranking, related, retrieve, weights, when
+from spellbook.search import packing, ranking, related, retrieve, translations, weights, when
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
 from spellbook.text import terms
@@ -95,7 +95,8 @@ class Searcher:
         fused = ranking.fuse(found.candidates, question.mode, by_words_only=found.vector is None)
         self._rerank(question, fused, reasons)
         ranked = ranking.adjust(fused, self._index.config.half_lives, uses, self._clock())
-        return replace(found, candidates=when.prefer(ranked, asked_for) if asked_for else ranked)
+        candidates = when.prefer(ranked, asked_for) if asked_for else ranked
+        return replace(found, candidates=candidates, alike=self._alike(candidates))
 
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[StoredChunk, float]]:
         """Return the chunks nearest to a passage's unit vector with their scores, best first."""
@@ -189,6 +190,23 @@ class Searcher:
             candidates.append(Candidate(chunk, scores.get(number), word, foreign, note))
         return Ranked(candidates, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
 
+    def _alike(self, candidates: Sequence[Candidate]) -> Callable[[Candidate, Candidate], float]:
+        """Return what tells how alike two of the candidates are; their vectors are read when it is first asked."""
+
+        @cache
+        def vectors() -> dict[str, Vectors]:
+            import numpy as np
+
+            listed = list({each.chunk.key for each in candidates})
+            blobs = self._index.catalog.vectors.of(listed)
+            return {key: np.frombuffer(blob, dtype="<f4") for key, blob in blobs.items()}
+
+        def alike(one: Candidate, other: Candidate) -> float:
+            a, b = (vectors().get(each.chunk.key) for each in (one, other))
+            return 0.0 if a is None or b is None else score(float(a @ b), self._index.embedder.scale)
+
+        return alike
+
     def _uses(self, candidates: Sequence[Candidate]) -> Mapping[str, Use]:
         """Return how often the candidates' notes were opened, by note id."""
         if not self._index.config.count_use:
@@ -226,7 +244,12 @@ class Searcher:
 
 
 def hits(question: Question, found: Ranked) -> list[Candidate]:
-    """Return the candidates that may be hits."""
+    """Return the candidates that may be hits; of a note's translations one is left, but for words asked for alone."""
+    may = _sure(question, found)
+    return may if question.mode == "keyword" else translations.merged(may, question.text, found.alike)
+
+
+def _sure(question: Question, found: Ranked) -> list[Candidate]:
     candidates = (
         [each for each in found.candidates if each.keyword]
         if found.quotes or question.mode == "keyword"
@@ -250,7 +273,7 @@ def nearly(question: Question, found: Ranked) -> list[Candidate]:
         return []
     # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
     near = [each for each in found.candidates if min(each.score, each.evidence(found.expected)) >= weights.WEAK]
-    return ranking.choose(near, min(weights.PERHAPS, question.limit))
+    return ranking.choose(translations.merged(near, question.text, found.alike), min(weights.PERHAPS, question.limit))
 
 
 def _weights(question: Question, found: Ranked) -> dict[str, float]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 
 from spellbook.text import terms
@@ -85,6 +86,14 @@ _SCRIPTS = {
 }
 _ALONE = {"hangul": "ko", "thai": "th", "hebrew": "he", "greek": "el", "devanagari": "hi"}
 """The language of a script that is taken for that of one language."""
+NAMES = {
+    **{"en": "English", "ko": "Korean", "ja": "Japanese", "zh": "Chinese", "de": "German", "nl": "Dutch"},
+    **{"sv": "Swedish", "da": "Danish", "fr": "French", "es": "Spanish", "pt": "Portuguese", "it": "Italian"},
+    **{"ro": "Romanian", "ca": "Catalan", "pl": "Polish", "cs": "Czech", "tr": "Turkish", "vi": "Vietnamese"},
+    **{"id": "Indonesian", "fi": "Finnish", "hu": "Hungarian", "ru": "Russian", "uk": "Ukrainian", "bg": "Bulgarian"},
+    **{"ar": "Arabic", "fa": "Persian", "ur": "Urdu", "th": "Thai", "he": "Hebrew", "el": "Greek", "hi": "Hindi"},
+}
+"""What each language is called in English, by its code."""
 _CODES = _WORDS.keys() | _SCRIPTS.keys()
 """Languages that a file's name or frontmatter may say; `go` and `js` say none."""
 
@@ -138,6 +147,19 @@ def marked(path: str) -> tuple[str, str]:
     if at is None:
         return path, ""
     return "/".join((*parts[:at], "*", *parts[at + 1 :])), _named(parts[at].lower())
+
+
+def families(paths: Iterable[str]) -> dict[str, dict[str, str]]:
+    """
+    Return notes that are translations of each other, as the language mark of each path, by what they have in common.
+
+    A mark alone says nothing: `go.it.md` or `it/` has to have a counterpart with another mark, or without one.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for path in paths:
+        base, mark = marked(path)
+        found.setdefault(base, {})[path] = mark
+    return {base: marks for base, marks in found.items() if len(set(marks.values())) > 1}
 
 
 def differ(a: str, b: str) -> bool:
