@@ -25,7 +25,7 @@ from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, links
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, parse
-from spellbook.text import terms
+from spellbook.text import languages, terms
 from spellbook.vault.folder import Folder, digest
 
 _log = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         for text in texts
         if text.strip()
     )
-    filters = frozenset(_fields(named, note.meta))
+    filters = frozenset((*_fields(named, note.meta), *_language(note)))
     return Entry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
 
 
@@ -206,6 +206,14 @@ def _fields(named: Mapping[str, Sequence[object]], meta: Mapping[str, Any]) -> I
     for key, value in meta.items():
         if key not in named:
             yield from _flat(fold(key), value)
+
+
+def _language(note: Note) -> Iterator[tuple[str, str]]:
+    """Yield the field `language` where the note does not declare it: by its text, if that is clear."""
+    said = note.meta.get("language") or note.meta.get("lang")
+    # `ko-KR` is found by `ko` too, and `lang` by `language`.
+    if code := languages.code(said) if said else languages.of_note(note.body):
+        yield "language", code
 
 
 def _flat(key: str, value: Any) -> Iterator[tuple[str, str]]:

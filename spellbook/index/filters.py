@@ -19,7 +19,7 @@ from functools import lru_cache
 from spellbook.errors import InvalidInput
 from spellbook.notes.note import LEVELS
 
-DATES = ("created", "updated")
+DATES = ("created", "updated", "when")
 
 _MOST_GLOBS = 2_000
 _MOST_GLOB = 1_000
@@ -99,7 +99,7 @@ def conditions(given: Filter | None) -> tuple[Condition, ...]:
     """
     Read a filter. Raises InvalidInput, naming the key, for a value that makes no sense.
 
-    `importance` means at least; `path` is a glob; `created` and `updated` take
+    `importance` means at least; `path` is a glob; `created`, `updated` and `when` take
     `2026-11-01`, `2026-11`, `2026-11-01..2026-11-15`, open ranges `2026-11-01..`, or
     `{"from": …, "to": …}`.
     """

@@ -8,7 +8,7 @@ that nothing is missed and memory does not grow with the vault. It only reads.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,7 +23,7 @@ from spellbook.index.opened import Index
 from spellbook.models.base import score
 from spellbook.notes.note import Note
 from spellbook.text import diff
-from spellbook.text.languages import declared, differ, marked, written_in
+from spellbook.text.languages import declared, differ, families, written_in
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -111,12 +111,8 @@ class _Languages:
         self._catalog = catalog
         self._pieces = pieces
         self._told: dict[int, str] = {}
-        marks = {path: marked(path) for path in {piece.place.path for piece in pieces}}
-        families: dict[str, set[str]] = defaultdict(set)
-        for base, mark in marks.values():
-            families[base].add(mark)
-        # `go.it.md` or `it/` means nothing without a counterpart in another language.
-        self._marks = {path: mark for path, (base, mark) in marks.items() if len(families[base]) > 1}
+        translated = families(piece.place.path for piece in pieces)
+        self._marks = {path: mark for family in translated.values() for path, mark in family.items()}
 
     def said(self, i: int) -> str:
         """Return the language that the note names; if only its translations are marked, that of its text."""

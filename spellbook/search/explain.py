@@ -90,6 +90,8 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
             verdict = "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
         elif place := places.get(number):
             verdict = f"hit {place}"
+        elif each.instead:
+            verdict = f"shown as its translation {each.instead}"
         elif any(one is each for one in passed):
             verdict = f"beyond the limit of {question.limit}"
         else:

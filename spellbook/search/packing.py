@@ -128,7 +128,7 @@ def at_most(text: str, count: Count) -> int:
 
 
 def passages(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tuple[Hit, ...]:
-    """Return the first `hits` whose names fit into an answer, each with its best passage where there is room for one."""
+    """Return the first `hits` whose names fit into an answer, each with its best passage where there is room."""
     room, fit = max_tokens - _AROUND, []
     for hit in hits:
         room -= count(named(hit)) + _BETWEEN

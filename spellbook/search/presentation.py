@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from spellbook.text import languages
 from spellbook.text.quoting import counted, exact, flat, one_line
 
 if TYPE_CHECKING:
@@ -80,7 +81,11 @@ def why(hit: Hit) -> str:
 def reasons(hit: Hit) -> list[str]:
     """Return a hit's reasons; the shares add up to its score."""
     adjusted = [f"{flat(each['reason'])} {each['share']:+.2f}" for each in hit.why.get("adjustments", ())]
-    return [*shares(hit.why), *adjusted] or ["no leg"]
+    also = [
+        f"also in {languages.NAMES.get(code, code or 'another language')}: {flat(path)}"
+        for path, code in hit.why.get("translations", {}).items()
+    ]
+    return [*(shares(hit.why) + adjusted or ["no leg"]), *also]
 
 
 def head(hit: Hit) -> str:

@@ -5,7 +5,7 @@ Questions and answers: what a search is asked, checked, and what it gives back, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -185,7 +185,7 @@ class Ranked:
 
     `words` were asked for. `expected` is the share of them that the vault has, 0..1 by weight, None if the question was
     not asked by words. If it `quotes`, a candidate without the quoted phrases is no hit. `vector` is the question's,
-    None if it has none.
+    None if it has none. `alike` is how much two candidates are by meaning, 0..1.
     """
 
     candidates: list[Candidate]
@@ -195,3 +195,4 @@ class Ranked:
     expected: float | None
     vector: Vectors | None
     quotes: bool
+    alike: Callable[[Candidate, Candidate], float] = lambda one, other: 0.0

@@ -149,7 +149,8 @@ class Candidate:
     A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
     `foreign`, 0..1, is how much of it is in another script or language than the question: that part cannot contain
-    the question's words. `second` is its score by the second encoder, None without one.
+    the question's words. `second` is its score by the second encoder, None without one. `translations` of its note, by
+    path, have the language of each; `instead` is the translation that is shown in its place.
     """
 
     chunk: StoredChunk
@@ -161,6 +162,8 @@ class Candidate:
     score: float = 0.0
     shares: dict[str, Share] = field(default_factory=dict)
     adjustments: list[dict[str, Any]] = field(default_factory=list)
+    translations: Mapping[str, str] = field(default_factory=dict)
+    instead: str = ""
 
     @property
     def legs(self) -> dict[str, dict[str, Any]]:
@@ -232,7 +235,10 @@ class Candidate:
 
     def hit(self) -> Hit:
         """Return it as a hit with its whole text."""
-        return Hit(self.chunk, self.score, {**self.legs, "adjustments": self.adjustments}, self.chunk.text)
+        why = {**self.legs, "adjustments": self.adjustments}
+        if self.translations:
+            why["translations"] = dict(self.translations)
+        return Hit(self.chunk, self.score, why, self.chunk.text)
 
 
 def of_both(

@@ -7,23 +7,24 @@ adjustment has a share in them, and the shares add up to the score.
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from spellbook.errors import EmbeddingError
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
-from spellbook.index.filters import Condition, Unmatched, conditions, without_guides
+from spellbook.index.filters import DATES, Condition, Unmatched, conditions, without_guides
 from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteVectors
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import score
-from spellbook.search import packing, ranking, related, retrieve, weights
+from spellbook.search import packing, ranking, related, retrieve, translations, weights, when
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
 from spellbook.text import terms
@@ -44,8 +45,8 @@ _RERANK_LETTERS = 2_000
 class Searcher:
     """Answers questions from an index; keeps vectors and recent questions' vectors in memory. Safe for many threads."""
 
-    def __init__(self, index: Index) -> None:
-        self._index = index
+    def __init__(self, index: Index, clock: Callable[[], float] = time.time) -> None:
+        self._index, self._clock = index, clock
         self._nearest = Nearest(index)
         self._notes = NoteVectors(index, self._nearest)
         self._guard = threading.Lock()
@@ -86,15 +87,20 @@ class Searcher:
         asked = conditions(question.filter)
         limits = (*asked, *without_guides(asked), *self._index.visible)
         reasons: list[str] = []
+        asked_for = self._time(question)
+        if asked_for:
+            question = replace(question, text=asked_for.rest)
         vector = self._question_vector(question, reasons)
         is_read = vector is not None and retrieve.Written.of(question.text).is_read
         second = self._second_vector(question.text) if is_read else None
         with self._index.catalog.reading():
-            found = self._retrieve(question, vector, second, limits, also, reasons)
+            found = self._retrieve(question, vector, second, limits, also, reasons, asked_for)
             uses = self._uses(found.candidates)
         fused = ranking.fuse(found.candidates, question.mode, by_words_only=found.vector is None)
         self._rerank(question, fused, reasons)
-        return replace(found, candidates=ranking.adjust(fused, self._index.config.half_lives, uses, time.time()))
+        ranked = ranking.adjust(fused, self._index.config.half_lives, uses, self._clock())
+        candidates = when.prefer(ranked, asked_for) if asked_for else ranked
+        return replace(found, candidates=candidates, alike=self._alike(candidates))
 
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[StoredChunk, float]]:
         """Return the chunks nearest to a passage's unit vector with their scores, best first."""
@@ -107,6 +113,12 @@ class Searcher:
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))[:limit]
 
     # -- the stages
+
+    def _time(self, question: Question) -> when.When | None:
+        """Return what a question says of time; words to be found as they are, or a filter by date, say it all."""
+        if question.mode == "keyword" or any(key.strip().rstrip("!") in DATES for key in question.filter or ()):
+            return None
+        return when.read(question.text, dt.datetime.fromtimestamp(self._clock()).date())
 
     def _question_vector(self, question: Question, reasons: list[str]) -> Vectors | None:
         """Return the question's vector, None if it is asked by words alone or cannot be embedded."""
@@ -156,6 +168,7 @@ class Searcher:
         limits: Sequence[Condition],
         also: Sequence[int],
         reasons: list[str],
+        asked_for: when.When | None = None,
     ) -> Ranked:
         """Return the candidates by meaning and by words, in no order and without a score."""
         catalog, embedder = self._index.catalog, self._index.embedder
@@ -166,6 +179,14 @@ class Searcher:
         semantic: dict[int, tuple[StoredChunk, ranking.Leg]] = {}
         if vector is not None:
             semantic = retrieve.by_meaning(self._nearest, vector, embedder.scale, limits, question.limit, reasons)
+            if asked_for and not asked_for.newest:
+                # The notes of a week may be few among very many that are nearer.
+                then = (*limits, asked_for.condition)
+                dated = retrieve.by_meaning(self._nearest, vector, embedder.scale, then, question.limit, reasons)
+                semantic = {
+                    **{number: (chunk, replace(leg, rank=0)) for number, (chunk, leg) in dated.items()},
+                    **semantic,
+                }
         by_words = question.mode != "semantic" or vector is None
         titled = [] if vector is None else self._notes.near(vector, limits)
         if self._index.second is None or catalog.second.fingerprint != self._index.second.fingerprint:
@@ -201,6 +222,23 @@ class Searcher:
             second_score = helped.get(chunk.key) if retrieve.is_read(chunk) else None
             candidates.append(Candidate(chunk, scores.get(number), word, foreign, note, second_score))
         return Ranked(candidates, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
+
+    def _alike(self, candidates: Sequence[Candidate]) -> Callable[[Candidate, Candidate], float]:
+        """Return what tells how alike two of the candidates are; their vectors are read when it is first asked."""
+
+        @cache
+        def vectors() -> dict[str, Vectors]:
+            import numpy as np
+
+            listed = list({each.chunk.key for each in candidates})
+            blobs = self._index.catalog.vectors.of(listed)
+            return {key: np.frombuffer(blob, dtype="<f4") for key, blob in blobs.items()}
+
+        def alike(one: Candidate, other: Candidate) -> float:
+            a, b = (vectors().get(each.chunk.key) for each in (one, other))
+            return 0.0 if a is None or b is None else score(float(a @ b), self._index.embedder.scale)
+
+        return alike
 
     def _uses(self, candidates: Sequence[Candidate]) -> Mapping[str, Use]:
         """Return how often the candidates' notes were opened, by note id."""
@@ -239,7 +277,12 @@ class Searcher:
 
 
 def hits(question: Question, found: Ranked) -> list[Candidate]:
-    """Return the candidates that may be hits."""
+    """Return the candidates that may be hits; of a note's translations one is left, but for words asked for alone."""
+    may = _sure(question, found)
+    return may if question.mode == "keyword" else translations.merged(may, question.text, found.alike)
+
+
+def _sure(question: Question, found: Ranked) -> list[Candidate]:
     candidates = (
         [each for each in found.candidates if each.keyword]
         if found.quotes or question.mode == "keyword"
@@ -266,7 +309,8 @@ def nearly(question: Question, found: Ranked) -> list[Candidate]:
         # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
         if min(each.score, each.evidence(found.expected)) >= weights.NEAR:
             best.setdefault(each.chunk.path, each)
-    return ranking.choose([*best.values()], min(weights.CLOSEST, question.limit))
+    near = translations.merged([*best.values()], question.text, found.alike)
+    return ranking.choose(near, min(weights.CLOSEST, question.limit))
 
 
 def _weights(question: Question, found: Ranked) -> dict[str, float]:

@@ -400,6 +400,29 @@ def memories() -> dict[str, tuple[str, str]]:
     return notes
 
 
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """Dated notes by path, questions that say when, and the day they are asked; `accept` names paths."""
+
+    today: dt.date
+    notes: Mapping[str, str]
+    questions: Sequence[Loose]
+
+
+def dated() -> Dated:
+    """Read `tests/quality/dated.yaml`."""
+    given = yaml.safe_load((QUALITY / "dated.yaml").read_text("utf-8"))
+    notes = {
+        f"{row['id']}.md": f"---\ntitle: '{row['title']}'\ncreated: {row['when']}\n---\n\n{row['text']}\n"
+        for row in given["notes"]
+    }
+    asked = [
+        Loose(row["question"], row["language"], row["half"], tuple(f"{id}.md" for id in row["accept"]))
+        for row in given["questions"]
+    ]
+    return Dated(dt.date.fromisoformat(given["today"]), notes, asked)
+
+
 # -- pairs that say the same, or do not
 
 

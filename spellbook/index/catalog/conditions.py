@@ -37,6 +37,7 @@ _COMMON_FIELDS = {
     "path",
     "created",
     "updated",
+    "when",
 }
 
 
@@ -55,9 +56,11 @@ def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, di
 def _condition(database: Database, condition: Condition, name: str, values: dict[str, object]) -> str:
     key = condition.key
     if condition.low is not None or condition.high is not None:
-        column = {"importance": "importance", "created": "instant(created)"}.get(
-            key, "coalesce(instant(updated), mtime_ns / 1e9)"
-        )
+        column = {
+            "importance": "importance",
+            "created": "instant(created)",
+            "when": "coalesce(instant(created), instant(updated), mtime_ns / 1e9)",
+        }.get(key, "coalesce(instant(updated), mtime_ns / 1e9)")
         values |= {f"{name}low": condition.low, f"{name}high": condition.high}
         bounds = [f"{column} >= :{name}low"] * (condition.low is not None) + [f"{column} <= :{name}high"] * (
             condition.high is not None

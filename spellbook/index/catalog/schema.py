@@ -289,6 +289,8 @@ MIGRATIONS = (
         END;
         """
     ),
+    # Each note has the field `language`, by its text where it does not declare one.
+    Migration("", then="UPDATE files SET sha256 = '', read_ns = 0"),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.

@@ -1,0 +1,324 @@
+"""
+Time: what a question says of when, as a range of days or as "the newest", in Korean and English.
+
+Only what clearly is a time is read: "in May" and "지난주" are, "May I" and "지난 버전" are not. The words of time are
+taken out of the question, which else would find notes about weeks. The date of a note is its `created`, else its
+`updated`, else the file's time. A date adds to a score and never takes away, so that a wrong guess hides nothing. Pure.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import Condition, day_of, instant
+from spellbook.search import weights
+from spellbook.search.ranking import Candidate
+
+Days = tuple[dt.date, dt.date]
+"""The first and the last day of a range."""
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """
+    What a question says of time, and the question without it.
+
+    `first` and `last` bound the days, None where they are open. With `newest`, the newest of the related notes is
+    preferred. `said` are the words of time.
+    """
+
+    said: str
+    rest: str
+    first: dt.date | None = None
+    last: dt.date | None = None
+    newest: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Say in one line what a note was preferred for."""
+        if self.newest:
+            return f"newest: {self.said}"
+        if self.first is None:
+            return f"until {self.last}: {self.said}"
+        return f"since {self.first}: {self.said}" if self.last is None else f"{_from_to(self)}: {self.said}"
+
+    @property
+    def condition(self) -> Condition:
+        """The range as a condition on the notes."""
+        low = None if self.first is None else _midnight(self.first)
+        high = None if self.last is None else _midnight(self.last + dt.timedelta(days=1)) - 1e-3
+        return Condition("when", low=low, high=high)
+
+    def holds(self, day: str) -> bool:
+        """Say whether a day (ISO 8601) is in the range."""
+        return (self.first is None or self.first.isoformat() <= day) and (
+            self.last is None or day <= self.last.isoformat()
+        )
+
+
+def _from_to(when: When) -> str:
+    return f"from {when.first} to {when.last}"
+
+
+def _midnight(day: dt.date) -> float:
+    return instant(day.isoformat()) or 0.0
+
+
+def read(text: str, today: dt.date) -> When | None:
+    """Return what a question asked on `today` says of time, None if it says nothing or contradicts itself."""
+    quoted = [match.span() for match in _QUOTED.finditer(text)]
+    found: list[tuple[re.Match[str], Days]] = []
+    for pattern, days in _PERIODS:
+        for match in pattern.finditer(text):
+            if _overlaps(match, [*quoted, *(other.span() for other, *_ in found)]):
+                continue
+            try:
+                found.append((match, days(match, today)))
+            except (ValueError, OverflowError):  # 2025년 13월, 999 years ago
+                continue
+    if found:
+        spans = [match.span() for match, _ in found]
+        related = [_relation(match) for match, _ in found]
+        is_span = bool(_FROM.intersection(related) and _UNTIL.intersection(related))
+        if not is_span and _TO.intersection(related):
+            return None  # last week and last month; what one can and may do
+        bounds = [_bounded(how, days, is_span=is_span) for how, (_, days) in zip(related, found, strict=True)]
+        first = max((first for first, _ in bounds if first), default=None)
+        last = min((last for _, last in bounds if last), default=None)
+        if first and last and first > last:
+            return None
+        return When(_said(text, spans), _without(text, spans), first, last)
+    newest = [match.span() for match in _NEWEST.finditer(text) if not _overlaps(match, quoted)]
+    return When(_said(text, newest), _without(text, newest), newest=True) if newest else None
+
+
+def prefer(candidates: Sequence[Candidate], when: When) -> list[Candidate]:
+    """Add to the scores of the candidates whose notes' dates are as the question says; return the best first."""
+    if when.newest:
+        best = max((each.score for each in candidates), default=0.0)
+        near = [each for each in candidates if each.score and each.score >= best - weights.NEWEST_AMONG]
+        for place, day in enumerate(sorted({date(each.chunk) for each in near}, reverse=True)):
+            for each in near:
+                if date(each.chunk) == day:
+                    each.add(when.reason, weights.NEWEST * 0.5**place)
+    else:
+        for each in candidates:
+            if each.score and when.holds(date(each.chunk)):
+                each.add(when.reason, weights.THEN)
+    return sorted(candidates, key=lambda each: each.order)
+
+
+def date(chunk: StoredChunk) -> str:
+    """Return the day of a chunk's note, as ISO 8601: when it was created, else updated, else the file's time."""
+    return (chunk.created or chunk.updated or day_of(chunk.mtime_ns))[:10]
+
+
+# -- the tables
+
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+           "december")  # fmt: skip
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NUMBERS = {
+    **{
+        name: i
+        for i, name in enumerate(
+            ("a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"), 1
+        )
+    },
+    **{"an": 1, "one": 1, "한": 1, "두": 2, "세": 3, "네": 4, "다섯": 5, "여섯": 6, "일곱": 7, "여덟": 8},
+}
+_IN_DAYS = {"하루": 1, "이틀": 2, "사흘": 3, "나흘": 4, "일주일": 7, "보름": 15}
+_COUNT = rf"(?P<n>\d{{1,3}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
+
+_QUOTED = re.compile(r'"[^"]*"|“[^”]*”|「[^」]*」|『[^』]*』|`[^`]*`')
+_BEFORE = r"(?<![\w-])(?:(?P<how>since|after|before|until|till|from|to|and|in|during|on|of|over|within|between)\s+)?"
+_NEEDED = r"(?<![\w-])(?P<how>since|after|before|until|till|from|to|in|during|between|and)\s+"
+_END = r"(?:['’]s)?(?![\w-])"
+# What follows a Korean word of time: a relation, or a particle that says nothing more.
+_AFTER = (
+    r"(?:\s*(?P<then>부터|이후로?|이래로?|까지|이전)(?:는|은|의|에)?|에서|에는|에도|에|의|은|는|도|엔|자|중에|중|간|동안|쯤)?"
+    r"(?![\w-])"
+)
+_SINCE = frozenset({"since", "부터", "이후", "이후로", "이래", "이래로"})
+_FROM, _TO = frozenset({"from", "between"}), frozenset({"to", "and"})
+_UNTIL = frozenset({"until", "till", "까지", *_TO})
+# After "in" and the like, a number before one of these is no year.
+_COUNTED = (
+    r"(?!\s*(?:[%\d]|(?:words?|m?s|seconds?|minutes|tokens?|chunks?|notes?|rows?|lines?|bytes?|[kmg]b|files?|items?|"
+    r"users?|people|letters?|characters?|dollars?|euros?|steps?|times|px|pages?)\b))"
+)
+
+_RECORDS = (
+    "decisions?|meetings?|minutes|notes?|memor(?:y|ies)|stand-?ups?|entr(?:y|ies)|interviews?|incidents?|reports?|"
+    "discussions?|reviews?|expenses?|retros?|retrospectives?|conversations?|calls?|talks?"
+)
+_KOREAN_RECORDS = "결정|회의|회의록|기록|메모|노트|논의|보고|인터뷰|면담|장애|사고|일기|회고|통화|대화|지출|합의"
+_DONE = "정한|결정한|합의한|논의한|적은|쓴|읽은|본|만난|기록한|말한|이야기한|얘기한|한"
+_NEWEST = re.compile(
+    rf"(?<![\w-])(?:last|latest|newest|most recent|recent)(?=\s+(?:\w+\s+)?(?:{_RECORDS})(?!\w))"
+    r"|(?<![\w-])(?:most recently|recently)(?!\w)"
+    r"|(?<!\w)(?:가장|제일)\s*최근(?:에|의)?(?!\w)|(?<!\w)최근에(?!\w)"
+    rf"|(?<!\w)(?:최근|마지막|최신)(?:의)?(?=\s+(?:{_KOREAN_RECORDS}))"
+    rf"|(?<!\w)(?:최근|마지막으로)(?=\s+(?:{_DONE})(?!\w))",
+    re.I,
+)
+
+
+def _day(day: dt.date) -> Days:
+    return day, day
+
+
+def _week(day: dt.date) -> Days:
+    monday = day - dt.timedelta(days=day.weekday())
+    return monday, monday + dt.timedelta(days=6)
+
+
+def _month(year: int, month: int) -> Days:
+    """Return the days of a month, which may be counted beyond 1 to 12."""
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    after = dt.date(year + month // 12, month % 12 + 1, 1)
+    return dt.date(year, month, 1), after - dt.timedelta(days=1)
+
+
+def _year(year: int) -> Days:
+    return dt.date(year, 1, 1), dt.date(year, 12, 31)
+
+
+def _back(unit: str, count: int, today: dt.date) -> Days:
+    """Return the day, week (from Monday), month or year that is `count` before today's."""
+    match unit:
+        case "day":
+            return _day(today - dt.timedelta(days=count))
+        case "week":
+            return _week(today - dt.timedelta(weeks=count))
+        case "month":
+            return _month(today.year, today.month - count)
+    return _year(today.year - count)
+
+
+def _named_month(month: int, year: int | None, today: dt.date) -> Days:
+    """Return the days of a month; without a year it is the newest one that has begun."""
+    if not 1 <= month <= 12:
+        raise ValueError(month)
+    return _month(year or today.year - (month > today.month), month)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else _NUMBERS[text.lower()]
+
+
+_UNITS = {"일": "day", "주": "week", "주일": "week", "달": "month", "개월": "month", "년": "year", "해": "year"}
+_YEARS = {"올해": 0, "금년": 0, "작년": 1, "지난해": 1, "재작년": 2}
+_BACK = {
+    **{"그저께": ("day", 2), "그제": ("day", 2), "어제": ("day", 1), "오늘": ("day", 0)},
+    **{
+        "지지난주": ("week", 2),
+        "지난주": ("week", 1),
+        "저번주": ("week", 1),
+        "이번주": ("week", 0),
+        "금주": ("week", 0),
+    },
+    **{"지지난달": ("month", 2), "지난달": ("month", 1), "저번달": ("month", 1), "이번달": ("month", 0)},
+    **{word: ("year", count) for word, count in _YEARS.items()},
+    **{"the day before yesterday": ("day", 2), "yesterday": ("day", 1), "earlier today": ("day", 0)},
+    "today's": ("day", 0),
+}
+_KOREAN_BACK = "|".join(
+    re.sub("(?<=[난번])([주달])", r"\\s?\1", word)
+    for word in sorted(_BACK, key=len, reverse=True)
+    if not word.isascii()
+)
+
+
+def _korean_month(match: re.Match[str], today: dt.date) -> Days:
+    year = int(match["year"]) if match["year"] else today.year - _YEARS[match["ago"]] if match["ago"] else None
+    first, last = _named_month(int(match["month"]), year, today)
+    return _day(first.replace(day=int(match["day"]))) if match["day"] else (first, last)
+
+
+def _english_month(match: re.Match[str], today: dt.date) -> Days:
+    month = next(i for i, name in enumerate(_MONTHS, 1) if name.startswith(match["month"].lower()[:3]))
+    year = int(match["year"]) if match["year"] else None
+    if (match.groupdict().get("last") or "").lower() == "last" and month == today.month:
+        year = today.year - 1
+    return _named_month(month, year, today)
+
+
+def _recent(match: re.Match[str], today: dt.date, unit: str) -> Days:
+    days = {"day": 1, "week": 7, "month": 30, "year": 365}[unit] * _number(match["n"])
+    return today - dt.timedelta(days=days), today
+
+
+def _last_weekday(match: re.Match[str], today: dt.date) -> Days:
+    at = _WEEKDAYS.index(match["day"].lower())
+    return _day(today - dt.timedelta(days=(today.weekday() - at - 1) % 7 + 1))
+
+
+_MONTH_NAMES = "|".join([*_MONTHS, *(name[:3] for name in _MONTHS if name != "may"), "sept"])
+_Rule = tuple[str, Callable[[re.Match[str], dt.date], Days]]
+_RULES: tuple[_Rule, ...] = (
+    (rf"{_BEFORE}(?P<day>\d{{4}}-\d\d-\d\d){_AFTER}", lambda m, _: _day(dt.date.fromisoformat(m["day"]))),
+    (rf"{_BEFORE}(?P<word>the day before yesterday|yesterday|earlier today|today's){_END}",
+     lambda m, today: _back(*_BACK[m["word"].lower()], today)),
+    (rf"{_BEFORE}(?:the\s+)?(?P<last>last|this)\s+(?P<unit>week|month|year){_END}(?!\s+of\b)",
+     lambda m, today: _back(m["unit"].lower(), int(m["last"].lower() == "last"), today)),
+    (rf"{_BEFORE}(?:the\s+)?(?:last|past)\s+{_COUNT}\s+(?P<unit>day|week|month|year)s?{_END}",
+     lambda m, today: _recent(m, today, m["unit"].lower())),
+    (rf"{_BEFORE}{_COUNT}\s+(?P<unit>day|week|month|year)s?\s+ago{_END}",
+     lambda m, today: _back(m["unit"].lower(), _number(m["n"]), today)),
+    (rf"{_BEFORE}last\s+(?P<day>{'|'.join(_WEEKDAYS)}){_END}", _last_weekday),
+    (rf"{_NEEDED}(?:(?P<last>last|this)\s+)?(?P<month>{_MONTH_NAMES})(?:\s+(?:of\s+)?(?P<year>(?:19|20)\d\d))?"
+     rf"{_END}(?!\s+(?:of|I|we|you)\b)", _english_month),
+    (rf"(?<![\w-])(?P<month>{_MONTH_NAMES})\s+(?P<year>(?:19|20)\d\d){_END}", _english_month),
+    (rf"{_NEEDED}(?P<year>(?:19[7-9]|20\d)\d){_END}{_COUNTED}", lambda m, _: _year(int(m["year"]))),
+    (rf"(?<!\w)최근\s*{_COUNT}\s*(?P<unit>개월|주일|[일주달년]){_AFTER}",
+     lambda m, today: _recent(m, today, _UNITS[m["unit"]])),
+    (rf"(?<!\w){_COUNT}\s*(?P<unit>개월|주일|[일주달년해])\s*전{_AFTER}",
+     lambda m, today: _back(_UNITS[m["unit"]], _number(m["n"]), today)),
+    (rf"(?<!\w)(?P<n>{'|'.join(_IN_DAYS)})\s*전{_AFTER}", lambda m, today: _back("day", _IN_DAYS[m["n"]], today)),
+    (rf"(?<!\w)(?:(?P<year>(?:19|20)\d\d)년\s*|(?P<ago>{'|'.join(_YEARS)})\s*)?(?P<month>\d{{1,2}})월"
+     rf"(?:\s*(?P<day>\d{{1,2}})일)?{_AFTER}", _korean_month),
+    (rf"(?<!\w)(?P<year>(?:19|20)\d\d)년(?:도)?{_AFTER}", lambda m, _: _year(int(m["year"]))),
+    (rf"(?<!\w)(?P<word>{_KOREAN_BACK}){_AFTER}",
+     lambda m, today: _back(*_BACK["".join(m["word"].split())], today)),
+)  # fmt: skip
+_PERIODS = tuple((re.compile(pattern, re.I), days) for pattern, days in _RULES)
+"""What is asked first is first: a day before its month, a month before its year."""
+
+
+def _relation(match: re.Match[str]) -> str:
+    given = match.groupdict()
+    return (given.get("how") or given.get("then") or "").lower()
+
+
+def _bounded(how: str, days: Days, *, is_span: bool) -> tuple[dt.date | None, dt.date | None]:
+    """Return the bounds that days with a relation mean; `from` means `since` only in a span: from May to July."""
+    first, last = days
+    if how in _SINCE or (is_span and how in _FROM):
+        return first, None
+    if how in _UNTIL:
+        return None, last
+    if how in {"before", "이전"}:
+        return None, first - dt.timedelta(days=1)
+    return (last + dt.timedelta(days=1), None) if how == "after" else (first, last)
+
+
+def _overlaps(match: re.Match[str], spans: Sequence[tuple[int, int]]) -> bool:
+    return any(match.start() < end and start < match.end() for start, end in spans)
+
+
+def _said(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    return " ".join(" ".join(text[start:end].split()) for start, end in sorted(spans))
+
+
+def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return the text without these spans; the text itself if nothing that can be asked for is left."""
+    left = text
+    for start, end in sorted(spans, reverse=True):
+        left = f"{left[:start]} {left[end:]}"
+    left = " ".join(left.split())
+    return left if len(re.findall(r"\w", left)) > 1 else text

