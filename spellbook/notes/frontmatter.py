@@ -90,7 +90,7 @@ def _handler() -> Any:
             try:
                 # libyaml's composer overflows the C stack on deep nesting; its parser does not.
                 if sum(map(fm.count, "[{-?:")) > 500:
-                    _no_abyss(yaml.parse(fm, Loader=_fast()))
+                    _no_abyss(yaml.parse(fm, Loader=fast_loader()))
                 value = super().load(fm, Loader=lambda text: _loader()(text, self.repeated, self.odd))
             except yaml.MarkedYAMLError as error:
                 mark = error.problem_mark or error.context_mark
@@ -113,7 +113,8 @@ def _handler() -> Any:
     return Handler
 
 
-def _fast() -> Any:
+def fast_loader() -> Any:
+    """Return the fast safe loader of YAML, or the slow one where libyaml is missing."""
     import yaml
 
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -122,7 +123,7 @@ def _fast() -> Any:
 @cache
 def _loader() -> Any:
 
-    class Loader(_fast()):  # type: ignore[misc]
+    class Loader(fast_loader()):  # type: ignore[misc]
         def __init__(self, text: str, repeated: _Lines, odd: _Lines) -> None:
             super().__init__(text)
             self.repeated, self.odd = repeated, odd
