@@ -99,7 +99,7 @@ def read(text: str) -> tuple[_Rows, _Faults]:
             elif isinstance(event, yaml.AliasEvent):
                 reason = reason or "an alias (`*name`) is no word"
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        mark = error.context_mark or error.problem_mark
         wrong.append((mark.line + 1 if mark else 0, f"this is not YAML ({error.problem or error.context})"))
     except yaml.YAMLError as error:
         wrong.append((0, f"this is not YAML ({error})"))
