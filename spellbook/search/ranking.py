@@ -203,7 +203,7 @@ class Candidate:
         encoder may confirm what the embedder says, but not deny it.
         """
         first = None if self.semantic is None else self.semantic.score
-        text = of_both(first, self.second, cost=0.0 if sure else weights.UNKNOWN_COST)
+        text = of_both(first, self.second, weights.SURE, 0.0) if sure else of_both(first, self.second)
         title, question, whole = self.note.title, self.note.question, self.note.whole
         best, parts = (-1.0, {}) if text is None else (text, {TEXT: text})
         if title is not None:

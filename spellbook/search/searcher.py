@@ -191,7 +191,8 @@ class Searcher:
                 labels = (key for note in about.values() for _, key, _ in note.labels)
                 keys = (*(chunk.key for chunk in chunks.values()), *labels)
                 helped = retrieve.by_second(catalog, second, self._index.second.scale, keys)
-            notes = retrieve.of_notes(catalog, words, about, embedder.scale, helped, unprompted=question.unprompted)
+            scale = () if vector is None else embedder.scale  # a service that is down may not have one yet
+            notes = retrieve.of_notes(catalog, words, about, scale, helped, unprompted=question.unprompted)
         candidates = []
         for number, chunk in chunks.items():
             word = words.legs.get(number)
