@@ -14,6 +14,7 @@ from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE
+from spellbook.search import synonyms
 from spellbook.system.disk import eventless
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
 from spellbook.text.quoting import counted
@@ -104,6 +105,7 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     yield "watcher", [*filter(None, [unseen(index)]), *([silent] if is_silent(index.config.state) else [])]
     yield "note files", [str(fault) for fault in index.catalog.notes.faults()]
     yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
+    yield "synonyms", [str(fault) for fault in synonyms.faults(index.config.vault)]
     yield "links", _links(index)
     yield "interrupted work", _unfinished(index, snapshots)
     yield "catalog", _sound(index.catalog.verify)

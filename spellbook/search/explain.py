@@ -110,9 +110,9 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
 
 
 def _row(catalog: Catalog, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
-    words = [word.text for word in dict.fromkeys(found.words)]
+    words = {_label(word): word.expression for word in found.words}
     # Ask the index: it matches a word by its stem, or by a part of a name.
-    has = [word for word in words if catalog.match_among(word, [each.chunk.number])]
+    has = [label for label, expression in words.items() if catalog.match_among(expression, [each.chunk.number])]
     return Row(
         **asdict(each.chunk.place),
         place=place,
@@ -121,9 +121,13 @@ def _row(catalog: Catalog, found: Ranked, each: Candidate, verdict: str, place: 
         evidence=round(each.evidence(found.expected), 4) if found.vector is not None else None,
         legs=each.legs,
         adjustments=each.adjustments,
-        words=tuple(word.replace('"', "") for word in has),
-        lacks=tuple(word.replace('"', "") for word in words if word not in has),
+        words=tuple(has),
+        lacks=tuple(label for label in words if label not in has),
     )
+
+
+def _label(word: Word) -> str:
+    return " = ".join((word.text, *word.same)).replace('"', "")
 
 
 def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -> str:

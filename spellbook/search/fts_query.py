@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from spellbook.search import synonyms
 from spellbook.text import terms
 
 _MOST_PARTS = 64
+_MOST_ALIKE = 8
 _MOST_RUN = 16
 _LONGEST_NAME = 64
 _SHORTEST_PREFIX, _PREFIX = 5, 2 / 3
@@ -68,9 +70,15 @@ _ALWAYS_PARTICLES = frozenset("을를은는")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One word or name: its `forms`, the most exact first, each one or more FTS5 expressions."""
+    """
+    One word or name: its `forms`, the most exact first, each one or more FTS5 expressions.
+
+    `same` are expressions of its synonyms, and `word` is what they are synonyms of.
+    """
 
     forms: tuple[tuple[str, ...], ...]
+    word: str = ""
+    same: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +107,43 @@ class Query:
         is_nowhere = bool(self.instead) and not all(map(count, self.required))
         required = () if is_nowhere else self.required
         parts: dict[str, None] = dict.fromkeys(required)
+        alike: list[Alike] = []
         for term in self.instead if is_nowhere else self.terms:
             if len(parts) >= _MOST_PARTS:
                 break
-            *better, last = term.forms
-            parts |= dict.fromkeys(next((form for form in better if all(map(count, form))), last))
+            found = next((form for form in term.forms if all(map(count, form))), None)
+            # A chunk must contain what is quoted, and a synonym is not.
+            if not required and len(alike) < _MOST_ALIKE and (same := tuple(filter(count, term.same))):
+                found = found or ()
+                expression = " OR ".join(same)
+                alike.append(Alike(term.word, found, same, expression, count(expression)))
+            parts |= dict.fromkeys(term.forms[-1] if found is None else found)
         listed = list(parts)[:_MOST_PARTS]
         expression = (" AND " if self.all else " OR ").join(listed)
         if required and listed:
             expression = f"{' AND '.join(required)} AND ({expression})"
         asked = (*required, *listed)
-        return Chosen(expression, asked, tuple(map(count, asked)), bool(required))
+        return Chosen(expression, asked, tuple(map(count, asked)), bool(required), tuple(alike))
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """
+    The synonyms of one `word` that the vault has: each of `same`, and all of them as one `expression`, which so many
+    `chunks` match. `parts` is the word as it is asked for; nothing, if the vault does not have it.
+    """
+
+    word: str
+    parts: tuple[str, ...]
+    same: tuple[str, ...]
+    expression: str
+    chunks: int
+
+    @property
+    def said(self) -> str:
+        """Return it as people read it: `레디스 = redis`."""
+        same = ", ".join(each.strip('"*') for each in self.same)
+        return f"{self.word} = {same}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,26 +151,28 @@ class Chosen:
     """
     An FTS5 expression ("" if there is nothing to ask for), its phrases, and the number of chunks that contain each.
 
-    If it `quotes`, a chunk that does not match is no hit, whatever its meaning.
+    If it `quotes`, a chunk that does not match is no hit, whatever its meaning. `alike` are synonyms; they are not in
+    the expression.
     """
 
     expression: str
     parts: tuple[str, ...]
     frequencies: tuple[int, ...]
     quotes: bool = False
+    alike: tuple[Alike, ...] = ()
 
 
-def parse(text: str) -> Query:
+def parse(text: str, table: synonyms.Table = synonyms.NONE) -> Query:
     """
     Parse a question: its words without stop words, and its quoted phrases, which a hit must contain.
 
     Quotes are "…", “…”, „…“, «…», 「…」 and 『…』. A minus is a part of a flag
-    and excludes nothing.
+    and excludes nothing. Words that `table` has come with their synonyms.
     """
     spans = [next(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
     required = tuple(dict.fromkeys(filter(None, map(terms.phrase, spans))))
     found = list(_terms(_QUOTED.sub(" ", text)))
-    content = [term for word, term in found if word not in _STOP]
+    content = _with_synonyms([(word, term) for word, term in found if word not in _STOP], table)
     kept = content or ([] if required else [term for _, term in found])
     instead = (
         tuple(dict.fromkeys(term for word, term in _terms(_QUOTED.sub(_unquoted, text)) if word not in _STOP))
@@ -144,6 +180,18 @@ def parse(text: str) -> Query:
         else ()
     )
     return Query(tuple(dict.fromkeys(kept)), required, instead=instead if required else ())
+
+
+def _with_synonyms(found: Sequence[tuple[str, Term]], table: synonyms.Table) -> list[Term]:
+    """Return the terms with the synonyms of their words, but for those that the question names itself."""
+    if not table:
+        return [term for _, term in found]
+    alike = [synonyms.same(table, word, stem) for word, _ in found]
+    named = {word for word, _ in alike}
+    return [
+        replace(term, word=word, same=tuple(terms.phrase(each) for each in same if each not in named))
+        for (_, term), (word, same) in zip(found, alike, strict=True)
+    ]
 
 
 def _unquoted(match: re.Match[str]) -> str:

@@ -59,7 +59,11 @@ def filed(category: str, topic: str) -> str:
 
 
 def shares(legs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the parts of the legs' shares, each with what it is called; a leg's rank stands with its first part."""
+    """
+    Return the parts of the legs' shares, each with what it is called, and the synonyms that were found.
+
+    A leg's rank stands with its first part.
+    """
     by_meaning = {"text": "text", "title": "title", "question": "question of the note", "note": "whole note"}
     by_words = {"text": "words here", "note": "words of the note"}
     found = []
@@ -70,6 +74,7 @@ def shares(legs: Mapping[str, Mapping[str, Any]]) -> list[str]:
         for part, share in legs[name]["parts"].items() or (("text", 0.0),):
             found.append(f"{called[part]} {share:.2f}{rank}")
             rank = ""
+        found += [f"words: {flat(same)}" for same in legs[name].get("synonyms", ())]
     return found
 
 

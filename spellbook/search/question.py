@@ -171,11 +171,21 @@ def question(verb: str, query: str | Sequence[str], match: str = "any", **option
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word or phrase asked for, the number of chunks that contain it, and its weight (the idf of bm25)."""
+    """
+    A word or phrase asked for, the number of chunks that contain it, and its weight (the idf of bm25).
+
+    `same` are its synonyms. If the vault has these only, `text` is the first of them.
+    """
 
     text: str
     chunks: int
     weight: float
+    same: tuple[str, ...] = ()
+
+    @property
+    def expression(self) -> str:
+        """Return the FTS5 expression for the word or a synonym."""
+        return " OR ".join((self.text, *self.same))
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,12 +93,13 @@ class Leg:
     """
     What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score in 0..1.
 
-    `beyond` is how far the score would exceed 1 if it were not cut there.
+    `beyond` is how far the score would exceed 1 if it were not cut there. `same` tells the synonyms that the chunk has.
     """
 
     rank: int
     score: float
     beyond: float = 0.0
+    same: tuple[str, ...] = ()
 
 
 class Share:
@@ -120,6 +121,7 @@ class Share:
             "score": round(sum(self._parts.values()), 4),
             "share": self.share,
             "parts": {name: part for name, part in rounded.items() if part},
+            **({"synonyms": list(self._leg.same)} if self._leg and self._leg.same else {}),
         }
 
 

@@ -19,7 +19,7 @@ from spellbook.index.filters import Condition
 from spellbook.index.vectors.about import About
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import Scale, score, unit
-from spellbook.search import fts_query, weights
+from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import Question, Word
 from spellbook.search.ranking import Leg, OfNote, of_both
 from spellbook.text import languages, terms
@@ -91,31 +91,66 @@ def by_words(
     total: int,
     near: Sequence[int],
     also: Sequence[int],
+    table: synonyms.Table,
 ) -> Words:
     """
     Return the chunks that match the question's words, with bm25 over the sum of the words' idf as score, 0..1.
 
     `total` is the number of chunks. Chunks `near` by meaning, and `also` others, get their score whatever their rank.
+    Words that `table` has are asked for by their synonyms as well.
     """
     phrases = fts_query.phrases(question.keywords, all=question.match_all)
     form = fts_query.unprompted if question.unprompted else str
-    query = phrases if question.keywords else fts_query.parse(question.text)
+    query = phrases if question.keywords else fts_query.parse(question.text, table)
     chosen = query.chosen(lambda part: catalog.frequency(form(part)))
-    asked = [
-        Word(part, count, _idf(total, count)) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)
-    ]
+    asked = _asked(chosen, total)
+    most = sum(word.weight for word in asked)
     expression = form(chosen.expression) if chosen.expression else ""
     wanted = _wanted(question.limit)
-    rows = catalog.match(expression, limits, wanted, near) if expression else []
-    most = sum(word.weight for word in asked)
-    ranked = {number: rank for rank, (number, _) in enumerate(rows[:wanted], 1)}
-    missing = {*also}.difference(number for number, _ in rows) if expression else ()
-    rows += catalog.match_among(expression, [*missing]) if missing else []
-    shares = [(number, bm25 / most) for number, bm25 in rows]
+    scores = dict(catalog.match(expression, limits, wanted, near)) if expression else {}
+    added: dict[int, float] = {}
+    same: dict[int, tuple[str, ...]] = {}
+    for each in chosen.alike:
+        idf = _idf(total, each.chunks)
+        own = sum(word.weight for word in asked if word.text in each.parts)
+        # A rare synonym is worth no more than the word that was asked for, a common one no more than itself.
+        weight = weights.SYNONYM * (min(own, idf) if each.parts else idf)
+        for number, bm25 in catalog.match(form(each.expression), limits, wanted, [*near, *also, *scores]):
+            added[number] = added.get(number, 0.0) + weight * min(1.0, bm25 / idf)
+            same[number] = (*same.get(number, ()), each.said)
+    listed = {*scores, *added}
+    missing = {*also, *added}.difference(scores) if expression else ()
+    scores |= dict(catalog.match_among(expression, [*missing])) if missing else {}
+    for number, score_added in added.items():
+        scores[number] = scores.get(number, 0.0) + score_added
+    best = sorted(listed, key=lambda number: (-scores[number], number))[:wanted]
+    ranked = {number: rank for rank, number in enumerate(best, 1)}
     legs = {
-        number: Leg(ranked.get(number, 0), min(1.0, share), max(0.0, round(share - 1, 4))) for number, share in shares
+        number: Leg(
+            ranked.get(number, 0),
+            min(1.0, value / most),
+            max(0.0, round(value / most - 1, 4)),
+            same.get(number, ()),
+        )
+        for number, value in scores.items()
     }
-    return Words(legs, tuple(asked), chosen.quotes, form)
+    return Words(legs, asked, chosen.quotes, form)
+
+
+def _asked(chosen: fts_query.Chosen, total: int) -> tuple[Word, ...]:
+    """Return what is asked for with its idf among `total` chunks; a word that the vault lacks, by its synonyms."""
+    same = {part: each.same for each in chosen.alike for part in each.parts}
+    return (
+        *(
+            Word(part, count, _idf(total, count), same.get(part, ()))
+            for part, count in zip(chosen.parts, chosen.frequencies, strict=True)
+        ),
+        *(
+            Word(each.same[0], each.chunks, _idf(total, each.chunks), each.same[1:])
+            for each in chosen.alike
+            if not each.parts
+        ),
+    )
 
 
 def of_notes(
@@ -172,7 +207,7 @@ def _share_of_words(catalog: Catalog, words: Words, about: Mapping[str, About]) 
     for word in asked:
         if word.chunks:
             # A note's chunks are numbered one after the other.
-            numbers = np.array(catalog.numbers(words.form(word.text)), dtype=np.int64)
+            numbers = np.array(catalog.numbers(words.form(word.expression)), dtype=np.int64)
             has = np.searchsorted(numbers, last, "right") > np.searchsorted(numbers, first)
             found += has * word.weight
     return dict(zip(about, (found / most).tolist(), strict=True))

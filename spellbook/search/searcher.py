@@ -24,7 +24,7 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteVectors
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import score
-from spellbook.search import packing, ranking, related, retrieve, translations, weights, when
+from spellbook.search import packing, ranking, related, retrieve, synonyms, translations, weights, when
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
 from spellbook.text import terms
@@ -195,7 +195,8 @@ class Searcher:
             titled += retrieve.standing_in(self._nearest, second, limits, question.limit)
         words = retrieve.Words({}, ())
         if by_words:
-            words = retrieve.by_words(catalog, question, limits, counts.chunks, [*semantic, *titled], also)
+            table = synonyms.of(self._index.config.vault)
+            words = retrieve.by_words(catalog, question, limits, counts.chunks, [*semantic, *titled], also, table)
         chunks = {number: chunk for number, (chunk, _) in semantic.items()}
         others = catalog.by_number([number for number in {*words.legs, *titled, *also} if number not in chunks])
         scores = {number: leg for number, (_, leg) in semantic.items()}
@@ -315,5 +316,10 @@ def nearly(question: Question, found: Ranked) -> list[Candidate]:
 
 def _weights(question: Question, found: Ranked) -> dict[str, float]:
     """Return the weights of the question's words for excerpts: the words asked for, else all of its words."""
-    asked = {word.text.strip('"*').casefold(): word.weight for word in found.words if word.chunks}
+    asked = {
+        text.strip('"*').casefold(): word.weight
+        for word in found.words
+        if word.chunks
+        for text in (*word.same, word.text)
+    }
     return asked or dict.fromkeys(terms.terms(question.text), 1.0)

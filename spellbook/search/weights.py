@@ -19,6 +19,9 @@ POOL = 50
 CANDIDATES_A_HIT = 4
 """Candidates that each leg gives for each hit asked for, if that is more than POOL. By hand."""
 
+SYNONYM = 0.8
+"""What a synonym is worth beside the word itself."""
+
 # -- fuse
 
 SEMANTIC, KEYWORD = 0.7, 0.3

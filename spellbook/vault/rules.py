@@ -18,7 +18,7 @@ from spellbook.vault.ignored import IGNORE_FILE
 TRASH = ".trash"
 """The folder of a vault for erased and replaced files."""
 
-SETTINGS = frozenset({IGNORE_FILE, f"{MARKER}/config.toml", f"{MARKER}/queries.yaml"})
+SETTINGS = frozenset({IGNORE_FILE, f"{MARKER}/config.toml", f"{MARKER}/queries.yaml", f"{MARKER}/synonyms.yaml"})
 """All that Spellbook reads of a vault beside its notes; nothing else in `.spellbook/` belongs to a vault."""
 
 _OF_SYSTEMS = frozenset({"__macosx", "thumbs.db", "desktop.ini"})

@@ -65,6 +65,7 @@ SENTENCES = {
         "_listed",
     },
     "__main__.py": {"_sentence"},
+    "search/synonyms.py": {"read", "_fault", "_filed"},
     "cli/backup.py": {"_row", "_imported"},
     "maintenance/evaluate.py": {"_failures"},
     "search/explain.py": {"_refusal", "why"},
@@ -97,8 +98,8 @@ CLICK = (
 
 NOT_SAID = {
     "spellbook", "erase", ".trash/", "~/spellbook", ".md", "https://huggingface.co", "{0}/api/models/{1}/tree/main?recursive=true",
-    "queries.yaml:{0}", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
-    "semantic", "keyword", "utf-8", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "recall@1", "recall@5", "recall@10", "MRR", "안녕, Spellbook", "watch", "look", "embed", "settle", "follow", "keep",
+    "queries.yaml:{0}", "synonyms.yaml", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
+    "semantic", "keyword", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "recall@1", "recall@5", "recall@10", "MRR", "안녕, Spellbook", "watch", "look", "embed", "settle", "follow", "keep",
     "ollama:MODEL, openai:MODEL@URL, llamacpp@URL", "tei@URL and rerank:MODEL@URL", '{"text": …, "metadata": {…}}', "or", "and",
 }  # fmt: skip
 """What such a function holds and nobody reads, or everybody reads alike."""

@@ -22,6 +22,7 @@ from spellbook.environment import VARIABLES
 from spellbook.maintenance import golden
 from spellbook.models import embedders as models
 from spellbook.notes.note import parse
+from spellbook.search import synonyms
 from tests.readme_tables import KOREAN, PAGES, README, REFERENCE, filled
 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
@@ -152,12 +153,13 @@ def test_whatever_can_run_is_run(page: Path) -> None:
 
 
 def test_what_is_shown_is_valid() -> None:
-    """Settings are what `install` writes, queries are read by `check`, and the memory is one."""
-    [settings], [queries] = shown("json"), shown("yaml")
+    """Settings are what `install` writes, queries are read by `check`, synonyms by the search, and the memory is one."""
+    [settings], [rows, queries] = shown("json"), shown("yaml")
     [memory] = [text for text in shown("markdown") if text.startswith("---")]
     arguments = entry(CLIENTS["claude-desktop"], Path("/home/you/notes"), "", {})["args"]
     assert json.loads(settings)["mcpServers"]["spellbook"]["args"] == arguments[-3:]
     assert [query.mode for query in golden.parse(queries, "queries.yaml")] == ["search", "memorize", "search"]
+    assert synonyms.read(rows) == ((("지라프", "giraffe", "billing service"), ("주간회의", "weekly", "위클리")), ())
     note = parse("decision/infra/sessions.md", memory.encode())
     assert not note.faults
     assert (note.declared_id, note.topic, note.category, len(note.questions)) == (

@@ -1,0 +1,150 @@
+"""
+Synonyms: words of the trade that mean the same, from Spellbook's own table and the vault's `.spellbook/synonyms.yaml`.
+
+Both files are a YAML list of rows, and a row is a list of words. A vault may come from anybody: what is read of its
+file is bounded, and what makes no sense is a fault with its line. The other rows still count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+from spellbook.notes.frontmatter import fast_loader
+from spellbook.notes.note import Fault
+from spellbook.paths import MARKER
+from spellbook.system import disk
+from spellbook.text import terms
+
+NAME = "synonyms.yaml"
+_PLACE = f"{MARKER}/{NAME}"
+
+_MOST_BYTES = 200_000
+_MOST_ROWS = 2_000
+_MOST_WORDS = 12
+_MOST_LETTERS = 60
+_MOST_FAULTS = 20
+_MOST_DEPTH = 20
+
+_Rows = tuple[tuple[str, ...], ...]
+_Faults = tuple[tuple[int, str], ...]
+Table = Mapping[str, tuple[str, ...]]
+"""For each word, in lower case, the words that mean the same."""
+
+NONE: Table = MappingProxyType({})
+"""No synonyms."""
+
+_INFLECTIONS = (("s", ""), ("es", ""), ("ies", "y"), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"))
+
+
+def of(vault: Path) -> Table:
+    """Return the synonyms that hold in a vault. A file that cannot be read has no rows."""
+    return _of(*_known(vault))
+
+
+def faults(vault: Path) -> list[Fault]:
+    """Return what is wrong with a vault's own synonyms."""
+    file, stamp = _known(vault)
+    return [Fault(_PLACE, line, reason) for line, reason in _filed(file, stamp)[1]] if stamp else []
+
+
+def same(table: Table, word: str, stem: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
+    """Return the form of `word`, in lower case, that the table has, and its synonyms; `stem` is for Korean words."""
+    forms = [word, stem(word)]
+    if word.isascii():
+        forms += [word.removesuffix(end) + instead for end, instead in _INFLECTIONS if word.endswith(end)]
+    return next(((form, table[form]) for form in forms if form in table), (word, ()))
+
+
+def read(text: str) -> tuple[_Rows, _Faults]:
+    """Return the rows of a file's text, each of two or more words, and its faults: the line, from 1, and the reason."""
+    import yaml
+
+    rows: list[tuple[str, ...]] = []
+    wrong: list[tuple[int, str]] = []
+    words: list[str] = []
+    reason, first, depth = "", 1, 0
+    try:
+        # Events, not values: aliases are not followed, and nothing is nested. Both could exhaust the memory.
+        for event in yaml.parse(text, Loader=fast_loader()):
+            line = event.start_mark.line + 1 if event.start_mark else 0
+            if len(wrong) >= _MOST_FAULTS or len(rows) >= _MOST_ROWS:
+                wrong.append((line, "there are too many faults or rows; the rest is not read"))
+                break
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                is_list = isinstance(event, yaml.SequenceStartEvent)
+                if depth == 2:
+                    words, first, reason = [], line, ""
+                if (depth <= 2 and not is_list) or depth > 2:
+                    reason = reason or "write a list of rows such as `- [redis, 레디스]`"
+                if (depth == 1 and not is_list) or depth > _MOST_DEPTH:
+                    wrong.append((line, reason))
+                    break
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+                if depth == 1:
+                    reason = reason or _fault(words)
+                    if reason:
+                        wrong.append((first, reason))
+                    else:
+                        rows.append(tuple(words))
+            elif isinstance(event, yaml.ScalarEvent) and depth == 2:
+                words.append(" ".join(event.value.split()).lower())
+            elif isinstance(event, yaml.ScalarEvent | yaml.AliasEvent) and depth < 2:
+                wrong.append((line, "write a list of rows such as `- [redis, 레디스]`"))
+            elif isinstance(event, yaml.AliasEvent):
+                reason = reason or "an alias (`*name`) is no word"
+    except yaml.MarkedYAMLError as error:
+        mark = error.context_mark or error.problem_mark
+        wrong.append((mark.line + 1 if mark else 0, f"this is not YAML ({error.problem or error.context})"))
+    except yaml.YAMLError as error:
+        wrong.append((0, f"this is not YAML ({error})"))
+    return tuple(rows), tuple(wrong)
+
+
+def _fault(words: list[str]) -> str:
+    if len(words) > _MOST_WORDS:
+        return f"a row has at most {_MOST_WORDS} words"
+    odd = next((word for word in words if len(word) > _MOST_LETTERS or not terms.phrase(word)), None)
+    if odd is not None:
+        return f"{odd!r:.40} is no word of at most {_MOST_LETTERS} characters"
+    return "" if len(set(words)) > 1 else "a row needs two words that mean the same"
+
+
+def _known(vault: Path) -> tuple[Path, tuple[int, int] | None]:
+    """Return the place of a vault's synonyms and what tells that they changed, None if there are none."""
+    file = vault / MARKER / NAME
+    try:
+        stat = file.stat()
+    except (OSError, ValueError):
+        return file, None
+    return file, (stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=8)
+def _filed(file: Path, stamp: tuple[int, int]) -> tuple[_Rows, _Faults]:
+    """Read a vault's file; `stamp` is part of the key, so that a change is read again."""
+    try:
+        return read(disk.read_small(file, _MOST_BYTES).decode("utf-8-sig"))
+    except OSError as error:
+        return (), ((0, f"it cannot be read ({error.strerror})"),)
+    except UnicodeDecodeError:
+        return (), ((0, "it is not UTF-8 text"),)
+
+
+@lru_cache(maxsize=8)
+def _of(file: Path, stamp: tuple[int, int] | None) -> Table:
+    table: dict[str, dict[str, None]] = defaultdict(dict)
+    for row in (*_shipped(), *(_filed(file, stamp)[0] if stamp else ())):
+        for word in row:
+            table[word] |= dict.fromkeys(other for other in row if other != word)
+    return MappingProxyType({word: tuple(others) for word, others in table.items()})
+
+
+@cache
+def _shipped() -> _Rows:
+    return read(Path(__file__).with_name(NAME).read_text("utf-8"))[0]
