@@ -44,6 +44,9 @@ The last is what a user gets. `all hits` is without the threshold that keeps out
 without words (`memorize`), `by words` without meaning (`find`, any of the question's words).
 """
 
+SHOWN = "with closest"
+"""Spellbook's hits, or the closest notes where it has none."""
+
 
 class Trial:
     """A vault in `folder`, opened by the product and by the product with the bare model; the others read its texts."""
@@ -92,13 +95,14 @@ class Trial:
 
     def ranked(self, system: str, asked: Asked, apart: bool = False) -> list[str]:
         """Return the units that `system` finds, best first; with `apart`, only in notes of other languages."""
-        if system in {PRODUCT, ALL, MEANING, WORDS, RAW_WORDS}:
+        if system in {PRODUCT, SHOWN, ALL, MEANING, WORDS, RAW_WORDS}:
             book = self.plain if system == RAW_WORDS else self.book
             verb = {MEANING: book.memorize, WORDS: book.find}.get(system, book.search)
             limits = {"topic!": asked.language} if apart else None
-            least = None if system == PRODUCT else 0.0
+            least = None if system in {PRODUCT, SHOWN} else 0.0
             text: Any = asked.text.split() if system == WORDS else asked.text  # `find` takes a text for one phrase
-            hits = verb(text, limit=DEPTH, filter=limits, min_score=least).hits
+            found = verb(text, limit=DEPTH, filter=limits, min_score=least)
+            hits = found.hits or found.closest if system == SHOWN else found.hits
             return [self.vault.unit(hit.path, hit.line) for hit in hits]
         units = {GREP: self._grep, FTS: self._fts, RAW: self._nearest}[system](asked.text)
         return [unit for unit in units if not (apart and unit.startswith(f"{asked.language}/"))]
