@@ -25,6 +25,9 @@ What a synonym is worth beside the word itself. Loose questions over React's doc
 of .325 (half for choosing); over memories .720 with either, .715 without synonyms.
 """
 
+RARE_SYNONYM = 500
+"""Chunks in which a synonym may be, to find chunks that nothing else finds. By hand, for speed."""
+
 # -- fuse
 
 SEMANTIC, KEYWORD = 0.7, 0.3
