@@ -115,15 +115,21 @@ def by_words(
         own = sum(word.weight for word in asked if word.text in each.parts)
         # A rare synonym is worth no more than the word that was asked for, a common one no more than itself.
         weight = weights.SYNONYM * (min(own, idf) if each.parts else idf)
-        for number, bm25 in catalog.match(form(each.expression), limits, wanted, [*near, *also, *scores]):
+        listed = [*dict.fromkeys((*near, *also, *scores))]
+        # To rank all chunks with a common synonym takes long, and finds little: it counts for what is found anyway.
+        for number, bm25 in (
+            catalog.match(form(each.expression), limits, wanted, listed)
+            if each.chunks <= weights.RARE_SYNONYM
+            else catalog.match_among(form(each.expression), listed)
+        ):
             added[number] = added.get(number, 0.0) + weight * min(1.0, bm25 / idf)
             same[number] = (*same.get(number, ()), each.said)
-    listed = {*scores, *added}
+    known = {*scores, *added}
     missing = {*also, *added}.difference(scores) if expression else ()
     scores |= dict(catalog.match_among(expression, [*missing])) if missing else {}
     for number, score_added in added.items():
         scores[number] = scores.get(number, 0.0) + score_added
-    best = sorted(listed, key=lambda number: (-scores[number], number))[:wanted]
+    best = sorted(known, key=lambda number: (-scores[number], number))[:wanted]
     ranked = {number: rank for rank, number in enumerate(best, 1)}
     legs = {
         number: Leg(
