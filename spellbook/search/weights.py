@@ -147,9 +147,9 @@ answered alike.
 
 IN_ITS_LANGUAGE = 0.1
 """
-How far behind its translation a chunk in the question's language may be, to be shown in its place. Of 61 loose queries
-over React's documentation, there in two languages, 20 have a hit in their language first without it, 29 with 0.05 and
-41 with 0.1; an answer is among five for 24, 25 and 26 (half for choosing).
+How far behind its translation a chunk in the question's language may be, to be shown in its place. Of 61 loose
+questions over React's documentation, there in two languages, 20 have a hit in their language first without it, 29 with
+0.05 and 41 with 0.1; an answer is among five for 24, 25 and 26 (half for choosing).
 """
 
 SAYS_THE_SAME = 0.8

@@ -44,7 +44,9 @@ class When:
             return f"newest: {self.said}"
         if self.first is None:
             return f"until {self.last}: {self.said}"
-        return f"since {self.first}: {self.said}" if self.last is None else f"{_from_to(self)}: {self.said}"
+        if self.last is None:
+            return f"since {self.first}: {self.said}"
+        return f"from {self.first} to {self.last}: {self.said}"
 
     @property
     def condition(self) -> Condition:
@@ -58,10 +60,6 @@ class When:
         return (self.first is None or self.first.isoformat() <= day) and (
             self.last is None or day <= self.last.isoformat()
         )
-
-
-def _from_to(when: When) -> str:
-    return f"from {when.first} to {when.last}"
 
 
 def _midnight(day: dt.date) -> float:

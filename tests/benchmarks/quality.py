@@ -8,6 +8,7 @@ without data are named and skipped. Vectors are cached, so a second run takes mi
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import random
 import re
 import sys
@@ -26,7 +27,9 @@ from platformdirs import user_cache_path
 from spellbook.index.extract import folded
 from spellbook.models.base import score
 from spellbook.search.duplicates import DUPLICATE
+from spellbook.search.question import Question
 from spellbook.search.ranking import Hit
+from spellbook.search.searcher import Searcher
 from spellbook.text import diff
 from tests.benchmarks.corpora import (
     HALVES,
@@ -40,6 +43,7 @@ from tests.benchmarks.corpora import (
     Set,
     Vault,
     Xquad,
+    dated,
     edited,
     klue,
     loose,
@@ -245,6 +249,19 @@ class Bench:
                 ]
                 asks = f" asked in {language}" if language else ""
                 yield from loose_figures(f"{name}{asks}, {half} ({len(chosen)})", chosen)
+
+    def dated(self) -> Iterator[Row]:
+        """Questions that say when, over notes that differ by their dates, by half; asked on the set's own day."""
+        given = dated()
+        vault = Vault(given.notes, lambda path, line: path)
+        noon = dt.datetime.combine(given.today, dt.time(12)).timestamp()
+        with self.trial(vault) as trial:
+            searcher = Searcher(trial.book.index, lambda: noon)
+            for half in HALVES:
+                asked = [each for each in given.questions if each.half == half]
+                hits = [[hit.path for hit in searcher.ask(Question(each.text)).hits] for each in asked]
+                found = [{PRODUCT: place(paths, each.accept)} for paths, each in zip(hits, asked, strict=True)]
+                yield from loose_figures(f"dated notes, {half} ({len(found)})", found)
 
     def languages(self) -> Iterator[Row]:
         """By meaning alone: subtracting the means of known languages, against the shipped calibration."""
@@ -474,6 +491,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "react": Bench.headings,
     "mixed": Bench.mixed,
     "loose": Bench.loose,
+    "dated": Bench.dated,
     "languages": Bench.languages,
     "off-topic": Bench.off_topic,
     "duplicates": Bench.duplicates,
