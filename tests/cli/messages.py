@@ -71,6 +71,7 @@ SENTENCES = {
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "did_you_mean"},
     "search/presentation.py": {"reasons", "shares"},
+    "search/when.py": {"reason"},
     "editing/revise.py": {"_place_of", "erase"},
     "maintenance/doctor.py": {
         "unseen",

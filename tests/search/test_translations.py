@@ -12,9 +12,7 @@ from spellbook.search.searcher import Searcher
 from spellbook.text import languages
 from tests.helpers import opened
 
-SHARED = (
-    "harbour lighthouse schedule backup rotation engine keeper signal anchor mooring cargo pilot radar beacon buoy tide"
-)
+SHARED = ("lighthouse schedule keeper signal " * 20).strip()
 ENGLISH = f"# Rotation\n\n{SHARED}, and this is what it was for."
 GERMAN = f"# Rotation\n\n{SHARED}, und das ist nicht der Grund."
 
