@@ -14,7 +14,6 @@ from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE
-from spellbook.search import synonyms
 from spellbook.system.disk import eventless
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
 from spellbook.text.quoting import counted
@@ -100,6 +99,8 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
 
     `complaint` is what the last look at the vault met.
     """
+    from spellbook.search import synonyms  # its patterns take a while to import
+
     yield "vault and index", [complaint] if complaint else []
     silent = "the process that watches gives no sign of life: end it, or let it go on"
     yield "watcher", [*filter(None, [unseen(index)]), *([silent] if is_silent(index.config.state) else [])]

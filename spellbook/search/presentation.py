@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spellbook.text import languages
 from spellbook.text.quoting import counted, exact, flat, one_line
 
 if TYPE_CHECKING:
@@ -85,6 +84,8 @@ def why(hit: Hit) -> str:
 
 def reasons(hit: Hit) -> list[str]:
     """Return a hit's reasons; the shares add up to its score."""
+    from spellbook.text import languages  # compiles many patterns, and few commands show hits
+
     adjusted = [f"{flat(each['reason'])} {each['share']:+.2f}" for each in hit.why.get("adjustments", ())]
     also = [
         f"also in {languages.NAMES.get(code, code or 'another language')}: {flat(path)}"

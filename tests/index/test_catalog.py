@@ -81,6 +81,11 @@ def test_a_later_step_is_taken_alone(state):
     second.close()
 
 
+def but_hashes(told):
+    """What a catalog holds, without the files' hashes: a migration drops them, so that notes are read again."""
+    return {name: value for name, value in told.items() if name != "files"}
+
+
 def as_before(file, steps=1):
     """Turn a catalog into one as a version that knew only the first `steps` of the schema left it."""
     old = raw(file.with_suffix(".old"))
@@ -147,7 +152,7 @@ def test_a_catalog_of_before_becomes_small_in_place(vault, write_note):
     as_before(index.catalog.file, LEAN)
     embedder = Counting()
     with opened(vault, embedder) as index:
-        assert told(index) == now
+        assert but_hashes(told(index)) == but_hashes(now)
         assert [hit.as_dict() for hit in Searcher(index).ask(Question("door")).hits] == hits
         with contextlib.closing(sqlite3.connect(index.catalog.file)) as older:  # a server that was not restarted
             for sql in ("INSERT INTO chunks (note, text) VALUES (1, 'x')", "DELETE FROM words WHERE rowid = 1"):
@@ -155,7 +160,7 @@ def test_a_catalog_of_before_becomes_small_in_place(vault, write_note):
                     older.execute(sql)
         embedder.taken()
         report = sync.run(index)
-        assert (report.changed, report.embedded, report.pending, embedder.taken()) == (0, 0, 0, 0)
+        assert (report.embedded, report.pending, embedder.taken()) == (0, 0, 0)
         assert told(index) == now
 
 
@@ -582,7 +587,7 @@ def test_a_migration_gives_the_disk_back_what_it_freed(vault, write_note):
         assert index.catalog.shrink()
         assert not index.catalog.shrink()
         assert index.catalog.file.stat().st_size < before / 2
-        assert told(index) == now
+        assert but_hashes(told(index)) == but_hashes(now)
 
 
 def test_a_migration_that_is_killed_begins_again(vault, write_note):
@@ -612,6 +617,6 @@ def test_a_migration_that_is_killed_begins_again(vault, write_note):
     assert rows(index.catalog, "PRAGMA user_version") == [(LEAN,)]
     embedder = Counting()
     with opened(vault, embedder) as index:
-        assert told(index) == now
+        assert but_hashes(told(index)) == but_hashes(now)
         embedder.taken()
         assert (sync.run(index).embedded, embedder.taken()) == (0, 0)

@@ -508,10 +508,10 @@ def test_an_answer_as_it_is_sent_is_within_its_budget(
         assert terms.estimate_tokens(sent) <= most
 
 
-def test_what_is_near_and_not_sure_is_named(
+def test_what_is_near_and_not_sure_is_shown_apart(
     book: Spellbook, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a confident match an agent gets the near notes, by ids that `show` accepts."""
+    """Without a confident match an agent gets the near notes with a passage, by ids that `show` accepts."""
     write_note("harbour.md", "# Harbour\n\nThe crane lifts the copper over the quay.\n")
     monkeypatch.setattr(ranking, "least", lambda chunks: 1.1)
 
@@ -521,7 +521,7 @@ def test_what_is_near_and_not_sure_is_named(
 
     told, shown = talk(book, conversation)
     assert told.startswith("No confident match.")
-    assert "over the quay" not in told
+    assert "> 3: The crane lifts the copper over the quay." in told
     assert "over the quay" in shown
 
 
