@@ -64,7 +64,7 @@ class NoteVectors:
         self._index = index
         self._nearest = nearest
         self._matrix = Matrix()
-        self._notes: OrderedDict[tuple[str, int], _Note] = OrderedDict()
+        self._notes: OrderedDict[str, _Note] = OrderedDict()
         self._guard = threading.Lock()
 
     def near(self, vector: Vectors, limits: Sequence[Condition]) -> list[int]:
@@ -122,10 +122,11 @@ class NoteVectors:
         one version of a note from another."""
         found: dict[str, _Note] = {}
         with self._guard:
-            for place in firsts.items():
-                if place in self._notes:
-                    self._notes.move_to_end(place)
-                    found[place[0]] = self._notes[place]
+            for path, first in firsts.items():
+                known = self._notes.get(path)
+                if known is not None and known.first == first:
+                    self._notes.move_to_end(path)
+                    found[path] = known
         members: dict[str, list[tuple[int, str]]] = {}
         for path, number, key in self._index.catalog.labels.chunks([path for path in firsts if path not in found]):
             members.setdefault(path, []).append((number, key))
@@ -137,7 +138,7 @@ class NoteVectors:
             found[path] = note
             if len(vectors) == len({key for _, key in rows}):  # else more come
                 with self._guard:
-                    self._notes[path, note.first] = note
+                    self._notes[path] = note
                     while len(self._notes) > _REMEMBERED:
                         self._notes.popitem(last=False)
         return found
