@@ -203,4 +203,7 @@ CLOSEST = 3
 """Most notes that are shown where nothing clearly answers. By hand."""
 
 NEAR = 0.3
-"""Score and evidence from which on a note is among them. By hand."""
+"""
+Score and evidence from which on a note is among them. Of 28 loose questions over memories without a sure answer the
+closest notes hold it for 14, with 0.35 for 7; of 40 questions off topic 7 are shown some, with 0.35 2 (benchmarks).
+"""
