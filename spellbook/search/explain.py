@@ -17,7 +17,7 @@ from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
 from spellbook.search.question import Question, Ranked, Word
 from spellbook.search.ranking import Candidate
-from spellbook.search.searcher import Searcher, hits
+from spellbook.search.searcher import Searcher, hits, nearly
 
 _SHOWN = 10
 _MOST_SHOWN = 100
@@ -77,6 +77,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     passed = [each for each in hits(question, found) if not refused.get(each.chunk.number)]
     chosen = ranking.choose(passed, question.limit)
     places = {each.chunk.number: place for place, each in enumerate(chosen, 1)}
+    closest = {each.chunk.number for each in ([] if chosen else nearly(question, found))}
     if wanted:
         shown = [each for each in found.candidates if each.chunk.number in wanted]
     else:
@@ -96,6 +97,8 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
             verdict = f"beyond the limit of {question.limit}"
         else:
             verdict = _refusal(question, found, each, weights.WEAK if passed else ranking.least(found.counts.chunks))
+            if number in closest:
+                verdict = f"a closest note: {verdict}"
         rows.append(_row(index.catalog, found, each, verdict, places.get(number)))
     return Explanation(
         question.text,

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from spellbook.index.catalog.schema import framed
 from spellbook.notes import splitter
-from spellbook.search.presentation import head, named, pointer
+from spellbook.search.presentation import head, named, outside, pointer
 from spellbook.search.ranking import Hit
 from spellbook.text import terms
 from spellbook.text.quoting import quoted
@@ -131,7 +131,7 @@ def passages(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -
     """Return the first `hits` whose names fit into an answer, each with its best passage where there is room."""
     room, fit = max_tokens - _AROUND, []
     for hit in hits:
-        room -= count(named(hit)) + _BETWEEN
+        room -= count(f"{named(hit)}\n{outside(hit.source)}") + _BETWEEN
         if room < 0:
             break
         best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), lambda text: count(quoted(text)), weigh)

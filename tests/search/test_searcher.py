@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import sync
-from spellbook.search import packing, ranking
+from spellbook.search import explain, packing, ranking
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, Failing, note_writer, opened
@@ -306,6 +306,8 @@ def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index, monkeypat
     assert [hit["text"] for hit in answer.as_dict()["closest"]] == [hit.text for hit in answer.closest]
     assert all(1 <= index.embedder.count_tokens(hit.text) <= packing.PASSAGE for hit in answer.closest)
     assert "lighthouse" in answer.closest[0].text
+    [row] = explain.why(index, Searcher(index), Question("where is the lighthouse server?"), answer.closest[0].id).rows
+    assert row.verdict.startswith("a closest note: its evidence")
     for asked in ({"min_score": 0.9}, {"filter": {"category": "server"}}, {"mode": "keyword"}, {"max_tokens": 50}):
         assert ask(index, "where is the lighthouse server?", **asked).closest == ()
     assert ask(index, 'where is the "lighthouse tower server"?').closest == ()
