@@ -185,10 +185,10 @@ class Candidate:
 
         Evidence is the semantic score, raised or lowered by the words. `expected` is the share, 0..1 by weight, of the
         question's words that the vault has; None if the question was not asked by words. If the vault has the words,
-        a chunk that answers contains most of them. If it has none of them, as with another language, their absence
-        means nothing.
+        a chunk that answers contains most of them, or its note does. If it has none of them, as with another language,
+        their absence means nothing.
         """
-        words = self.keyword.score if self.keyword else 0.0
+        words = sum(self.words().values())
         parts = self.meaning(sure=True)
         if not parts:
             return words
@@ -206,7 +206,7 @@ class Candidate:
         encoder may confirm what the embedder says, but not deny it.
         """
         first = None if self.semantic is None else self.semantic.score
-        text = of_both(first, self.second, weights.SURE, 0.0) if sure else of_both(first, self.second)
+        text = of_both(first, self.second, 0.0 if sure else weights.UNKNOWN_COST)
         title, question, whole = self.note.title, self.note.question, self.note.whole
         best, parts = (-1.0, {}) if text is None else (text, {TEXT: text})
         if title is not None:
@@ -243,20 +243,15 @@ class Candidate:
         return Hit(self.chunk, self.score, why, self.chunk.text)
 
 
-def of_both(
-    first: float | None,
-    second: float | None,
-    share: float = weights.FIRST,
-    cost: float = weights.UNKNOWN_COST,
-) -> float | None:
+def of_both(first: float | None, second: float | None, cost: float = weights.UNKNOWN_COST) -> float | None:
     """
-    Return one score of two encoders', 0..1, `share` of it by the first; if one of them has none, the other's.
+    Return one score of two encoders', 0..1; if one of them has none, the other's.
 
     What the second does not know costs `cost` at most.
     """
     if first is None or second is None:
         return second if first is None else first
-    return max(first - cost, share * first + (1 - share) * second)
+    return max(first - cost, weights.FIRST * first + (1 - weights.FIRST) * second)
 
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:

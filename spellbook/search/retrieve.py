@@ -34,8 +34,8 @@ _LANGUAGES = frozenset(
     ("", *["ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"])
 )
 """
-What the second encoder knows; "" is a script's only language. Asked in others, and of texts in other scripts, it takes
-.02 nDCG@10 from a vault of twelve languages.
+What the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it takes .02
+nDCG@10 from a vault of twelve languages.
 """
 _REMEMBERED = 4_000
 """Samples whose scripts are cached: the same chunks come up again."""
@@ -180,7 +180,7 @@ def of_notes(
         labels: dict[str, float] = {}
         for kind, key, cosine in each.labels:
             first = None if cosine is None else score(cosine, scale)
-            value = of_both(first, second.get(key), weights.FIRST_OF_TITLES)
+            value = of_both(first, second.get(key))
             if value is not None:
                 labels[kind] = max(value, labels.get(kind, 0.0))
         question = None if unprompted else labels.get(QUESTION)
@@ -265,8 +265,8 @@ class Written:
 
 
 def is_read(chunk: StoredChunk) -> bool:
-    """Return whether the second encoder knows the script of `chunk`; its language is not looked at, to save time."""
-    return chunk.text.isascii() or _is_read(_scripts_of(chunk))
+    """Return whether the second encoder knows the script and the language of `chunk`."""
+    return chunk.text.isascii() or (_is_read(_scripts_of(chunk)) and languages.language(chunk.text) in _LANGUAGES)
 
 
 def _is_read(scripts: Mapping[str, float]) -> bool:

@@ -56,7 +56,9 @@ def test_a_title_lifts_a_text_and_never_lowers_it():
 
 def test_without_a_vector_of_its_own_a_text_has_what_its_note_has():
     """Until a text is embedded, its title speaks for it; without either there is no meaning."""
-    assert of_note(None, title=0.8).legs["semantic"]["parts"] == {"title": pytest.approx(0.7 * 0.75)}
+    assert of_note(None, title=0.8).legs["semantic"]["parts"] == {
+        "title": pytest.approx(weights.SEMANTIC * (0.8 - weights.TITLE_COST))
+    }
     assert of_note(None, 0.5, words=0.5).legs.keys() == {"keyword"}
 
 
@@ -69,6 +71,12 @@ def test_a_second_encoder_confirms_or_denies_within_bounds():
     alone, denied, confirmed = (of_note(0.6, 0.2, second=second) for second in (None, 0.1, 0.9))
     assert denied.score < alone.score < confirmed.score
     assert denied.evidence(0.5) == alone.evidence(0.5) < confirmed.evidence(0.5)
+
+
+def test_the_words_of_the_whole_note_confirm_an_answer():
+    """A chunk is surer where the rest of its note has the question's words; where the note lacks them, less sure."""
+    here, all_of_it, nothing = (of_note(0.6, 0.4, words=words) for words in (0.4, 1.0, 0.0))
+    assert nothing.evidence(0.8) < here.evidence(0.8) < all_of_it.evidence(0.8)
 
 
 def test_a_near_title_brings_chunks_that_are_not_near_themselves(vault, write_note):
