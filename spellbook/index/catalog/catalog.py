@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spellbook.errors import StorageError
-from spellbook.index.catalog import compact, packed, words
+from spellbook.index.catalog import packed, vector_bytes, words
 from spellbook.index.catalog.conditions import in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels, questions_of
@@ -48,7 +48,7 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "instant": (1, instant),
     "label_key": (3, label_key),
     "questions_of": (1, questions_of),
-    "compact": (1, compact.compact),
+    "compact": (1, vector_bytes.compact),
     **packed.FUNCTIONS,
     **words.FUNCTIONS,
 }
