@@ -126,7 +126,6 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
         pytest.param("# a #\n", False, id="a heading with closing marks"),
         pytest.param("# a | b\n--|--", False, id="a heading that is a table's"),
         pytest.param("> a\n> [!c] d\n\ne", True, id="a plain quote"),
-        pytest.param("[a]: /b\n", False, id="a definition of a link"),
         pytest.param("|a|b|\n|-|-|\n|c|\n\n", True, id="table"),
         pytest.param("|a|b|\n|-|\n|c|\n", False, id="a table that is none"),
         pytest.param("|a|\n|-|\n|b|\nc\n", False, id="a row without bars"),
