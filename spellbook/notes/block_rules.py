@@ -1,14 +1,16 @@
 """
-Rules of markdown-it that bound the memory of a very long note: its end as text, and a table as one token.
+Rules of markdown-it that bound the time and memory of a note: plain text, lists and tables as one token each, and the
+end of a very long note as text.
 
-The parser makes three tokens, of half a kilobyte each, of a table's cell. Here only the lines of a table matter. What
-looks like a table and is none is left to the parser's own rules.
+The parser asks a dozen rules about each paragraph and item, and makes several tokens, of half a kilobyte each, of an
+item or a table's cell. Here only their lines matter. What is not surely plain is left to the parser's own rules.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import accumulate
+import re
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from markdown_it.rules_block import table
@@ -17,6 +19,18 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
 
 _MOST_INDENT = 3
+_MOST_DEPTH = 8
+"""Lists in lists that are taken at once; the parser goes no deeper than twenty levels, two for each list."""
+
+# The beginning of a line that can only be running text, whatever the next line is, if that begins so too.
+_TEXT = r"(?:[^\W\d_]|\*\*?(?=\w)|`[^`\n]|#(?=[^\W\d_])|\d++(?![.)])|\[(?:\[|[^\[\]\\\n]++\](?!:)))"
+_PLAIN = re.compile(
+    rf"(?:(?P<paragraph>(?:{_TEXT}.*\n)++)|(?P<blockquote>(?:> {_TEXT}.*\n)++)|(?P<heading>#{{1,6}} [^\s#][^#\n]*+\n))"
+    r"(?=[ \t]*$)"
+    rf"|(?P<bullet_list>([-*+]) {_TEXT}.*\n(?:\n* *\5 {_TEXT}.*\n)*+(?:\n++(?=[\w#|>`])|\n*+\Z))",
+    re.M,
+).match
+
 _MOST_CELLS = 50_000
 """A table of so few cells never ends because too many are missing."""
 
@@ -30,6 +44,33 @@ def rest(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         return False
     state.env["rest"] = min(state.env["rest"], start)
     state.line = end
+    return True
+
+
+def plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Parse a block as one token if it stands in no other and each of its lines is plain."""
+    found = None if silent or state.level else _PLAIN(state.src, state.bMarks[start])
+    if found is None:
+        return False
+    kind, text = found.lastgroup or "", found[0]
+    stop = start + text.count("\n")
+    items: tuple[int, ...] = ()
+    prose: tuple[tuple[int, int], ...] = ((start, stop),)
+    if kind == "bullet_list":
+        depths = {at: len(line) - len(line.lstrip(" ")) for at, line in enumerate(text.split("\n"), start) if line}
+        # Two letters deeper stands in the item before; of other depths the parser's own rules know.
+        if max(depths.values()) > 2 * _MOST_DEPTH or any(
+            depth % 2 or depth > before + 2 for before, depth in pairwise(depths.values())
+        ):
+            return False
+        items = tuple(at for at, depth in depths.items() if not depth)
+        prose = tuple((at, at + 1) for at in depths)
+    state.line = stop
+    token = state.push(kind, "", 0)
+    token.map, token.meta = [start, stop], {"items": items, "prose": prose}
+    if kind == "heading":
+        marks, _, token.content = text.strip().partition(" ")
+        token.tag = f"h{len(marks)}"
     return True
 
 

@@ -191,6 +191,8 @@ def _defined(
 def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator[_Place]:
     """Yield the links in a run of text, and add to `comments` where the marks of Obsidian's comments stand."""
     text = body[first:last]
+    if "[" not in text and "%%" not in text:
+        return
     code = [(first + start, first + end) for start, end in code_spans(text)] if "`" in text else []
     closed = _Closed(body, first, last) if "[[" in text else ()
     opened = 0

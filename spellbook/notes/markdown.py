@@ -72,7 +72,7 @@ def block_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock, reference
 
-    from spellbook.notes.block_rules import rest, whole_table
+    from spellbook.notes.block_rules import plain, rest, whole_table
 
     def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         # A definition whose title never closes takes quadratic time: 40 s a megabyte.
@@ -86,7 +86,8 @@ def block_parser() -> MarkdownIt:
     markdown = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
     markdown.block.ruler.at("reference", bounded)
     markdown.block.ruler.before("table", "whole_table", whole_table)
-    markdown.block.ruler.before("whole_table", "rest", rest)
+    markdown.block.ruler.before("whole_table", "plain", plain)
+    markdown.block.ruler.before("plain", "rest", rest)
     return markdown
 
 
@@ -170,7 +171,7 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
         elif token.level and kind == "inline" and opened:
             prose.append((start, end))
         elif token.level == 0 and kind == "heading":
-            source = tokens[at + 1].content
+            source = tokens[at + 1].content if token.nesting else token.content
             marked += min(len(source), 3 * _MOST_HEADING) if _MARKED.search(source) else 0
             if marked > MOST_MARKED:
                 found[REST] = min(found[REST], start)
@@ -179,7 +180,8 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
         elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
             opened = token
         elif token.level == 0:
-            yield Block(kind, start, end, prose=((start, end),) if kind in {"paragraph", "table"} else ())
+            runs = ((start, end),) if kind in {"paragraph", "table"} else ()
+            yield Block(kind, start, end, items=token.meta.get("items", ()), prose=token.meta.get("prose", runs))
 
 
 def heading_text(source: str) -> str:

@@ -1,7 +1,8 @@
-"""A table is parsed as one token, and as the Markdown parser's own rules parse it."""
+"""Plain blocks are parsed as one token, and as the Markdown parser's own rules parse them."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from spellbook.notes import markdown
 from spellbook.notes.note import Block, blocks
 
+TAKEN = {"paragraph", "heading", "bullet_list", "blockquote", "table"}
 STARTS = st.sampled_from(
     [
         "",
@@ -56,7 +58,7 @@ ITEMS = st.builds(
 def plainly(text: str) -> list[Block]:
     """The blocks of a text by the parser's own rules alone."""
     parser = markdown.block_parser.__wrapped__()
-    parser.disable("whole_table")
+    parser.disable(["plain", "whole_table"])
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(markdown, "block_parser", lambda: parser)
         return [*blocks(text)]
@@ -91,10 +93,10 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
 @pytest.mark.parametrize(
     ("text", "is_taken"),
     [
-        pytest.param("- a\n- b\n  - c\n  - d\n- e", False, id="nested"),
-        pytest.param("- [ ] a\n- [x] b", False, id="tasks"),
+        pytest.param("- a\n- b\n  - c\n  - d\n- e", True, id="nested"),
+        pytest.param("- [ ] a\n- [x] b", True, id="tasks"),
         pytest.param("7. a\n8. b\n", False, id="numbered from seven"),
-        pytest.param("- a\n\n- b\n\nc", False, id="loose, then a paragraph"),
+        pytest.param("- a\n\n- b\n\nc", True, id="loose, then a paragraph"),
         pytest.param("- a\nlazy\n# h", False, id="a lazy line, then a heading"),
         pytest.param("- a\n\n      b", False, id="indented code in an item"),
         pytest.param("- a\n* b", False, id="another marker"),
@@ -115,8 +117,15 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
         pytest.param("- a\n- [b]: c", False, id="a definition"),
         pytest.param("- a\n- # b", False, id="a heading in an item"),
         pytest.param("- a | b\n  --|--", False, id="a table in an item"),
-        pytest.param("\n".join(f"{'  ' * depth}- a" for depth in range(8)), False, id="eight deep"),
+        pytest.param("\n".join(f"{'  ' * depth}- a" for depth in range(8)), True, id="eight deep"),
         pytest.param("\n".join(f"{'  ' * depth}- a" for depth in range(12)), False, id="deeper than the parser goes"),
+        pytest.param("a\n*b* c\n#tag [d](e)\n2024\n\n", True, id="a paragraph"),
+        pytest.param("a\n===", False, id="text above an underline"),
+        pytest.param("a\n1. b", False, id="text that a list ends"),
+        pytest.param("# a  \n\nb", True, id="a heading"),
+        pytest.param("# a #\n", False, id="a heading with closing marks"),
+        pytest.param("# a | b\n--|--", False, id="a heading that is a table's"),
+        pytest.param("> a\n> [!c] d\n\ne", True, id="a plain quote"),
         pytest.param("|a|b|\n|-|-|\n|c|\n\n", True, id="table"),
         pytest.param("|a|b|\n|-|\n|c|\n", False, id="a table that is none"),
         pytest.param("|a|\n|-|\n|b|\nc\n", False, id="a row without bars"),
@@ -146,9 +155,9 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
     ],
 )
 def test_what_is_taken_at_once(text: str, is_taken: bool) -> None:
-    """A plain table is one token; anything else, and what only resembles one, is left to the parser's own rules."""
-    first = markdown.block_parser().parse(f"{text}\n")[0]
-    assert (first.type == "table" and first.nesting == 0) is is_taken
+    """A plain block is one token; anything else, and what only resembles one, is left to the parser's own rules."""
+    first = markdown.block_parser().parse(f"{text}\n", {"most": math.inf, "rest": 0})[0]
+    assert (first.nesting == 0 and first.type in TAKEN) is is_taken
     assert [*blocks(text)] == plainly(text)
 
 

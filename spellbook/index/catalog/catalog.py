@@ -23,7 +23,7 @@ from typing import Any
 
 from spellbook.errors import StorageError
 from spellbook.index.catalog import packed, vector_bytes, words
-from spellbook.index.catalog.conditions import in_sql, unmatched
+from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels, questions_of
 from spellbook.index.catalog.links import Links
@@ -37,7 +37,7 @@ from spellbook.index.catalog.sql import batches, quoted
 from spellbook.index.catalog.token_counts import Counted
 from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
-from spellbook.index.filters import Condition, Unmatched, day_of, instant, path_glob
+from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, instant, path_glob
 from spellbook.models.base import label_key
 from spellbook.system.sqlite import Database
 
@@ -172,8 +172,12 @@ class Catalog:
 
         The `limit` best come first, then those of the chunks `also` that match and meet `conditions`.
         """
-        where, values = in_sql(self._database, conditions)
-        join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if conditions else ""
+        others = [each for each in conditions if each != NO_GUIDES]
+        where, values = in_sql(self._database, others)
+        join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if others else ""
+        if len(others) < len(conditions):
+            # Guides have few chunks. To join each matching row with its note takes as long as bm25 does.
+            where += f" AND words.rowid NOT IN ({OF_GUIDES})"
         # One query for both: finding the matching rows is what takes the time.
         first = "words.rowid IN (SELECT value FROM json_each(:also)) DESC," if also else ""
         rows = self._rows(

@@ -17,6 +17,12 @@ _MOST = 100
 _MOST_COMPARED = 1_000
 """Values that a misspelt one is compared with: a judgement, for somebody waits for the message."""
 
+OF_GUIDES = f"""
+SELECT chunk FROM fields JOIN notes USING (note) JOIN chunks USING (note)
+WHERE fields.key = 'guide' AND value IN ({", ".join(f"'{each}'" for each in NO_GUIDES.values)}) AND category = 'system'
+"""
+"""The numbers of the chunks that the condition `NO_GUIDES` leaves out."""
+
 _DISTINCT = """
 WITH RECURSIVE each(word) AS (
     SELECT min({column}) FROM fields WHERE {where} AND {column} >= :first
