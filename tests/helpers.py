@@ -28,6 +28,9 @@ from spellbook.system.sqlite import Database
 SECOND = next(number for number, step in enumerate(MIGRATIONS) if "CREATE TABLE second " in step.sql)
 """The migration that makes the tables of the second encoder."""
 
+RELATIONS = next(number for number, step in enumerate(MIGRATIONS) if "ADD COLUMN relation " in step.sql)
+"""The migration that stores the relations of links."""
+
 
 @dataclass
 class Counting(HashEmbedder):
@@ -112,7 +115,17 @@ def before_second(catalog: Catalog) -> None:
     for table in ("second", "second_pending"):
         rows(catalog, f"DROP TABLE {table}")
     rows(catalog, "DELETE FROM meta WHERE key LIKE 'second%'")
+    before_relations(catalog)
     rows(catalog, f"PRAGMA user_version = {SECOND}")
+
+
+def before_relations(catalog: Catalog) -> None:
+    """Make of a catalog what a Spellbook without relations would have left."""
+    for index in ("links_relation", "moves_name", "moves_new"):
+        rows(catalog, f"DROP INDEX {index}")
+    rows(catalog, "ALTER TABLE links DROP COLUMN relation")
+    rows(catalog, "ALTER TABLE moves DROP COLUMN name")
+    rows(catalog, f"PRAGMA user_version = {RELATIONS}")
 
 
 @contextlib.contextmanager
@@ -171,7 +184,7 @@ def told(index: Index) -> dict[str, Any]:
         ),
         "links": rows(
             catalog,
-            "SELECT path, ordinal, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note) ORDER BY 1, 2",
+            "SELECT path, ordinal, links.name, target, fragment, markdown, line, relation FROM links JOIN notes USING (note) ORDER BY 1, 2",
         ),
         "chunks": chunks,
         "words": rows(catalog, "SELECT count(*) FROM words_docsize")[0][0],

@@ -137,7 +137,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         ],
     }
     linked = tuple(
-        LinkRow(links.key(link.target), link.target, link.fragment, link.is_markdown, link.line)
+        LinkRow(links.key(link.target), link.target, link.fragment, link.is_markdown, link.line, link.relation)
         for link in links.find(note)
     )
     labelled = tuple(

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is what stands between the rules."""
 
+_PLAIN_LINK = re.compile(r"\[\[[^\[\]\"\\\x00-\x1f\x7f-\x9f\ufeff\U00010000-\U0010ffff]+\]\]")
+"""A wikilink that YAML spells within double quotes as it is, without escapes."""
+
 _MOST_HEADER = 256_000
 _MOST_NODES = 20_000
 _MOST_LETTERS = 2 * _MOST_HEADER
@@ -233,9 +236,10 @@ def dump(value: object, style: str | None = None) -> str:
             return True
 
         def represent_text(self, data: str) -> yaml.ScalarNode:
-            # Only double quotes keep a line break on one line.
+            # Only double quotes keep a line break on one line. Obsidian writes links in them.
             broken = bool(data) and data.splitlines() != [data]
-            return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if broken else style)
+            chosen = '"' if broken or (style is None and _PLAIN_LINK.fullmatch(data)) else style
+            return self.represent_scalar("tag:yaml.org,2002:str", data, style=chosen)
 
     Dumper.add_representer(str, Dumper.represent_text)
     text = yaml.dump(

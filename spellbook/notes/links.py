@@ -2,7 +2,8 @@
 Links between files of a vault: where they are in a note and where they lead, by Obsidian's rules.
 
 Wikilinks and embeds, Markdown links, images, reference definitions, and wikilinks in frontmatter; not in code or
-comments. A link knows its characters, so that only its target is rewritten. Pure.
+comments. Under a key of RELATIONS an id or a path is a link too. A link knows its characters, so that only its target
+is rewritten. Pure.
 """
 
 from __future__ import annotations
@@ -16,14 +17,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, pairwise
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
-from spellbook.notes.frontmatter import FRONTMATTER, fast_loader
+from spellbook.notes.frontmatter import FRONTMATTER, dump, fast_loader, load_value
 from spellbook.notes.note import Note, code_spans, lines
 
-Style = Literal["wiki", "single", "double", "plain", "angle"]
-"""How a target is spelled: in a wikilink, alone or in quoted YAML, in a Markdown link, or there between < and >."""
+if TYPE_CHECKING:
+    import yaml
+
+SUPERSEDES = "supersedes"
+RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
+"""Keys of frontmatter that name other notes. The newer note names the older one, never the reverse."""
+
+Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
+"""
+How a target is spelled: in a wikilink, in quoted YAML, alone in YAML, in a Markdown link, or there between < and >.
+"""
 
 _WIKI = re.compile(
     r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*+)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*+)?(?:\\?\|[^\r\n]*?)?\]\]"
@@ -44,6 +54,11 @@ _TAG = r"""</?[A-Za-z][\w-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'
 _TOKEN = re.compile(
     rf"\\[^\w\s]|(?P<comment>%%)|(?P<html><!--)|<[A-Za-z][A-Za-z0-9+.-]{{1,31}}:[^\s<>]*>|{_TAG}|!?\[\[|(?P<open>\[)|(?P<close>\])"
 )
+_NAMED = re.compile(r"[^#|]*")
+_NO_NAMES = frozenset({"", "~", "null", "true", "false"})
+_MOST_NAMED = 1_000
+"""Letters of an id or a path under a key of RELATIONS; longer text is prose."""
+
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
@@ -61,7 +76,8 @@ class Link:
     A link to a file, in a note.
 
     `target` is the path that it names, decoded, without `fragment` (the heading or block after it, with its `#`);
-    `start` and `end` are the characters of `Note.text` that spell the target, `line` their 1-based line.
+    `start` and `end` are the characters of `Note.text` that spell the target, `line` their 1-based line. `relation` is
+    the key of RELATIONS that it stands under, "" elsewhere.
     """
 
     target: str
@@ -70,6 +86,7 @@ class Link:
     start: int
     end: int
     line: int
+    relation: str = ""
 
     @property
     def is_markdown(self) -> bool:
@@ -98,6 +115,10 @@ class By(IntEnum):
     """By the name of the file, or the end of its path."""
     ALIAS = 5
     """By another name that a note has."""
+    ID = 6
+    """By its id: relations alone."""
+    MOVED = 7
+    """By where it was: relations alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,36 +139,71 @@ def key(path: str) -> str:
 
 def find(note: Note) -> tuple[Link, ...]:
     """Return the links of a note to files, in order."""
-    if "[" not in note.text:
+    if "[" not in note.text and note.meta.keys().isdisjoint(RELATIONS):
         return ()
     starts = [*accumulate(map(len, lines(note.text)), initial=0)]
     return tuple(
-        Link(target, fragment, style, start, end, bisect_right(starts, start))
-        for target, fragment, style, start, end in (*_in_frontmatter(note), *_in_body(note))
+        Link(target, fragment, style, start, end, bisect_right(starts, start), relation)
+        for relation, (target, fragment, style, start, end) in (
+            *_in_frontmatter(note),
+            *(("", place) for place in _in_body(note)),
+        )
     )
 
 
 _Place = tuple[str, str, Style, int, int]
 
 
-def _in_frontmatter(note: Note) -> Iterator[_Place]:
+def _in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
+    """Yield the links in frontmatter, each with the key of RELATIONS that it stands under, "" if it is another."""
     match = FRONTMATTER.match(note.text)
-    if match is None or not note.editable or "[[" not in match[1]:
+    if match is None or not note.editable or ("[[" not in match[1] and note.meta.keys().isdisjoint(RELATIONS)):
         return
+    header = match[1].replace("\0", " ")
+    for event, key in _scalars(header):
+        relation = key if key in RELATIONS else ""
+        quoted: Style | None = "single" if event.style == "'" else "double" if event.style == '"' else None
+        first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
+        found = [(*_trimmed(wiki), wiki["fragment"] or "", quoted or "wiki") for wiki in _wikis(header, first, last)]
+        if relation and not found:
+            found = _id_or_path(header, first + bool(quoted), last - bool(quoted), quoted or "bare")
+        for target, start, end, fragment, style in found:
+            target = target.replace("''", "'") if quoted == "single" else target
+            if target and not (quoted == "double" and "\\" in target):
+                yield relation, (target, fragment, style, match.start(1) + start, match.start(1) + end)
+
+
+def _scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:
+    """Yield the texts in a header, each with the key whose value it is, or of whose list; "" for all others."""
     import yaml
 
-    header = match[1].replace("\0", " ")
+    key, is_key = "", True
+    inside: list[bool] = []  # the mappings (True) and lists around an event
     for event in yaml.parse(header, Loader=fast_loader()):
-        if not isinstance(event, yaml.ScalarEvent):
-            continue
-        style: Style = "single" if event.style == "'" else "double" if event.style == '"' else "wiki"
-        first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
-        for found in _wikis(header, first, last):
-            target, start, end = _trimmed(found)
-            if style == "single":
-                target = target.replace("''", "'")
-            if target and not (style == "double" and "\\" in target):
-                yield target, found["fragment"] or "", style, match.start(1) + start, match.start(1) + end
+        if isinstance(event, yaml.ScalarEvent):
+            if inside == [True] and is_key:
+                key = event.value
+                yield event, ""
+            else:
+                yield event, key if inside[:1] == [True] and not any(inside[1:]) else ""
+        elif isinstance(event, yaml.CollectionStartEvent):
+            inside.append(isinstance(event, yaml.MappingStartEvent))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            inside.pop()
+        if inside == [True] and isinstance(event, yaml.ScalarEvent | yaml.AliasEvent | yaml.CollectionEndEvent):
+            is_key = not is_key
+
+
+def _id_or_path(header: str, first: int, last: int, style: Style) -> list[tuple[str, int, int, str, Style]]:
+    """Return the id or the path that a text in YAML is, with the part of the note behind it as the fragment."""
+    text = header[first:last]
+    is_prose = len(text) > _MOST_NAMED or any(letter in text for letter in "\r\n")
+    if is_prose or _ELSEWHERE.match(text) or text.strip().casefold() in _NO_NAMES:
+        return []
+    named = text if text.endswith(".md") else (_NAMED.match(text) or [""])[0]
+    target = named.strip()
+    start = first + len(named) - len(named.lstrip())
+    return [(target, start, start + len(target), text[len(named) :].partition("|")[0], style)]
 
 
 def _in_body(note: Note) -> Iterator[_Place]:
@@ -285,11 +341,22 @@ def without_folders(text: str) -> str:
 
 
 class Files:
-    """The files that links can lead to; `aliases` maps other names of notes, folded, to their paths."""
+    """
+    The files that links can lead to; `aliases` maps other names of notes, folded, to their paths.
 
-    def __init__(self, paths: Iterable[str], aliases: Mapping[str, str] | None = None) -> None:
+    For relations, `ids` maps ids, folded, to paths, and `moved` former paths to those of today.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[str],
+        aliases: Mapping[str, str] | None = None,
+        ids: Mapping[str, str] | None = None,
+        moved: Mapping[str, str] | None = None,
+    ) -> None:
         self._by_name: dict[str, list[tuple[str, str]]] = {}
-        self._aliases = aliases or {}
+        self._aliases, self._ids, self._moved = aliases or {}, ids or {}, moved or {}
+        self._then = Files(self._moved) if self._moved else None
         self._followed: dict[
             tuple[str, str, bool], Reached | None
         ] = {}  # a note links to the same files again and again
@@ -309,6 +376,19 @@ class Files:
         if link not in self._followed:
             self._followed[link] = self._reached(*link)
         return self._followed[link]
+
+    def relation(self, source: str, target: str) -> Reached | None:
+        """
+        Return the note that a relation in the note `source` names, None if there is none.
+
+        It names a note by its id, its path, its former path, its name or former name, or an alias, in this order.
+        """
+        if path := self._ids.get(_folded(target)):
+            return Reached(path, By.ID)
+        now = self.follow(source, target, False)
+        then = self._then.follow(source, target, False) if self._then else None
+        is_loose = now is None or now.by == By.ALIAS or (then and now.by == By.NAME and then.by != By.NAME)
+        return Reached(self._moved[then.path], By.MOVED) if then and is_loose else now
 
     def _reached(self, folder: str, target: str, is_markdown: bool) -> Reached | None:
         wanted = _folded(target)
@@ -391,6 +471,8 @@ def named(link: Link, written: str) -> str:
     """Return the target that `written` would name in the place of `link`."""
     if link.style == "single":
         return written.replace("''", "'")
+    if link.style == "bare":
+        return str(load_value(written))
     return _decoded(written) if link.is_markdown else written
 
 
@@ -402,12 +484,25 @@ def spelled(link: Link, written: str, target: str) -> str:
         return target.replace("\\", "\\\\").replace('"', '\\"')
     if link.style == "wiki":
         return target
+    if link.style == "bare":
+        return dump([target])[1:-1]  # as in a list, where a comma needs quotes
     kept = {}  # parts that stay keep their spelling
     for part in written.split("/"):
         kept[_decoded(part)] = part
     unsafe = _UNSAFE if link.style == "plain" else _UNSAFE_BETWEEN
     is_encoded = bool(re.search(r"%[89A-Fa-f]", written)) and written.isascii()
     return "/".join(kept.get(part) or _encoded(part, unsafe, is_encoded) for part in target.split("/"))
+
+
+def wikilink(path: str) -> str:
+    """
+    Return what a relation to the note at `path` is written as: a wikilink with the full path, which Obsidian follows.
+
+    A path that no wikilink can hold is returned as it is. `frontmatter.dump` quotes either.
+    """
+    name = path[:-3] if path.endswith(".md") and not path[:-3].endswith(".md") else path
+    found = _WIKI.fullmatch(link := f"[[{name}]]")
+    return link if found and found["target"] == name else path
 
 
 def _encoded(part: str, unsafe: re.Pattern[str], everything: bool) -> str:

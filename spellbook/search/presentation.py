@@ -101,18 +101,33 @@ def head(hit: Hit) -> str:
     facts = ", ".join(filter(None, (flat(filed(hit.category, hit.topic)), updated, linked)))
     at = f"{exact(hit.path)}:{hit.line}" + (f" ({facts})" if facts else "")
     lines = [f"[{hit.score:.2f}] {titles(hit)}", f"id: {exact(hit.id)} hash: {hit.hash}", at, f"why: {why(hit)}"]
-    return "\n   ".join([*lines, *filter(None, [outside(hit.source)])])
+    return "\n   ".join([*lines, *standing(hit), *filter(None, [outside(hit.source)])])
+
+
+def standing(hit: Hit) -> list[str]:
+    """Return what to know of a note before relying on it, a line each: how it turned out, and what supersedes it."""
+    lines = [f"outcome: {outcome}"] if (outcome := hit.outcome) else []
+    by = hit.why.get("superseded_by")
+    if by is not None:
+        lines.append(f"superseded by {flat(by['title'])} id: {exact(by['id'])}" if by else "superseded")
+    return lines
+
+
+def _marks(hit: Hit) -> str:
+    """Return the same in a few words, as the end of a list."""
+    is_superseded = hit.why.get("superseded_by") is not None
+    return "".join(f", {mark}" for mark in (hit.outcome, "superseded" if is_superseded else "") if mark)
 
 
 def pointer(hit: Hit) -> str:
     """Return the one line that stands for a hit without its text."""
-    size = f"{counted(hit.why.get('tokens', 0), 'token')}, left out for space"
+    size = f"{counted(hit.why.get('tokens', 0), 'token')}, left out for space{_marks(hit)}"
     return f"[{hit.score:.2f}] {titles(hit)} ({size}) id: {exact(hit.id)}"
 
 
 def named(hit: Hit) -> str:
     """Return the one line that names a near match that is no hit."""
-    return f"[{hit.score:.2f}] {titles(hit)} ({exact(hit.path)}:{hit.line}) id: {exact(hit.id)}"
+    return f"[{hit.score:.2f}] {titles(hit)} ({exact(hit.path)}:{hit.line}{_marks(hit)}) id: {exact(hit.id)}"
 
 
 def outside(source: str) -> str:

@@ -11,13 +11,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
-from spellbook.index.filters import instant
+from spellbook.index.filters import fold, instant
 from spellbook.search import weights
 from spellbook.text.quoting import counted
+
+if TYPE_CHECKING:
+    from spellbook.search.related import Superseded
 
 T = TypeVar("T")
 Mode = Literal["semantic", "keyword", "both"]
@@ -74,6 +77,11 @@ class Hit:
         """The importance as its note says it, "medium" if it does not."""
         given = self.chunk.meta.get("importance")
         return given if isinstance(given, str | int | float) and not isinstance(given, bool) else "medium"
+
+    @property
+    def outcome(self) -> str:
+        """How what its note decided turned out; see `outcome`."""
+        return outcome(self.chunk)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the hit as the command line's JSON shows it."""
@@ -152,7 +160,8 @@ class Candidate:
 
     `foreign`, 0..1, is how much of it is in another script or language than the question: that part cannot contain
     the question's words. `second` is its score by the second encoder, None without one. `translations` of its note, by
-    path, have the language of each; `instead` is the translation that is shown in its place.
+    path, have the language of each; `instead` is the translation that is shown in its place. `superseded` says what
+    supersedes its note, if anything does.
     """
 
     chunk: StoredChunk
@@ -166,16 +175,17 @@ class Candidate:
     adjustments: list[dict[str, Any]] = field(default_factory=list)
     translations: Mapping[str, str] = field(default_factory=dict)
     instead: str = ""
+    superseded: Superseded | None = None
 
     @property
     def legs(self) -> dict[str, dict[str, Any]]:
         """Return the legs as an answer shows them: rank, score, share, and the parts that add up to the share."""
         return {name: share.as_dict() for name, share in self.shares.items()}
 
-    def add(self, reason: str, share: float) -> None:
-        """Add `share` to the score, within 0..1, and record the reason."""
+    def add(self, reason: str, share: float, *, even_nothing: bool = False) -> None:
+        """Add `share` to the score, within 0..1, and record the reason unless it adds nothing."""
         share = round(min(1.0, max(0.0, self.score + share)) - self.score, 4)
-        if share:
+        if share or even_nothing:
             self.adjustments.append({"reason": reason, "share": share})
             self.score = round(self.score + share, 4)
 
@@ -240,6 +250,9 @@ class Candidate:
         why = {**self.legs, "adjustments": self.adjustments}
         if self.translations:
             why["translations"] = dict(self.translations)
+        if self.superseded or is_superseded(self.chunk):
+            by = self.superseded.by if self.superseded else None
+            why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
         return Hit(self.chunk, self.score, why, self.chunk.text)
 
 
@@ -292,22 +305,21 @@ def adjust(
     candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float
 ) -> list[Candidate]:
     """
-    Adjust by importance, pins, use, age and supersession; return the best first.
+    Adjust by importance, outcome, pins, use and age; return the best first.
 
     `half_lives` are days by category, and override weights.HALF_LIVES. `uses` are by note id. `now` is in seconds since
     1970. Only a note with a date in its frontmatter ages, counted from its last use: file times change with every
     clone of the vault.
     """
     lives = {**weights.HALF_LIVES, **half_lives}
-    successors = {
-        str(old).removesuffix("#"): each for each in candidates for old in _listed(each.chunk.meta.get("supersedes"))
-    }
     for each in candidates:
         found, base = each.chunk, each.score
         if not base:
             continue
         if found.importance != 0.5:
             each.add(f"importance {found.importance:g}", weights.IMPORTANCE * (found.importance - 0.5))
+        if result := outcome(found):
+            each.add(f"outcome {result}", weights.OUTCOMES[result], even_nothing=True)
         use = uses.get(found.note)
         if use is not None:
             fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
@@ -323,16 +335,43 @@ def adjust(
         if written is not None and written < now and life < math.inf:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
             each.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
+    return sorted(candidates, key=lambda each: each.order)
+
+
+def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded]) -> list[Candidate]:
+    """
+    Lower what is superseded, below the best of what supersedes it; return the best first.
+
+    `superseded` maps paths of notes, those that supersede before those that they do. A note may also say itself that it
+    is superseded.
+    """
+    of_note: dict[str, list[Candidate]] = {}
     for each in candidates:
-        successor = (successors.get(each.chunk.note) or successors.get(each.chunk.path)) if successors else None
-        if successor is not None and successor.chunk.path != each.chunk.path:
-            each.add(
-                f"superseded by {successor.chunk.path}",
-                min(-weights.SUPERSEDED * each.score, successor.score - each.score - 0.0001),
-            )
-        elif each.chunk.meta.get("superseded_by") or each.chunk.meta.get("status") == "superseded":
+        of_note.setdefault(each.chunk.path, []).append(each)
+    # The best score of each note, or the lowest of those above it that have one.
+    bounds = {path: max(each.score for each in found) for path, found in of_note.items() if path not in superseded}
+    for path, known in superseded.items():
+        bound = min((bounds[above] for above in known.above if bounds.get(above)), default=math.inf)
+        for each in of_note.get(path, ()):
+            each.superseded = known
+            reason = f"superseded by {known.by[0]}" if known.by else "superseded"
+            each.add(reason, min(-weights.SUPERSEDED * each.score, bound - each.score - 0.0001))
+        bounds[path] = max((each.score for each in of_note.get(path, ())), default=bound)
+    for each in candidates:
+        if each.chunk.path not in superseded and is_superseded(each.chunk):
             each.add("superseded", -weights.SUPERSEDED * each.score)
     return sorted(candidates, key=lambda each: each.order)
+
+
+def is_superseded(chunk: StoredChunk) -> bool:
+    """Say whether a chunk's note itself says that it is superseded."""
+    return bool(chunk.meta.get("superseded_by")) or fold(chunk.meta.get("status")) == "superseded"
+
+
+def outcome(chunk: StoredChunk) -> str:
+    """Return how what a chunk's note decided turned out: a key of weights.OUTCOMES, "" if it does not say."""
+    said = fold(chunk.meta.get("outcome"))
+    return said if said in weights.OUTCOMES else ""
 
 
 def least(chunks: int) -> float:
@@ -391,7 +430,3 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
         texts.setdefault(each.chunk.key, each.chunk.path)
         chosen.append(each)
     return chosen
-
-
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,17 +1,20 @@
 """
-Neighbours of a note: its links, its backlinks, and related notes. It only reads.
+Neighbours of a note: its links, its backlinks, related notes, and what supersedes it. It only reads.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 from spellbook.index.catalog.links import Linked, Links
+from spellbook.index.catalog.schema import LinkRow
+from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
-from spellbook.notes.links import Files, key
+from spellbook.notes.links import Files, Reached
 
 _MOST_LABELS = 3
 _MOST_LINES = 100
@@ -22,23 +25,25 @@ _FEW = 20
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """A link: its target as written, its line, and the note it leads to (None: another file, or broken)."""
+    """A link: its target as written, its line, the note it leads to (None: another file, or broken), its relation."""
 
     target: str
     line: int
     path: str | None
     id: str | None
     title: str | None
+    relation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlink:
-    """A note that links to another one, and the first lines with such a link."""
+    """A note that links to another one, the first lines with such a link, and the relations that these say."""
 
     path: str
     id: str
     title: str
     lines: tuple[int, ...]
+    relations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,18 @@ class Related:
     id: str
     title: str
     why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """
+    What supersedes a note: the paths of the notes that do.
+
+    `by` is the path, the id and the title of the newest of them, None if it is hidden from whoever asks.
+    """
+
+    above: frozenset[str]
+    by: tuple[str, str, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +87,31 @@ def links(stored: Links, path: str) -> tuple[Leading, ...]:
     """Return the links of the note at `path`, in order, each with the note it leads to."""
     rows = stored.of(path)
     files = _files(stored, {row.name for row in rows})
-    reached = [files.follow(path, row.target, row.is_markdown) for row in rows]
+    reached = [_reached(files, path, row) for row in rows]
     titles = stored.titles(each.path for each in reached if each)
     return tuple(
-        Leading(row.target + row.fragment, row.line, each.path, *titles[each.path])
+        Leading(row.target + row.fragment, row.line, each.path, *titles[each.path], row.relation)
         if each and each.path in titles
-        else Leading(row.target + row.fragment, row.line, None, None, None)
+        else Leading(row.target + row.fragment, row.line, None, None, None, row.relation)
         for row, each in zip(rows, reached, strict=True)
     )
 
 
 def backlinks(index: Index, paths: Collection[str]) -> tuple[Backlink, ...]:
     """Return the other visible notes that link to one of the notes at `paths`."""
-    lines: dict[str, list[int]] = defaultdict(list)
+    found: dict[str, list[LinkRow]] = defaultdict(list)
     for linked, _ in _leading_to(index.catalog.links, paths, lines=True):
         if linked.source not in paths:
-            lines[linked.source].append(linked.link.line)
-    titles = _visible(index, index.catalog.links.titles(lines))
+            found[linked.source].append(linked.link)
+    titles = _visible(index, index.catalog.links.titles(found))
     return tuple(
-        Backlink(path, *titles[path], tuple(dict.fromkeys(found))[:_MOST_LINES])
-        for path, found in sorted(lines.items())
+        Backlink(
+            path,
+            *titles[path],
+            tuple(dict.fromkeys(row.line for row in rows))[:_MOST_LINES],
+            tuple(dict.fromkeys(row.relation for row in rows if row.relation)),
+        )
+        for path, rows in sorted(found.items())
         if path in titles
     )
 
@@ -117,9 +139,9 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
 
     led = [leading for leading in links(index.catalog.links, path) if leading.path]
     for leading in led:
-        count(leading.path or "", 1.0, "linked from here")
+        count(leading.path or "", 1.0, _by(leading.relation, "linked from here"))
     for back in backlinks(index, [path]):
-        count(back.path, 1.0, "links here")
+        count(back.path, 1.0, _by(", ".join(back.relations), "links here"))
     shared: dict[str, set[str]] = defaultdict(set)
     for linked, target in _leading_to(index.catalog.links, list(dict.fromkeys(leading.path or "" for leading in led))):
         shared[target].add(linked.source)
@@ -147,16 +169,66 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
     return tuple(Related(other, *titles[other], tuple(reasons[other])) for other in best)
 
 
+def superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
+    """
+    Return what is superseded, of the notes at `paths` and of what supersedes them; what supersedes comes first.
+
+    In a circle the newest note supersedes the others. Notes that do not meet `hiding` are not named.
+    """
+    found = index.catalog.links.superseding(paths)
+    if not found:
+        return {}
+    files = _files(index.catalog.links, {each.link.name for each in found})
+    notes = {each.path: each for each in found}
+    above: dict[str, set[str]] = defaultdict(set)
+    for each in found:
+        reached = _reached(files, each.path, each.link)
+        if reached and reached.path != each.path:
+            above[reached.path].add(each.path)
+    order = _newest_first(above, lambda path: (notes[path].when, notes[path].id))
+    shown = index.catalog.among(notes, hiding) if hiding else notes.keys()
+    result = {}
+    for path in order:
+        if above.get(path):
+            newest = max((notes[each] for each in above[path]), key=lambda each: (each.when, each.id))
+            by = (newest.path, newest.id, newest.title) if newest.path in shown else None
+            result[path] = Superseded(frozenset(above[path]), by)
+    return result
+
+
+def _newest_first(above: dict[str, set[str]], age: Callable[[str], tuple[float, str]]) -> list[str]:
+    """Return the notes so that those above one come before it; a circle is left with its newest note above the rest."""
+    while True:
+        try:
+            return [*TopologicalSorter(above).static_order()]
+        except CycleError as error:
+            circle = set(error.args[1])
+            newest = max(circle, key=age)
+            for path in circle:
+                above[path] -= circle
+                if path != newest:
+                    above[path].add(newest)
+
+
+def _by(relation: str, why: str) -> str:
+    return f"{why} ({relation})" if relation else why
+
+
 def _leading_to(stored: Links, paths: Collection[str], *, lines: bool = False) -> list[tuple[Linked, str]]:
     """Return the links that lead to one of `paths`, with the path; each once, or with `lines` every occurrence."""
     wanted = set(paths)
     if not wanted:
         return []
-    names = {*map(key, paths), *stored.aliases_of(paths)}
+    names = stored.names_of(wanted)
     found = stored.to(names) if lines else stored.once_to(names)
     files = _files(stored, names if found else ())
-    reached = ((linked, files.follow(linked.source, linked.link.target, linked.link.is_markdown)) for linked in found)
+    reached = ((linked, _reached(files, linked.source, linked.link)) for linked in found)
     return [(linked, each.path) for linked, each in reached if each and each.path in wanted]
+
+
+def _reached(files: Files, source: str, link: LinkRow) -> Reached | None:
+    """Return where a link in the note `source` leads."""
+    return files.relation(source, link.target) if link.relation else files.follow(source, link.target, link.is_markdown)
 
 
 def _files(stored: Links, names: Iterable[str]) -> Files:
@@ -164,7 +236,7 @@ def _files(stored: Links, names: Iterable[str]) -> Files:
     named = list(names)
     if not named:
         return Files((), {})
-    return Files(stored.named(named), stored.aliases(named))
+    return Files(stored.named(named), stored.aliases(named), stored.ids(named), stored.went(named))
 
 
 def _visible(index: Index, titles: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:

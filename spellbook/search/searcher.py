@@ -38,6 +38,8 @@ _REMEMBERED = 256
 """Questions whose vectors are cached."""
 _COUNTED = 2_000
 """Texts whose number of tokens is cached."""
+_HIDING = frozenset({"scope", "privacy_scope"})
+"""Keys of a filter that say what somebody may see, not what they look for."""
 _RERANK_SECONDS = 2.0
 _RERANK_LETTERS = 2_000
 
@@ -96,10 +98,12 @@ class Searcher:
         with self._index.catalog.reading():
             found = self._retrieve(question, vector, second, limits, also, reasons, asked_for)
             uses = self._uses(found.candidates)
+            superseded = self._superseded(found.candidates, asked)
         fused = ranking.fuse(found.candidates, question.mode, by_words_only=found.vector is None)
         self._rerank(question, fused, reasons)
         ranked = ranking.adjust(fused, self._index.config.half_lives, uses, self._clock())
-        candidates = when.prefer(ranked, asked_for) if asked_for else ranked
+        dated = when.prefer(ranked, asked_for) if asked_for else ranked
+        candidates = ranking.supersede(dated, superseded)
         return replace(found, candidates=candidates, alike=self._alike(candidates))
 
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[StoredChunk, float]]:
@@ -246,6 +250,13 @@ class Searcher:
         if not self._index.config.count_use:
             return {}
         return self._index.catalog.usage.of(each.chunk.note for each in candidates)
+
+    def _superseded(
+        self, candidates: Sequence[Candidate], asked: Sequence[Condition]
+    ) -> Mapping[str, related.Superseded]:
+        """Return what supersedes the candidates' notes; a filter by privacy hides notes as the scope does."""
+        hiding = (*self._index.visible, *(each for each in asked if each.key in _HIDING))
+        return related.superseded(self._index, {each.chunk.path for each in candidates}, hiding)
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
         """Let the reranker, if there is one, judge the first candidates."""

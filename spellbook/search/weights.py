@@ -120,6 +120,12 @@ OPENED, MOST_OPENED = 0.01, 0.03
 FORGOTTEN_DAYS = 90.0
 """Half-life, in days, of what use adds. By hand."""
 
+OUTCOMES: Mapping[str, float] = MappingProxyType({"success": 0.03, "partial": 0.0, "failed": -0.05})
+"""
+What the outcome of a decision adds. By hand: as much as use adds at most, and less than a leg's share, so that what
+failed is still found by whoever is about to do it again.
+"""
+
 SUPERSEDED = 0.4
 """Share of its score that a superseded note loses, at least. By hand."""
 

@@ -9,7 +9,8 @@ from itertools import pairwise
 import pytest
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.search.ranking import Candidate, Leg, adjust, choose, fuse, least, related, reranked
+from spellbook.search.ranking import Candidate, Leg, adjust, choose, fuse, least, related, reranked, supersede
+from spellbook.search.related import Superseded
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
@@ -25,8 +26,10 @@ def candidate(
     return Candidate(found, *legs)
 
 
-def ranked(*candidates, mode="both", half_lives=None):
-    return adjust(fuse(candidates, mode), half_lives or {}, {}, NOW)
+def ranked(*candidates, mode="both", half_lives=None, above=None):
+    adjusted = adjust(fuse(candidates, mode), half_lives or {}, {}, NOW)
+    found = {path: Superseded(frozenset(by), (by[0], f"id of {by[0]}", by[0])) for path, by in (above or {}).items()}
+    return supersede(adjusted, found)
 
 
 def shares(each):
@@ -96,12 +99,50 @@ def test_pins_and_importance():
 
 def test_what_is_superseded_stands_below_its_successor():
     """A superseded note ranks below its successor, even if it matches better, and says why."""
-    old, new = candidate("old.md", 0.9, id="OLD"), candidate("new.md", 0.4, id="NEW", supersedes="OLD")
-    other = candidate("other.md", 0.3)
-    assert [each.chunk.path for each in ranked(old, other, new, mode="semantic")][:1] == ["new.md"]
+    old, new, other = candidate("old.md", 0.9), candidate("new.md", 0.4), candidate("other.md", 0.3)
+    found = ranked(old, other, new, mode="semantic", above={"old.md": ["new.md"]})
+    assert [each.chunk.path for each in found] == ["new.md", "old.md", "other.md"]
     assert reasons(old) == ["superseded by new.md"]
-    [alone] = ranked(candidate("old.md", 0.9, superseded_by="NEW"), mode="semantic")
-    assert (reasons(alone), alone.score < 0.6) == (["superseded"], True)
+    assert old.hit().why["superseded_by"] == {"path": "new.md", "id": "id of new.md", "title": "new.md"}
+    assert shares(old) == pytest.approx(old.score)
+
+
+@pytest.mark.parametrize("said", [{"superseded_by": "NEW"}, {"status": "superseded"}, {"status": " Superseded"}])
+def test_a_note_says_itself_that_it_is_superseded(said):
+    """It loses four tenths of its score, whether its successor is known or not."""
+    [alone] = ranked(candidate("old.md", 0.9, **said), mode="semantic")
+    assert (reasons(alone), alone.score, alone.hit().why["superseded_by"]) == (["superseded"], 0.54, {})
+    [other] = ranked(candidate("old.md", 0.9, superseded_by=None, status="done"), mode="semantic")
+    assert (other.score, "superseded_by" in other.hit().why) == (0.9, False)
+
+
+@pytest.mark.parametrize(("missing", "left"), [("", "cba"), ("b", "ca"), ("c", "ba"), ("a", "cb")])
+def test_a_chain_stands_newest_first(missing, left):
+    """Each note is below those that supersede it, also where the one between them is no candidate."""
+    scores = {"a": 0.9, "b": 0.6, "c": 0.2}
+    there = [candidate(name, score) for name, score in scores.items() if name != missing]
+    more = [candidate(name, score / 2, id=f"{name}2") for name, score in scores.items() if name != missing]
+    found = ranked(*there, *more, mode="semantic", above={"b": ["c"], "a": ["b"]})
+    best = list(dict.fromkeys(each.chunk.path for each in found))
+    assert "".join(best) == left
+
+
+@pytest.mark.parametrize(
+    ("outcome", "score", "named"),
+    [
+        ("success", 0.53, ["outcome success"]),
+        (" Success ", 0.53, ["outcome success"]),
+        ("partial", 0.5, ["outcome partial"]),
+        ("failed", 0.45, ["outcome failed"]),
+        ("pending", 0.5, []),
+        (None, 0.5, []),
+        (["failed"], 0.5, []),
+    ],
+)
+def test_an_outcome_is_a_named_share(outcome, score, named):
+    """What succeeded ranks a little higher, what failed a little lower, and each says so; other words say nothing."""
+    [each] = ranked(candidate(semantic=0.5, outcome=outcome), mode="semantic")
+    assert (each.score, reasons(each)) == (score, named)
 
 
 def test_a_note_does_not_fill_all_places():

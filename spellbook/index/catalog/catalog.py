@@ -13,7 +13,7 @@ import json
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from operator import itemgetter
@@ -39,6 +39,7 @@ from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, instant, path_glob
 from spellbook.models.base import label_key
+from spellbook.notes.links import key
 from spellbook.system.sqlite import Database
 
 FILE = "catalog.db"
@@ -48,6 +49,7 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "instant": (1, instant),
     "label_key": (3, label_key),
     "questions_of": (1, questions_of),
+    "link_key": (1, key),
     "compact": (1, vector_bytes.compact),
     **packed.FUNCTIONS,
     **words.FUNCTIONS,
@@ -274,6 +276,12 @@ class Catalog:
     ) -> tuple[Unmatched, ...]:
         """Return the values of the filter `asked` that no visible note has; see `conditions.unmatched`."""
         return unmatched(self._database, asked, visible, paths=paths)
+
+    def among(self, paths: Collection[str], conditions: Sequence[Condition]) -> set[str]:
+        """Return those of `paths` whose notes meet `conditions`."""
+        where, values = in_sql(self._database, conditions)
+        sql = f"SELECT path FROM notes WHERE path IN (SELECT value FROM json_each(:paths)) AND {where}"
+        return {path for (path,) in self._rows(sql, {**values, "paths": json.dumps(list(paths))})}
 
     def where_is(self, path: str) -> str | None:
         """Return the id of the note at `path`."""

@@ -7,17 +7,18 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from spellbook.index.catalog.schema import LinkRow
+from spellbook.notes.links import SUPERSEDES, key
 from spellbook.system.sqlite import Database
 
 _LABELS = "('tags', 'keywords', 'entities')"
 """The keys of `fields`, as SQL, whose values relate two notes that share one: `search/related.py` weighs them."""
 
-_CHAIN = 20
-"""Most successive moves of one file that are followed. By hand; it also ends a circle of moves."""
+_MOST_ABOVE = 500
+"""Notes that are looked at for what supersedes them, those asked for included. By hand: each takes some 5 µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,17 @@ class Linked:
     link: LinkRow
 
 
+@dataclass(frozen=True, slots=True)
+class Superseding:
+    """A note that supersedes another, by the link in it; `when` is its date in seconds since 1970."""
+
+    path: str
+    id: str
+    title: str
+    when: float
+    link: LinkRow
+
+
 class Links:
     """The links and moves in a catalog's database."""
 
@@ -50,11 +62,11 @@ class Links:
     def add(connection: sqlite3.Connection, notes: Iterable[tuple[int, Sequence[LinkRow]]]) -> None:
         """Store the links of notes that have none yet, in order."""
         rows = (
-            (note, i, link.name, link.target, link.fragment, link.is_markdown, link.line)
+            (note, i, link.name, link.target, link.fragment, link.is_markdown, link.line, link.relation)
             for note, links in notes
             for i, link in enumerate(links)
         )
-        connection.executemany("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.executemany("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def leaving(self, paths: Sequence[str]) -> list[Leaving]:
         """Return what the catalog knows of notes that are about to be removed."""
@@ -85,7 +97,12 @@ class Links:
             new = row[0] if row else same.get(each.sha256)
             if new is None:
                 continue
-            connection.execute("INSERT OR REPLACE INTO moves VALUES (?, ?, ?)", (each.path, new, time.time()))
+            # What was moved to the former path before is at the new one now.
+            connection.execute("UPDATE moves SET new = ? WHERE new = ?", (new, each.path))
+            connection.execute(
+                "INSERT OR REPLACE INTO moves (old, new, at, name) VALUES (?, ?, ?, ?)",
+                (each.path, new, time.time(), key(each.path)),
+            )
             if not each.declared:
                 connection.execute(
                     "UPDATE OR IGNORE uses SET note = (SELECT id FROM notes WHERE path = ?) WHERE note = ?",
@@ -106,12 +123,15 @@ class Links:
         """Return the same as `to`, with each target of a note once, without lines and fragments."""
         rows = self._database.rows(
             """
-            SELECT DISTINCT path, links.name, target, markdown FROM links JOIN notes USING (note)
+            SELECT DISTINCT path, links.name, target, markdown, relation FROM links JOIN notes USING (note)
             WHERE links.name IN (SELECT value FROM json_each(?)) ORDER BY path
             """,
             (json.dumps(list(names)),),
         )
-        return [Linked(path, LinkRow(name, target, "", bool(markdown), 0)) for path, name, target, markdown in rows]
+        return [
+            Linked(path, LinkRow(name, target, "", bool(markdown), 0, relation))
+            for path, name, target, markdown, relation in rows
+        ]
 
     def all(self) -> list[Linked]:
         """Return every link."""
@@ -120,14 +140,45 @@ class Links:
     def _linked(self, where: str, value: object) -> list[Linked]:
         rows = self._database.rows(
             f"""
-            SELECT path, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note)
+            SELECT path, links.name, target, fragment, markdown, line, relation FROM links JOIN notes USING (note)
             WHERE {where} ORDER BY path, ordinal
             """,
             {"value": value},
         )
         return [
-            Linked(path, LinkRow(name, target, fragment, bool(markdown), line))
-            for path, name, target, fragment, markdown, line in rows
+            Linked(path, LinkRow(name, target, fragment, bool(markdown), line, relation))
+            for path, name, target, fragment, markdown, line, relation in rows
+        ]
+
+    def superseding(self, paths: Iterable[str]) -> list[Superseding]:
+        """
+        Return what may supersede the notes at `paths`, what may supersede that, and so on, the nearest first.
+
+        May: the links were found by a name of the note; where each leads is for `links.Files` to say.
+        """
+        rows = self._database.rows(
+            """
+            WITH RECURSIVE above (path, note, ordinal) AS (
+                SELECT path, note, -1 FROM notes WHERE path IN (SELECT value FROM json_each(:paths))
+                AND EXISTS (SELECT 1 FROM links WHERE relation = :relation)
+                UNION
+                SELECT notes.path, links.note, links.ordinal
+                FROM above CROSS JOIN links ON relation = :relation AND links.name IN (
+                    SELECT link_key(above.path)
+                    UNION ALL SELECT value FROM fields WHERE note = above.note AND key IN ('id', 'aliases')
+                    UNION ALL SELECT name FROM moves WHERE new = above.path
+                ) CROSS JOIN notes ON notes.note = links.note
+                LIMIT :most
+            )
+            SELECT path, id, title, coalesce(instant(created), instant(updated), mtime_ns / 1e9),
+                links.name, target, markdown
+            FROM above CROSS JOIN links USING (note, ordinal) CROSS JOIN notes USING (path)
+            """,
+            {"paths": json.dumps(list(paths)), "relation": SUPERSEDES, "most": _MOST_ABOVE},
+        )
+        return [
+            Superseding(path, id, title, when, LinkRow(name, target, "", bool(markdown), 0, SUPERSEDES))
+            for path, id, title, when, name, target, markdown in rows
         ]
 
     def named(self, names: Iterable[str]) -> list[str]:
@@ -149,16 +200,26 @@ class Links:
         )
         return dict(rows)
 
-    def aliases_of(self, paths: Iterable[str]) -> list[str]:
-        """Return the aliases of some notes, folded."""
+    def ids(self, names: Iterable[str] | None = None) -> dict[str, str]:
+        """Return the ids that notes declare, folded, with the paths of the notes that have them; of `names`, or all."""
+        limit = "" if names is None else "AND value IN (SELECT value FROM json_each(:names))"
+        rows = self._database.rows(
+            f"SELECT value, path FROM fields JOIN notes USING (note) WHERE key = 'id' AND id = declared {limit}",
+            {"names": json.dumps(list(names or ()))},
+        )
+        return dict(rows)
+
+    def names_of(self, paths: Collection[str]) -> set[str]:
+        """Return the names by which links may find some notes: of their files, now and before, aliases, and ids."""
         rows = self._database.rows(
             """
-            SELECT value FROM fields WHERE key = 'aliases'
-            AND note IN (SELECT note FROM notes WHERE path IN (SELECT value FROM json_each(?)))
+            SELECT value FROM fields WHERE key IN ('aliases', 'id')
+            AND note IN (SELECT note FROM notes WHERE path IN (SELECT value FROM json_each(:paths)))
+            UNION ALL SELECT name FROM moves WHERE new IN (SELECT value FROM json_each(:paths))
             """,
-            (json.dumps(list(paths)),),
+            {"paths": json.dumps(list(paths))},
         )
-        return [name for (name,) in rows]
+        return {*map(key, paths), *(name for (name,) in rows)}
 
     def titles(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return the ids and titles of notes by their paths."""
@@ -190,17 +251,19 @@ class Links:
         """Return the path and the title of every note."""
         return self._database.rows("SELECT path, title FROM notes")
 
-    def went(self) -> dict[str, str]:
-        """Return the current paths of notes by their former paths."""
-        steps = dict(self._database.rows("SELECT old, new FROM moves"))
-        there = {path for path, _ in self.titled()}
-        found: dict[str, str] = {}
-        for old in steps:
-            path = steps[old]
-            for _ in range(_CHAIN):
-                if path in there or path not in steps:
-                    break
-                path = steps[path]
-            if path in there:
-                found[old] = path
-        return found
+    def went(self, names: Iterable[str] | None = None) -> dict[str, str]:
+        """Return the current paths of notes by their former paths: those with one of `names`, or all."""
+        limit = "" if names is None else "WHERE name IN (SELECT value FROM json_each(:names))"
+        rows = self._database.rows(
+            f"""
+            WITH RECURSIVE went (old, new) AS (
+                SELECT old, new FROM moves {limit}
+                UNION
+                SELECT went.old, moves.new FROM went JOIN moves ON moves.old = went.new
+                WHERE went.new NOT IN (SELECT path FROM notes)
+            )
+            SELECT went.old, path FROM went JOIN notes ON path = went.new
+            """,
+            {"names": json.dumps(list(names or ()))},
+        )
+        return dict(rows)

@@ -291,6 +291,22 @@ MIGRATIONS = (
     ),
     # Each note has the field `language`, by its text where it does not declare one.
     Migration("", then="UPDATE files SET sha256 = '', read_ns = 0"),
+    # The key under which a link names another note. Notes with such keys are read again; their texts are as they were.
+    Migration(
+        """
+        ALTER TABLE links ADD COLUMN relation TEXT NOT NULL DEFAULT '';
+        CREATE INDEX links_relation ON links (relation, name) WHERE relation <> '';
+        ALTER TABLE moves ADD COLUMN name TEXT;
+        UPDATE moves SET name = link_key(old);
+        CREATE INDEX moves_name ON moves (name);
+        CREATE INDEX moves_new ON moves (new);
+        """,
+        then="""
+        UPDATE files SET sha256 = '', read_ns = 0 WHERE path IN (
+            SELECT path FROM notes JOIN fields USING (note)
+            WHERE key IN ('supersedes', 'derived_from', 'contradicts'))
+        """,
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -318,13 +334,14 @@ class LabelRow(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    """A link to be stored: its target, and the `links.key` that finds its file."""
+    """A link to be stored: its target, the `links.key` that finds its file, and the relation that it says, if any."""
 
     name: str
     target: str
     fragment: str
     is_markdown: bool
     line: int
+    relation: str = ""
 
 
 class Entry(NamedTuple):
