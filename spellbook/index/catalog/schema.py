@@ -291,6 +291,8 @@ MIGRATIONS = (
     ),
     # Each note has the field `language`, by its text where it does not declare one.
     Migration("", then="UPDATE files SET sha256 = '', read_ns = 0"),
+    # The language in which a REST session is answered.
+    Migration("ALTER TABLE sessions ADD COLUMN language TEXT NOT NULL DEFAULT 'en'"),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
