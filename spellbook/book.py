@@ -238,28 +238,18 @@ class Spellbook:
         """Save one finished chunk `{"text", "metadata"}` as a note; the options are those of `scribe_all`."""
         return self.scribe_all([chunk], **options)
 
-    def scribe_all(
-        self,
-        given: Sequence[object],
-        *,
-        source: str | None = None,
-        category: str | None = None,
-        force: bool = False,
-        session: str | None = None,
-    ) -> Scribed:
+    def scribe_all(self, given: Sequence[object], **options: Unpack[write.Options]) -> Scribed:
         """
         Save finished chunks, each as one note. Search finds them when this returns.
 
         `source` and `category` are for chunks whose metadata has none; `session` is the REST session to count them in.
+        With `labels` "derived" a chunk without keywords gets those of its tags and text.
         All chunks are checked first. Raises InvalidInput if one is not valid. If one repeats an existing chunk,
         nothing is written unless `force` is set.
         """
         self.follow()
         with self._meter.timed("scribe"):
-            done = write.scribe(self.index, self._searcher, given, source, category, force=force)
-        if session and done.written:
-            self.index.catalog.sessions.count(session, len(done.written))
-        return done
+            return write.scribe(self.index, self._searcher, given, **options)
 
     def validate(
         self, chunk: object, *, source: str | None = None, category: str | None = None
@@ -288,9 +278,13 @@ class Spellbook:
         revision = revise.Revision(content, append, replace, every, metadata, expected_hash, dry_run, force)
         return self._known(lambda: revise.revise(self.index, chunk_id, revision))
 
-    def erase(self, id: str, *, hard: bool = False) -> Erased:
-        """Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it."""
-        return self._known(lambda: revise.erase(self.index, id, hard=hard))
+    def erase(self, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
+        """
+        Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it.
+
+        With `whole` a section's id means its note.
+        """
+        return self._known(lambda: revise.erase(self.index, id, hard=hard, whole=whole))
 
     def _known(self, change: Callable[[], T]) -> T:
         """Run `change`; if the note is not where the index has it, scan the vault and try again."""

@@ -146,6 +146,8 @@ def topics(book: Spellbook, topic: str | None, filter: dict[str, object] | None,
     if not as_json:
         output.contents(listed, book.about)
         return
+    from spellbook.search import toc
+
     described = [
         {"category": each.name, "description": each.description, "topics": len(each.topics)} for each in listed
     ]
@@ -154,4 +156,4 @@ def topics(book: Spellbook, topic: str | None, filter: dict[str, object] | None,
         for category in listed
         for each in category.topics
     ]
-    output.as_json({"categories": described, "topics": shown})
+    output.as_json({"categories": described, "topics": shown, **toc.totals(listed)})

@@ -6,11 +6,11 @@ import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from spellbook.notes.chunks import slug
 from spellbook.notes.frontmatter import compose
-from spellbook.notes.note import LEVELS, blocks
+from spellbook.notes.markdown import heading_text, lines
+from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
 from spellbook.text import credentials
 from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
@@ -22,7 +22,20 @@ MIN_TOKENS, MAX_TOKENS = 100, 512
 MIN_KEYWORDS, MAX_KEYWORDS = 3, 10
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
-_MOST_LETTERS = 200_000
+_MOST_NAME_WORDS, _MOST_NAME_BYTES = 8, 90
+"""Words of a text, and bytes, that a file is named by; what cuts a name ends it with a word."""
+_ID_LETTERS = 26  # of a ULID
+_OTHERWISE = str.maketrans('"[]', "'()")
+_ITEM = re.compile(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ \t>]+|\[![\w-]+\][+-]?", re.M)
+"""What stands before the words of a list's item, a quote or a callout."""
+_FENCE = re.compile(r"^[ \t>]*(?:```|~~~).*$", re.M)
+
+_MOST_READ = 2_000
+"""Letters in which the first words are looked for."""
+
+Labels = Literal["given", "derived"]
+"""Who labels a memory: whoever writes it, or `editing.labels`, from its tags and its text."""
+
 BROKEN = re.compile(r"[\x00\ud800-\udfff]")  # NUL and half letters, which no YAML and no UTF-8 holds
 LISTS = ("keywords", "questions", "tags")
 """Keys that hold texts."""
@@ -51,10 +64,16 @@ class Memory:
 
     @property
     def name(self) -> str:
-        """The name of its note's file, from the title, a heading, or the first words."""
+        """The name of its note's file: the title, the first heading, or the first words, as a reader sees them."""
         heading = next((block.text for block in blocks(self.text) if block.kind == "heading" and block.text), "")
-        title = str(self.meta.get("title") or heading)
-        return slug(title or " ".join(self.text.split()[:8]))[:60].strip("-") or "memory"
+        words = str(self.meta.get("title") or "").split() or heading.split() or _first_words(self.text)
+        # What no file may be called, written otherwise: "Keys: [draft] of #3" is "Keys - (draft) of 3".
+        name = re.sub(r"[:?|/\\]+ ", " - ", " ".join(words).translate(_OTHERWISE))
+        name = re.sub(r"#(?=\w)", "", name)
+        if len(name.encode()) > _MOST_NAME_BYTES:
+            cut = name.encode()[:_MOST_NAME_BYTES].decode("utf-8", "ignore")
+            name = cut[: cut.rfind(" ")] if " " in cut.strip() else name
+        return name.rstrip(" ,;:")
 
     def note(self, id: str, now: dt.datetime) -> str:
         """Return the text of its note."""
@@ -62,6 +81,20 @@ class Memory:
         meta = {"id": id, **self.meta, "created": stamp, "updated": stamp}
         first = [key for key in _OWN if key in meta]
         return compose({key: meta[key] for key in (*first, *(key for key in meta if key not in first))}, self.text)
+
+
+def _first_words(text: str) -> list[str]:
+    """Return the first words of the prose of Markdown, of its code if it has nothing else."""
+    source = lines(text[:_MOST_READ])
+    prose = (
+        heading_text(_ITEM.sub("", "".join(source[first:last])))
+        for block in blocks("".join(source))
+        for first, last in block.prose
+    )
+    for said in (*prose, _FENCE.sub("", text[:_MOST_READ])):
+        if any(map(str.isalnum, said)):
+            return said.replace("|", " ").split()[:_MOST_NAME_WORDS]
+    return text[:_MOST_READ].split()[:_MOST_NAME_WORDS]
 
 
 @dataclass(slots=True)
@@ -74,8 +107,19 @@ class Findings:
     secrets: list[str] = field(default_factory=list)
 
 
-def check(given: object, *, source: str | None = None, category: str | None = None, scope: str = "") -> Findings:
-    """Check a chunk `{"text", "metadata": {topic, keywords, …}}`; the other arguments stand in where it has none."""
+def check(
+    given: object,
+    *,
+    source: str | None = None,
+    category: str | None = None,
+    scope: str = "",
+    labels: Labels = "given",
+) -> Findings:
+    """
+    Check a chunk `{"text", "metadata": {topic, keywords, …}}`; the other arguments stand in where it has none.
+
+    With `labels` "derived" it may be of any length and have no keywords, and no warning asks for labels.
+    """
     found = Findings()
     if not isinstance(given, Mapping):
         found.errors.append("the chunk must be an object with text and metadata")
@@ -84,8 +128,9 @@ def check(given: object, *, source: str | None = None, category: str | None = No
     if not isinstance(text, str) or not text.strip():
         found.errors.append("text is missing or empty")
         text = ""
-    elif len(text) > _MOST_LETTERS:
-        found.errors.append(f"text has {len(text):,} letters; {_MOST_LETTERS:,} are the most: divide it")
+    elif len(text) > MOST_BYTES:
+        found.errors.append(_too_large(len(text)))
+        text = ""
     elif BROKEN.search(text):
         found.errors.append("text holds NUL or half letters (lone surrogates)")
     given_meta = given.get("metadata", {})
@@ -99,9 +144,10 @@ def check(given: object, *, source: str | None = None, category: str | None = No
         found.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
     if not meta.get("topic"):
         found.errors.append("metadata.topic is missing")
-    if not meta.get("keywords"):
-        found.errors.append("metadata.keywords is missing")
-    _warn(text, meta, found)
+    if labels == "given":
+        if not meta.get("keywords"):
+            found.errors.append("metadata.keywords is missing")
+        _warn(text, meta, found)
     found.secrets += [
         f"line {each.line} of the text looks like it holds {each.kind}" for each in credentials.find(text)
     ]
@@ -109,7 +155,15 @@ def check(given: object, *, source: str | None = None, category: str | None = No
     found.warnings += found.secrets
     if not found.errors:
         found.memory = Memory(re.sub(r"\r\n?", "\n", text).strip("\n"), meta)
+        size = len(found.memory.note("0" * _ID_LETTERS, dt.datetime.now().astimezone()).encode())
+        if size > MOST_BYTES:
+            found.memory = None
+            found.errors.append(_too_large(size))
     return found
+
+
+def _too_large(size: int) -> str:
+    return f"the note would have {size:,} bytes; {MOST_BYTES:,} are the most: divide it"
 
 
 def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
@@ -131,6 +185,10 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
             meta[key] = _entities(value, found)
         elif key == "importance":
             meta[key] = _importance(value, found)
+        elif key == "pinned":
+            meta[key] = value in {True, "true", "True"}
+            if value not in {True, False, "true", "True", "false", "False"}:
+                found.errors.append(f"metadata.pinned must be true or false, not {value!r:.40}")
         elif key in TEXTS:
             if not isinstance(value, str) or not value.strip() or re.search(r"[\x00-\x1f]", value) or len(value) > 300:
                 found.errors.append(f"metadata.{key} must be one line of at most 300 letters, not {value!r:.60}")

@@ -178,16 +178,17 @@ def _span(index: Index, note: Note, found: StoredChunk) -> tuple[int, int]:
     return parts[0].start, parts[-1].end
 
 
-def erase(index: Index, id: str, *, hard: bool = False) -> Erased:
+def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
     """
-    Erase a note (by id or path) or one chunk (by its own id). The only chunk of a note stands for the note.
+    Erase a note (by id or path) or one chunk (by its own id). The only chunk of a note stands for the note, and with
+    `whole` each of its chunks does.
 
     Erased text goes to the trash unless `hard`. One section of a longer note is cut out, and kept in the trash as a
     file of its own.
     """
     found, is_note = resolve(index, id), bool(index.catalog.note(id))
     siblings = index.catalog.at(found.path)
-    if is_note or len(siblings) == 1:
+    if is_note or whole or len(siblings) == 1:
         with index.vault.change("erase", id if is_note else found.note, for_good=hard):
             [kept] = _remove(index, [found.path], hard)
         gone, said = siblings, f"the note {flat(found.title)}"

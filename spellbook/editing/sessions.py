@@ -25,7 +25,7 @@ def check_language(language: str) -> None:
 
 def begin(index: Index, language: str) -> tuple[Session, dict[str, Any], dict[str, Any]]:
     """Open a session; return it with the chunking guide and the metadata rules."""
-    session = index.catalog.sessions.begin(f"rest-{os.urandom(12).hex()}", SESSION_SECONDS)
+    session = index.catalog.sessions.begin(f"rest-{os.urandom(12).hex()}", SESSION_SECONDS, language)
     notes = _guides(index, language)
     return session, guides.chunking(notes), guides.metadata_rules(notes)
 

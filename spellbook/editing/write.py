@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, get_args
 
+from spellbook.editing import labels as own_labels
 from spellbook.editing import memory
-from spellbook.editing.memory import Findings, Memory
+from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.schema import StoredChunk
@@ -22,6 +23,14 @@ from spellbook.text.diff import contradiction, unified
 
 _NEAREST = 10
 _MOST_COMPARED = 10_000
+_MOST_SHOWN = 200_000
+"""Letters of a text that are compared with a chunk that it repeats: by words, and by lines."""
+
+_EMBED_AT_ONCE = 512
+"""Chunks of a memory that are embedded before `scribe` returns; the next run embeds the rest of a long one."""
+
+_RARE, _RARE_SHARE = 20, 0.02
+"""Chunks, and their share, in which a name may be that becomes a keyword. By hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,13 @@ class Options(TypedDict, total=False):
     category: str | None
     force: bool
     session: str | None
+    labels: Labels
+
+
+class _Defaults(TypedDict):
+    source: str | None
+    category: str | None
+    scope: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +97,15 @@ class _Draft:
 
 
 def scribe(
-    index: Index, searcher: Searcher, given: Sequence[object], source: str | None, category: str | None, *, force: bool
+    index: Index,
+    searcher: Searcher,
+    given: Sequence[object],
+    *,
+    source: str | None = None,
+    category: str | None = None,
+    force: bool = False,
+    session: str | None = None,
+    labels: Labels = "given",
 ) -> Scribed:
     """
     Store finished chunks, each as one note.
@@ -89,7 +113,10 @@ def scribe(
     All are checked first. If one repeats an existing chunk, nothing is written unless `force`. Raises InvalidInput
     for an invalid chunk, and for text that looks like a secret unless `force`.
     """
-    findings = [memory.check(each, source=source, category=category, scope=index.scope) for each in given]
+    if labels not in get_args(Labels):
+        raise InvalidInput(f"labels is {labels!r:.40}.", f"It is one of {', '.join(get_args(Labels))}.")
+    defaults: _Defaults = {"source": source, "category": category, "scope": index.scope}
+    findings = [memory.check(each, labels=labels, **defaults) for each in given]
     wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
     if wrong or not findings:
         raise InvalidInput(
@@ -99,7 +126,11 @@ def scribe(
     if secrets and not force:
         raise InvalidInput(f"{'; '.join(secrets)}.", credentials.HINT)
     memories = [found.memory for found in findings if found.memory]
-    written, repeats = _write(index, searcher, memories, force=force)
+    if labels == "derived":
+        memories = [_labelled(index, each) for each in memories]
+    written, repeats = _write(index, searcher, memories, force=force, session=session)
+    if session and written:
+        index.catalog.sessions.count(session, len(written))
     return Scribed(tuple(written), tuple(map(tuple, repeats)), tuple(tuple(found.warnings) for found in findings))
 
 
@@ -112,8 +143,17 @@ def validate(
     return found, _duplicates(index, searcher, draft) if draft else []
 
 
+def _labelled(index: Index, given: Memory) -> Memory:
+    """Return a memory with keywords of its tags and its text, unless it has keywords."""
+    if given.meta.get("keywords"):
+        return given
+    rare = max(_RARE, int(index.catalog.counts().chunks * _RARE_SHARE))
+    words = own_labels.derived(given.text, given.meta.get("tags") or (), index.catalog.frequency, rare)
+    return replace(given, meta={**given.meta, **({"keywords": words} if words else {})})
+
+
 def _write(
-    index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool = False
+    index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool = False, session: str | None = None
 ) -> tuple[list[Written], list[list[Duplicate]]]:
     """Write and index each memory as one note, none if one repeats a chunk by words or meaning, unless `force`."""
     now = dt.datetime.now().astimezone()
@@ -126,9 +166,9 @@ def _write(
     if any(each.how != "labels" for found in repeats for each in found) and not force:
         return [], repeats
     for each in memories:
-        index.vault.check_folder(each.folder)
+        index.vault.check_new(each.folder, each.name)
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
-    with index.vault.change("scribe", what):  # all or nothing: the disk may fill up half-way
+    with index.vault.change("scribe", what, session=session or ""):  # all or nothing: the disk may fill up half-way
         paths = [
             index.vault.create(each.folder, each.name, draft.text.encode())
             for each, draft in zip(memories, drafts, strict=True)
@@ -140,7 +180,7 @@ def _write(
     embed.embed_labels(index, [path for path, draft in zip(paths, drafts, strict=True) if draft.vectors])
     generation = index.catalog.generation
     written = [
-        Written(index.catalog.where_is(path) or path, path, generation, not draft.vectors)
+        Written(index.catalog.where_is(path) or path, path, generation, len(draft.vectors) < len(draft.rows))
         for path, draft in zip(paths, drafts, strict=True)
     ]
     return written, repeats
@@ -154,7 +194,7 @@ def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
     entry = extract.entry(note, sync.rules(index), Stamp(0, 0, 0), 0, "")
     rows = tuple({row.key: row.chunk.embedded for row in entry.chunks}.items())
     try:
-        vectors = dict(embed.vectors_of(index, rows))
+        vectors = dict(embed.vectors_of(index, rows[:_EMBED_AT_ONCE]))
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
     return _Draft(note, text, rows, tuple(row.same for row in entry.chunks if row.chunk.text.strip()), vectors)
@@ -178,7 +218,7 @@ def _duplicates(index: Index, searcher: Searcher, draft: _Draft) -> list[Duplica
     repeated = []
     for found, score, how in ordered[:5]:
         changed = contradiction(found.text, body) if len(body) <= _MOST_COMPARED else ()
-        difference = unified(found.text.strip(), body)
+        difference = unified(found.text.strip(), body[:_MOST_SHOWN])
         repeated.append(Duplicate(found.id, found.path, found.title, score, difference, how, changed))
     return repeated
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import Any
 
 from spellbook.errors import MemoryNotFound
 from spellbook.index.catalog.schema import StoredChunk, Topic
@@ -104,6 +105,13 @@ def categories(index: Index, topics: Sequence[Topic], settings: Mapping[str, str
         for name, held in grouped
     ]
     return tuple(sorted(listed, key=lambda each: (-each.chunks, each.name)))
+
+
+def totals(listed: Sequence[Category]) -> dict[str, Any]:
+    """Return how many topics and chunks a table of contents has, and the date of its latest update, None if empty."""
+    topics, chunks = sum(len(each.topics) for each in listed), sum(each.chunks for each in listed)
+    latest = max((each.updated for each in listed), default=None)
+    return {"total_topics": topics, "total_chunks": chunks, "last_updated": latest}
 
 
 def about(index: Index, topic: Topic) -> About:

@@ -54,6 +54,8 @@ def _listed(value: object) -> object:
 
 
 MOST_CHUNKS = 100
+MOST_LETTERS = 200_000
+"""Letters of one text that a tool takes."""
 
 _LINE = {"type": "string", "maxLength": 300}
 _STRINGS = {"type": "array", "items": _LINE, "maxItems": 50}
@@ -62,7 +64,7 @@ CHUNK_SCHEMA: dict[str, Any] = {
     "type": "object",
     "description": "A finished chunk: it stands alone, has one idea, and 100 to 512 tokens.",
     "properties": {
-        "text": {"type": "string", "maxLength": 200_000, "description": "The text to keep, in Markdown."},
+        "text": {"type": "string", "maxLength": MOST_LETTERS, "description": "The text to keep, in Markdown."},
         "metadata": {
             "type": "object",
             "properties": {
@@ -89,12 +91,18 @@ CHUNK_SCHEMA: dict[str, Any] = {
                 "category": {**_LINE, "description": "project, preference, knowledge, decision, article, …"},
                 "tags": _STRINGS,
                 "source": {**_LINE, "description": "Where it comes from: a path, a URL, a person."},
+                "title": {**_LINE, "description": "Its name, also its file's; else its first heading or words."},
+                "pinned": {"type": "boolean", "description": "Rank it a little higher, always."},
+                "supersedes": {**_STRINGS, "description": "Ids or paths of notes that it replaces."},
             },
             "required": ["topic", "keywords"],
         },
     },
     "required": ["text", "metadata"],
 }
+
+
+_AS_ABOVE = {"type": "object", "description": "A chunk of this form.", "required": CHUNK_SCHEMA["required"]}
 
 
 def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
@@ -176,7 +184,7 @@ Chunks = Annotated[
     _decoded(4_000_000),
     WithJsonSchema(
         {
-            "anyOf": [CHUNK_SCHEMA, {"type": "array", "items": CHUNK_SCHEMA, "maxItems": MOST_CHUNKS}],
+            "anyOf": [CHUNK_SCHEMA, {"type": "array", "items": _AS_ABOVE, "maxItems": MOST_CHUNKS}],
             "description": "One chunk, or a list of them.",
         }
     ),
@@ -202,12 +210,13 @@ Category = text("Its category, if the metadata does not say: project, preference
 Scope = text("Limit to one scope, category or folder.", 500)
 MaybeId = text("A note's id or path, or a section's id.")
 MaybeTopic = text(_TOPIC)
-Content = text("The new text of the section; its heading stays unless the text has one.", 200_000)
+Content = text("The new text of the section; its heading stays unless the text has one.", MOST_LETTERS)
 ExpectedHash = text("The hash shown for the chunk; the change is refused if the chunk has changed since.", 64)
-Append = text("Text to add at the end of the section, or of the note.", 200_000)
+Append = text("Text to add at the end of the section, or of the note.", MOST_LETTERS)
 Force = _flag("Write it even if it repeats a note or looks like a secret.")
 ForceSecret = _flag("Write it even if it looks like a password or key.")
 Hard = _flag("Delete for good instead of moving to the trash.")
+Whole = _flag("Erase the whole note that chunk_id belongs to.")
 Old = _needed("The path of a note or a folder in the vault, or a note's id.")
 New = _needed("Its new path, or an existing folder to move it into.")
 Preview = _flag("Only show what would change.", default=True)

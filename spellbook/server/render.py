@@ -9,27 +9,32 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
-from spellbook.search import presentation
+from spellbook.search import presentation, toc
 from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
-from spellbook.text.quoting import counted, exact, flat, quoted
+from spellbook.search.toc import About, Category
+from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.text.terms import estimate_tokens
 
 if TYPE_CHECKING:
     from spellbook.editing.moves import Changed, Moved
     from spellbook.editing.repair_links import Offer
     from spellbook.notes.note import Fault
-    from spellbook.search.toc import About, Category
 
+T = TypeVar("T")
+Fields = dict[str, Any]
+
+_OF_CHUNK = "id path line end_line title heading topic category importance created updated hash"
+_MOST_POINTERS = 50
 _MORE_TOKENS = 30
 """Tokens reserved for the line that says what was left out."""
 
@@ -100,12 +105,60 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
         if size <= room:
             room -= size
             parts.append(part)
-        elif len(pointers) < 50:
+        elif len(pointers) < _MOST_POINTERS:
             pointers.append(f"- {_head(chunk)} about {counted(estimate_tokens(text), 'token')}")
     if len(parts) < len(chunks):
         left = counted(len(chunks) - len(parts), "chunk")
         parts.append("\n".join([f"{left} did not fit; ask with a larger max_tokens or {instead}:", *pointers]))
     return parts
+
+
+def topic_json(name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink]) -> Fields:
+    """Return what `topic` returns, for JSON: the chunks that fit, and `left_out`, which names the others."""
+    linked = _whole(map(asdict, backlinks), int(max_tokens * _AROUND))
+    return {"topic": name, **_read_json(chunks, max_tokens - _size(linked)), "backlinks": linked}
+
+
+def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int) -> Fields:
+    """Return what `shown` returns, for JSON, with the note's frontmatter and links, as much of each as fits."""
+    lists = (near.links, near.backlinks, near.related)
+    share = int(max_tokens * _AROUND / len(lists))
+    links, backlinks, related = (_whole(map(asdict, each), share) for each in lists)
+    around = {"links": links, "backlinks": backlinks, "related": related}
+    meta = dict(_whole(chunks[0].meta.items(), int(max_tokens * _AROUND)))
+    room = max_tokens - _size(around) - _size(meta)
+    return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room), **around}
+
+
+def _read_json(chunks: Sequence[StoredChunk], room: int) -> Fields:
+    shown: list[Fields] = []
+    left: list[Fields] = []
+    for chunk in chunks:
+        row = {name: getattr(chunk, name) for name in _OF_CHUNK.split()}
+        row["text"] = _fenced(chunk.text.strip(), chunk.source)
+        if (size := _size(row)) <= room:
+            room -= size
+            shown.append(row)
+        else:
+            left.append({"id": chunk.id, "line": chunk.line, "tokens": estimate_tokens(chunk.text)})
+    more = {"left_out": left[:_MOST_POINTERS], "left_out_count": len(left)} if left else {}
+    return {"chunks": shown, **more}
+
+
+def _whole(rows: Iterable[T], room: int) -> list[T]:
+    """Return the first rows that fit into `room` tokens as JSON."""
+    kept: list[T] = []
+    for row in rows:
+        room -= _size(row)
+        if room < 0:
+            break
+        kept.append(row)
+    return kept
+
+
+def _size(value: object) -> int:
+    """Return an upper estimate of the tokens of a value as JSON."""
+    return estimate_tokens(json_of(value)) + 2
 
 
 def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list[str]:
@@ -177,6 +230,49 @@ def contents(categories: Sequence[Category], state: State, max_tokens: int, abou
         else:
             _pick_out(held, categories, room - _cost(named), about)
     return "\n".join([*lines, *(line for each in held for line in each), *last])
+
+
+def contents_json(categories: Sequence[Category], max_tokens: int, about: Callable[[Topic], About]) -> Fields:
+    """
+    Return the table of contents for JSON within `max_tokens`: categories with their topics, largest first.
+
+    Ids and sizes of topics come first, as many as fit; the remaining room is for titles, summaries and keywords of
+    topics, the largest first. `topic_count` and the totals count all topics, also those left out.
+    """
+    listed = [
+        {"id": each.name, "name": each.name, "description": each.description, "topic_count": len(each.topics)}
+        for each in categories
+    ]
+    told: Fields = {"categories": listed, **toc.totals(categories)}
+    room = max_tokens - _size(told)
+    rows: list[tuple[int, Topic, Fields]] = []
+    for at, _, each in _largest(categories):
+        row = _topic_row(each, About("", ""), ())
+        if (room := room - _size(row)) < 0:
+            break
+        rows.append((at, each, row))
+    for _, each, row in rows:
+        if room < _MORE_TOKENS:
+            break
+        longer = _topic_row(each, about(each), each.keywords)
+        if (more := _size(longer) - _size(row)) <= room:
+            room -= more
+            row.update(longer)
+    for at, category in enumerate(listed):
+        category["topics"] = [row for number, _, row in rows if number == at]
+    return told
+
+
+def _topic_row(topic: Topic, main: About, keywords: Sequence[str]) -> Fields:
+    return {
+        "id": presentation.filed(topic.category, topic.topic),
+        "title": main.title or topic.topic,
+        "summary": main.summary,
+        "category": topic.category,
+        "chunk_count": topic.chunks,
+        "keywords": [*keywords],
+        "last_updated": topic.updated,
+    }
 
 
 def _tell(lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]) -> None:

@@ -44,6 +44,8 @@ _MIGRATIONS = (
     ),
     # JSON: the spans that a move wrote anew in the text after, or left although they lead somewhere only since then.
     Migration("ALTER TABLE changes ADD COLUMN links TEXT"),
+    # The REST session that the change was made in, "" for all others.
+    Migration("ALTER TABLE entries ADD COLUMN session TEXT NOT NULL DEFAULT ''"),
 )
 _LOSS = "a new one is begun, and what was changed before can no longer be undone"
 _DAY = 86_400.0
@@ -109,7 +111,8 @@ class Entry:
     What one command or tool changed; `at` is in seconds since 1970.
 
     `traces` has one item a file, from its first state to its last. `undoes` is the entry that this one undid.
-    `is_whole` is false while the command runs, and for good if it was killed.
+    `is_whole` is false while the command runs, and for good if it was killed. `session` is the REST session it was
+    made in, "" if there was none.
     """
 
     id: int
@@ -120,6 +123,7 @@ class Entry:
     is_undone: bool
     is_whole: bool
     traces: tuple[Trace, ...]
+    session: str = ""
 
     @property
     def state(self) -> str:
@@ -131,7 +135,8 @@ class Entry:
         at = dt.datetime.fromtimestamp(int(self.at)).astimezone().isoformat()
         said = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes}
         files = [{"path": each.path, "change": each.kind} for each in self.traces]
-        return {**said, "state": self.state, "files": files}
+        session = {"session": self.session} if self.session else {}
+        return {**said, "state": self.state, **session, "files": files}
 
 
 @dataclass(slots=True)
@@ -143,6 +148,7 @@ class Draft:
     undoes: int | None = None
     for_good: bool = False
     always: bool = False
+    session: str = ""
     id: int | None = None
     made: dict[int, Trace] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -155,6 +161,7 @@ class EntryOptions(TypedDict, total=False):
     for_good: bool
     always: bool
     resumes: bool
+    session: str
 
 
 class Journal:
@@ -182,13 +189,15 @@ class Journal:
         for_good: bool = False,
         always: bool = False,
         resumes: bool = False,
+        session: str = "",
     ) -> Iterator[Draft]:
         """
         Record all changes of this thread as one entry; nested calls join the outermost one.
 
         With `for_good` no text is kept, and earlier texts of these files are deleted.
         Without changes no entry is written, unless it `undoes` another or `always` is set.
-        With `resumes` the entry continues one that a kill left unfinished, if there is one.
+        With `resumes` the entry continues one that a kill left unfinished, if there is one. `session` is the id of the
+        REST session that it belongs to.
         """
         outer: Draft | None = getattr(self._here, "draft", None)
         if outer is not None:
@@ -196,7 +205,7 @@ class Journal:
             return
         begun = self._unfinished(verb, what) if resumes else None
         always = always or undoes is not None or begun is not None
-        draft = self._here.draft = Draft(verb, what, undoes, for_good, always, begun)
+        draft = self._here.draft = Draft(verb, what, undoes, for_good, always, session, begun)
         try:
             yield draft
         except BaseException:
@@ -258,8 +267,8 @@ class Journal:
         return number
 
     def _begin(self, connection: Any, draft: Draft) -> int:
-        sql = "INSERT INTO entries (at, verb, what, undoes) VALUES (?, ?, ?, ?)"
-        row = (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes)
+        sql = "INSERT INTO entries (at, verb, what, undoes, session) VALUES (?, ?, ?, ?, ?)"
+        row = (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes, draft.session)
         return int(connection.execute(sql, row).lastrowid or 0)
 
     def _finish(self, draft: Draft) -> None:
@@ -370,10 +379,10 @@ class Journal:
         return undone
 
     def _read(self, row: Sequence[Any], undone: set[int]) -> Entry:
-        entry, at, verb, what, undoes, whole = row
+        entry, at, verb, what, undoes, whole, session = row
         sql = "SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change"
         traces = net([Trace(*each) for each in self._database.rows(sql, (entry,))])
-        return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), traces)
+        return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), traces, session)
 
     # -- bounds
 

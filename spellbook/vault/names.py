@@ -7,7 +7,10 @@ import unicodedata
 from collections.abc import Iterator
 
 MOST = 120
-"""Bytes that the name of a new file has at most, its ending included."""
+"""Bytes that the name of an imported file has at most, its ending included."""
+
+MOST_NEW = 100
+"""Bytes that the name of a new note has at most, its number and ending included: also an encrypted disk stores it."""
 
 MOST_NUMBER = 10_000
 """How many files of one name there may be, numbered."""
@@ -17,6 +20,9 @@ _MOST_STORED, _MOST_PATH = 255, 4_000
 """The most bytes of a file's name on Linux and macOS, and of a path below the vault: PATH_MAX is 4,096 in all."""
 
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
+# What shows nothing, or turns the text after it round: soft hyphen, controls, zero-width and bidirectional marks. The
+# joiners of emoji and of Persian stay.
+_UNSEEN = re.compile("[\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 _EDGES = " .-~"
 _JOINER = "\u200d"
 COPY = re.compile(r"(?i)\.sync-conflict-\d|\([^)]*conflicted copy[^)]*\)|\(case conflict[^)]*\)|^~\$|^#.*#$|~$")
@@ -24,9 +30,14 @@ _MARK = re.compile(r"[.(~#]")  # a quick check first: every copy's name has one 
 
 
 def safe_name(text: str, most: int = MOST - 3) -> str:
-    """Return `text` as a file name that Windows, macOS, Linux and Obsidian accept, at most `most` bytes of UTF-8."""
-    name = _FORBIDDEN.sub("-", unicodedata.normalize("NFC", text))
-    name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode()).strip(_EDGES)
+    """
+    Return `text` as a file name that Windows, macOS, Linux and Obsidian accept, at most `most` bytes of UTF-8.
+
+    Case, blanks and signs stay as they are written. A note of this name is never taken for a conflict copy.
+    """
+    name = _FORBIDDEN.sub("-", unicodedata.normalize("NFC", _UNSEEN.sub("", text)))
+    name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode())
+    name = COPY.sub(lambda copy: re.sub("[.()]", "-", copy[0]), name).strip(_EDGES)
     name = DEVICES.sub(r"\1-", name)
     kept = name.encode()[:most].decode("utf-8", "ignore")
     # Do not cut within a letter that consists of several code points.

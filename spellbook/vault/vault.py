@@ -196,17 +196,17 @@ class Vault(Folder):
 
     def create(self, folder: str, name: str, data: bytes) -> str:
         """Write a new note `<folder>/<name>.md`, made safe and numbered if taken, and return its path."""
-        self.check_folder(folder)
+        self.check_new(folder, name)
         return self._writer.created(names.safe_parts(folder), name, data)
 
-    def check_folder(self, folder: str) -> None:
-        """Raise PathOutsideVault or InvalidInput if notes in `folder` could not be written, or would be ignored."""
-        path = "/".join([*names.safe_parts(folder), "x.md"])
+    def check_new(self, folder: str, name: str) -> None:
+        """Raise PathOutsideVault or InvalidInput if a note of this name cannot be written, or would be ignored."""
+        path = "/".join([*names.safe_parts(folder), f"{names.safe_name(name, names.MOST_NEW - 3)}.md"])
         self.check_target(path)
         if not self.is_note(path):
             raise InvalidInput(
-                f"{IGNORE_FILE} leaves out {folder[:200]!r}.",
-                "What is written there is never found: choose another topic.",
+                f"{IGNORE_FILE} leaves out {path[:200]!r}.",
+                "What is written there is never found: choose another topic or title.",
             )
 
     def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:

@@ -143,14 +143,11 @@ class Writer:
                 raise disk.storage_error(str(folder.relative_to(self.folder.root)), error) from error
 
     def created(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
-        """Write a new note `<name>.md`, numbered if that is taken, in the folder of these `parts`; return its path."""
+        """Write a new note `<name>.md`, `<name> 2.md` if that is taken, in the folder of `parts`; return its path."""
         folder = "/".join(parts)
         self.folder.check_target(f"{folder}/x.md".lstrip("/"))
-        tails = ("" if number == 1 else f"-{number}" for number in range(1, names.MOST_NUMBER))
-        files = (f"{names.safe_name(name, names.MOST - len(tail) - 3)}{tail}.md" for tail in tails)
-        path = self.claimed(
-            self.folder.root.joinpath(*parts), data, mode, (str(PurePosixPath(*parts, file)) for file in files)
-        )
+        place = self.folder.root.joinpath(*parts)
+        path = self.claimed(place, data, mode, (str(PurePosixPath(*parts, file)) for file in _free(place, name)))
         if path is None:
             raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
         return path
@@ -196,6 +193,16 @@ class Writer:
                     break
             raise
         disk.sync_folder(place.parent)
+
+
+def _free(place: Path, name: str) -> Iterator[str]:
+    """Yield the file names for a note that no file in the folder `place` has, also where the case of letters counts."""
+    taken = {rules.folded(each) for each in os.listdir(place)}
+    for number in range(1, names.MOST_NUMBER):
+        tail = "" if number == 1 else f" {number}"
+        file = f"{names.safe_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"
+        if rules.folded(file) not in taken:
+            yield file
 
 
 def changed(path: str) -> Conflict:

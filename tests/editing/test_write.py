@@ -51,7 +51,7 @@ def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
     """The file has the given text with a new id and dates, and the next search finds it by words and by meaning."""
     [written] = book.scribe(CHUNK).written
     assert (written.path, written.pending) == (
-        "project/infra/the-lighthouse-keeper-rotates-the-keys-every-monday.md",
+        "project/infra/The lighthouse keeper rotates the keys every Monday.md",
         False,
     )
     text = (vault / written.path).read_text("utf-8")
@@ -80,7 +80,7 @@ def test_a_memory_repeated_is_told_and_not_written(book, vault):
     assert "+" in again.duplicates[0][0].difference
     assert list(vault.rglob("*.md")) == before
     [second] = book.scribe(CHUNK, force=True).written
-    assert (second.path, second.chunk_id != first.chunk_id) == (first.path.replace(".md", "-2.md"), True)
+    assert (second.path, second.chunk_id != first.chunk_id) == (first.path.replace(".md", " 2.md"), True)
 
 
 def test_one_duplicate_keeps_the_whole_batch_back(book, vault):
@@ -110,7 +110,7 @@ def test_a_memory_is_kept_while_the_embedder_is_down(vault):
 
     with opened(vault, Failing()) as index:
         sync.scan(index)
-        [written] = write.scribe(index, Searcher(index), [CHUNK], None, None, force=False).written
+        [written] = write.scribe(index, Searcher(index), [CHUNK]).written
         assert (written.pending, index.catalog.counts().pending) == (True, 1)
         assert [hit.path for hit in Searcher(index).ask(Question("lighthouse")).hits] == [written.path]
     with opened(vault) as index:
@@ -121,7 +121,7 @@ def test_writing_into_an_index_that_was_never_built(vault, tmp_path):
     """A write may be the first use of a vault, and it is found."""
 
     with opened(vault) as index:
-        [written] = write.scribe(index, Searcher(index), [CHUNK], None, None, force=False).written
+        [written] = write.scribe(index, Searcher(index), [CHUNK]).written
         assert [found.path for found in index.catalog.note(written.chunk_id)] == [written.path]
         assert told(index) == from_scratch(vault, tmp_path / "fresh")
 

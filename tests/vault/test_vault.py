@@ -383,9 +383,9 @@ def test_a_file_that_changed_underneath_is_not_written(notes, vault, write_note)
 def test_creating_never_overwrites(notes, vault):
     """If a name is taken, the file system says so and the next number is used."""
     assert [notes.create("project/infra", "Keys", b"%d" % i) for i in range(3)] == [
-        "project/infra/Keys.md", "project/infra/Keys-2.md", "project/infra/Keys-3.md",
+        "project/infra/Keys.md", "project/infra/Keys 2.md", "project/infra/Keys 3.md",
     ]  # fmt: skip
-    assert (vault / "project/infra/Keys-2.md").read_bytes() == b"1"
+    assert (vault / "project/infra/Keys 2.md").read_bytes() == b"1"
 
 
 def test_threads_that_create_one_name_each_get_a_file(notes, vault):
@@ -414,7 +414,7 @@ for _ in range(20):
     print(vault.create("t", "same", mark.encode()))
 """
     outputs = finished(*(python(code, vault, tmp_path / f"locks{i}", i) for i in range(2)))
-    paths = [(path, str(i)) for i, output in enumerate(outputs) for path in output.split()]
+    paths = [(path, str(i)) for i, output in enumerate(outputs) for path in output.splitlines()]
     assert len({path for path, _ in paths}) == 40
     assert all((vault / path).read_text() == mark for path, mark in paths)
 

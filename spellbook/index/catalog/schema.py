@@ -307,6 +307,8 @@ MIGRATIONS = (
             WHERE key IN ('supersedes', 'derived_from', 'contradicts'))
         """,
     ),
+    # The language in which a REST session is answered.
+    Migration("ALTER TABLE sessions ADD COLUMN language TEXT NOT NULL DEFAULT 'en'"),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.

@@ -11,12 +11,13 @@ from spellbook.system.sqlite import Database
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A REST session; times are seconds since 1970."""
+    """A REST session; times are seconds since 1970, `language` is that of the guides it was begun with."""
 
     id: str
     created: float
     expires: float
     scribed: int
+    language: str = "en"
 
 
 class Sessions:
@@ -25,17 +26,19 @@ class Sessions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def begin(self, id: str, seconds: float) -> Session:
+    def begin(self, id: str, seconds: float, language: str = "en") -> Session:
         """Open a session that lasts `seconds`."""
         now = time.time()
         with self._database.transaction("IMMEDIATE") as connection:
             connection.execute("DELETE FROM sessions WHERE expires < ?", (now - 30 * 86400,))
-            connection.execute("INSERT INTO sessions (id, created, expires) VALUES (?, ?, ?)", (id, now, now + seconds))
-        return Session(id, now, now + seconds, 0)
+            sql = "INSERT INTO sessions (id, created, expires, language) VALUES (?, ?, ?, ?)"
+            connection.execute(sql, (id, now, now + seconds, language))
+        return Session(id, now, now + seconds, 0, language)
 
     def live(self, id: str) -> Session:
         """Return a live session. Raises RestInvalid for an unknown id, RestExpired for one past its time or ended."""
-        rows = self._database.rows("SELECT id, created, expires, scribed, ended FROM sessions WHERE id = ?", (id,))
+        sql = "SELECT id, created, expires, scribed, language, ended FROM sessions WHERE id = ?"
+        rows = self._database.rows(sql, (id,))
         if not rows:
             raise RestInvalid(
                 f"{id[:80]!r} is not a REST session of this vault.", "Call rest() and use the session_id it returns."

@@ -49,7 +49,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     def rest_end(session_id: a.SessionId = "") -> str:
         """End a REST session when everything is written; returns the number of memories. Forget the guides then."""
         session = book.rest_end(session_id)
-        return as_json(status="The REST session has ended; you may forget the guides.", scribed_count=session.scribed)
+        return as_json(status=_STATUS_ENDED[session.language], scribed_count=session.scribed)
 
     def scribe(
         chunk: a.ChunkArgument,
@@ -92,9 +92,10 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     def scribe_validate(chunk: a.ChunkArgument, source: a.Source = "", category: a.Category = "") -> str:
         """Check a chunk without saving it: errors, warnings (length, keywords, questions, entities) and duplicates."""
         found, repeats = book.validate(chunk, source=source or None, category=category or None)
+        errors = [*_too_long(chunk), *found.errors]
         return as_json(
-            valid=not found.errors,
-            errors=found.errors,
+            valid=not errors,
+            errors=errors,
             warnings=found.warnings,
             duplicates=[asdict(each) for each in repeats],
         )
@@ -146,25 +147,34 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         found = book.search(query, limit=limit, filter=filter, min_score=min_score, max_tokens=max_tokens)
         return _answer(found, format)
 
-    def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800) -> str:
+    def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800, format: a.Form = "text") -> str:
         """
         The table of contents: categories with descriptions, and topics with sizes, last updates and summaries.
 
         Load it at the start of a session to know what is there.
         """
-        return render.contents(book.contents(scope), book.state(), max_tokens, book.about)
+        listed = book.contents(scope)
+        if format == "json":
+            return as_json(**render.contents_json(listed, max_tokens, book.about))
+        return render.contents(listed, book.state(), max_tokens, book.about)
 
-    def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000) -> str:
+    def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000, format: a.Form = "text") -> str:
         """All chunks of a topic in reading order, with ids, hashes, backlinks. Name it `topic` or `category/topic`."""
         found = book.topic(topic_id)
-        return render.topic(topic_id, found, max_tokens, book.backlinks({chunk.path for chunk in found}))
+        linking = book.backlinks({chunk.path for chunk in found})
+        if format == "json":
+            return as_json(**render.topic_json(topic_id, found, max_tokens, linking))
+        return render.topic(topic_id, found, max_tokens, linking)
 
-    def show(id: a.ShownId, max_tokens: a.TopicTokens = 4_000) -> str:
+    def show(id: a.ShownId, max_tokens: a.TopicTokens = 4_000, format: a.Form = "text") -> str:
         """
         Read a note or one chunk by the id in a hit or a pointer, with its hash, backlinks and related notes.
         """
         found = book.show(id)
-        return render.shown(found, book.around(found[0].path), max_tokens)
+        around = book.around(found[0].path)
+        if format == "json":
+            return as_json(**render.shown_json(id, found, around, max_tokens))
+        return render.shown(found, around, max_tokens)
 
     def revise(
         chunk_id: a.MemoryId,
@@ -199,16 +209,18 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
         return "\n".join([said, *warned, quoted(done.difference) or "(no change)"])
 
-    def erase(chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False) -> str:
+    def erase(
+        chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False, whole: a.Whole = False
+    ) -> str:
         """
         Erase a note or one section by chunk_id, or every note of a topic by topic_id.
 
-        A hit's id names its section; the part before the # names the note. Erased text goes to the vault's .trash
-        folder and can be restored from there; hard=true deletes it for good.
+        A hit's id names its section; whole=true takes the section's note. Erased text goes to the vault's .trash folder
+        and can be restored from there; hard=true deletes it for good.
         """
         if bool(chunk_id) == bool(topic_id):
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
-        done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id, hard=hard)
+        done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id, hard=hard, whole=whole)
         lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
         return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
 
@@ -255,13 +267,27 @@ _STATUS_OPEN = {
     "en": "REST session open for one hour: scribe is possible.",
     "ko": "REST 세션이 한 시간 동안 열렸습니다. scribe를 쓸 수 있습니다.",
 }
+_STATUS_ENDED = {
+    "en": "The REST session has ended; you may forget the guides.",
+    "ko": "REST 세션이 끝났습니다. 가이드는 잊어도 됩니다.",
+}
 
 
 def _answer(found: Answer, form: str) -> str:
     return render.answer(found) if form == "text" else as_json(**render.fenced(found).as_dict())
 
 
+def _too_long(chunk: object) -> list[str]:
+    """Say that a chunk's text is longer than tools may write; notes may be longer."""
+    text = chunk.get("text") if isinstance(chunk, Mapping) else None
+    if isinstance(text, str) and len(text) > a.MOST_LETTERS:
+        return [f"text has {len(text):,} letters; {a.MOST_LETTERS:,} are the most: divide it"]
+    return []
+
+
 def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, category: str, force: bool) -> list[str]:
+    if wrong := [f"chunk {i}: {error}" for i, each in enumerate(chunks, 1) for error in _too_long(each)]:
+        raise InvalidInput(f"{'; '.join(wrong)}.", "Nothing was written; scribe_validate checks a chunk.")
     done = book.scribe_all(chunks, source=source or None, category=category or None, force=force, session=session_id)
     if not done.written:
         return [

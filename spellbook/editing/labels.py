@@ -1,0 +1,88 @@
+"""
+Labels from the text itself, for what is written without any: its identifiers and its rare names. Questions are never
+made up. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from spellbook.notes.note import code_spans
+from spellbook.text import terms
+
+MOST = 8
+"""Identifiers and names that become keywords. By hand: keywords are embedded with the text."""
+
+_MOST_READ, _MOST_LETTERS, _MOST_COUNTED = 20_000, 60, 40
+"""Letters of a text that are read, letters of a keyword, and names that are counted in the vault."""
+
+_NOT_PROSE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|https?://\S+|^---$.*?^---$", re.S | re.M)
+_WIKILINK = re.compile(r"!?\[\[([^\]|#^\n]*)[^\]\n]*\]\]")
+_LATIN = "A-Za-z\u00c0-\u024f"
+_TOKEN = re.compile(rf"(?<![{_LATIN}0-9_.])\.?[{_LATIN}][{_LATIN}0-9_]*(?:[-./][{_LATIN}0-9_]+)*(?:\+\+|#)?")
+_HUMP = re.compile(r"[a-z0-9][A-Z]")
+_FILE = re.compile(rf"(?:[{_LATIN}0-9_-]{{2,}}/)*[{_LATIN}0-9_-]{{2,}}\.[A-Za-z]{{1,5}}|\.[a-z]{{2,}}")
+_NAME = re.compile(rf"[{_LATIN}]{{2,}}(?:-[{_LATIN}]+)*")
+_OPENS = frozenset(".!?:;•*>|\"'“‘([-#")
+_CJK = re.compile(f"[{terms.HANGUL}{terms.HAN_KANA}]")
+_SHOUTED = frozenset({"OK", "TODO", "NOTE", "FIXME", "AND", "OR", "NOT"})
+
+
+def derived(text: str, tags: Sequence[str], counted: Callable[[str], int], most_chunks: int) -> list[str]:
+    """
+    Return keywords for a text: `tags`, then at most `MOST` of its identifiers and rare names.
+
+    Identifiers come first, in order: inline code, wikilinks, `useState`, `v1.2`, `GPT-4`, `config.toml`, `JWT`. Names
+    are capitalised words within sentences; a name is rare if at most `most_chunks` chunks have it, as `counted` says,
+    and the rarest come first.
+    """
+    text = _NOT_PROSE.sub(" ", text[:_MOST_READ])
+    spans = list(code_spans(text))
+    found = [(start, text[start:end].strip("` ")) for start, end in spans]
+    for start, end in reversed(spans):
+        text = text[:start] + " " * (end - start) + text[end:]
+    found += [(link.start(), link[1].rpartition("/")[2].strip()) for link in _WIKILINK.finditer(text)]
+    text = _WIKILINK.sub(lambda link: " " * len(link[0]), text)
+    is_shouted = sum(map(str.isupper, text)) > sum(map(str.islower, text)) and not _CJK.search(text)
+    found += [(token.start(), token[0]) for token in _TOKEN.finditer(text) if _is_identifier(token[0], is_shouted)]
+    identifiers = dict.fromkeys(each for _, each in sorted(found) if _is_keyword(each))
+    known = {each.casefold() for each in (*tags, *identifiers)}
+    names = [name for name in dict.fromkeys(_names(text)) if name.casefold() not in known][:_MOST_COUNTED]
+    counts = {name: counted(terms.phrase(name)) for name in names}
+    rare = sorted((name for name in names if counts[name] <= most_chunks), key=lambda name: counts[name])
+    return list(dict.fromkeys([*tags, *[*(each for each in identifiers if each not in tags), *rare][:MOST]]))
+
+
+def _is_keyword(text: str) -> bool:
+    return len(text) <= _MOST_LETTERS and "\n" not in text and any(map(str.isalpha, text))
+
+
+def _is_identifier(token: str, is_shouted: bool) -> bool:
+    if token.endswith(("++", "#")) or "_" in token.strip("_") or _FILE.fullmatch(token):
+        return True
+    if _HUMP.search(token) or any(map(str.isdigit, token)):
+        return len(token) > 1
+    return token.isupper() and len(token) > 1 and not is_shouted and token not in _SHOUTED
+
+
+def _names(text: str) -> list[str]:
+    """Return the capitalised words within sentences, those that follow each other as one name, in order."""
+    names: list[str] = []
+    for line in text.split("\n"):
+        if line.lstrip().startswith("#"):
+            continue  # words of headings are often capitalised
+        # Where letters have no case, a capitalised word is a name wherever it stands.
+        is_cjk = bool(_CJK.search(line))
+        last = -2
+        for word in _NAME.finditer(line):
+            before = line[: word.start()].rstrip()
+            is_first = not before or before[-1] in _OPENS
+            if not (word[0][0].isupper() and word[0][1:].islower()) or (is_first and not is_cjk):
+                continue
+            if last == word.start() - 1 and line[last] == " " and names[-1].count(" ") < 2:
+                names[-1] += f" {word[0]}"
+            else:
+                names.append(word[0])
+            last = word.end()
+    return names
