@@ -20,6 +20,7 @@ VARIABLES = {
     "SPELLBOOK_CHROMA_URL": "entry index",
     "SPELLBOOK_TOOLSETS": "entry",
     "SPELLBOOK_LANG": "",
+    "SPELLBOOK_FETCH_LOCAL": "",
     "OLLAMA_HOST": "entry index",
     "HF_ENDPOINT": "",
     "SPELLBOOK_API_KEY": "secret",

@@ -1,0 +1,5 @@
+"""
+Pages: a web page, an HTML file or a PDF as Markdown that acts nowhere.
+
+`source.read` is the way in. Nothing here knows of notes or writes a file.
+"""

@@ -1,0 +1,119 @@
+"""
+Parse what strangers made in a process of its own, with limits of time and memory.
+
+A hostile page or PDF can take minutes and gigabytes, or crash the parser. Then the child ends and the caller gets an
+error. The child gets the bytes on stdin, answers JSON on stdout, and has no API keys in its environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from spellbook.environment import variables
+from spellbook.errors import FetchError, InvalidInput, SpellbookError, StorageError
+
+SECONDS = {"html": 30.0, "pdf": 60.0, "text": 30.0}
+MOST_MEMORY = 1_500_000_000
+"""Bytes of address space, where the system limits it; a page of 10 MB and a PDF of 50 MB take less than half."""
+
+MOST_MARKDOWN = 9_900_000
+"""Bytes of UTF-8: what a note may hold, without its frontmatter."""
+
+_CODE = "import sys; sys.path[:] = sys.argv[1:]; from spellbook.archive.pages.child import serve; serve()"
+_NO_WINDOW = 0x0800_0000  # `subprocess` has its name on Windows alone
+_RAISED: dict[str, type[SpellbookError]] = {each.__name__: each for each in (InvalidInput, FetchError)}
+
+
+def parse(
+    kind: str, body: bytes, what: str, *, seconds: float | None = None, memory: int = MOST_MEMORY, **about: str
+) -> dict[str, str]:
+    """
+    Return what a parser makes of `body`: `html.extract`, `pdf.extract` or `safe.safe`, by `kind`.
+
+    `what` names it in messages, `about` goes to the parser. Raises InvalidInput or FetchError as the parser does, and
+    InvalidInput if it needs more than it may.
+    """
+    seconds = seconds or SECONDS[kind]
+    head = {"kind": kind, "about": about, "memory": memory, "seconds": int(seconds) + 1}
+    hidden = {*variables("secret")}
+    apart: dict[str, Any] = {"creationflags": _NO_WINDOW} if sys.platform == "win32" else {"start_new_session": True}
+    too_much = InvalidInput(
+        f"{what} cannot be read: it is damaged, or needs more than {seconds:.0f} s or {memory // 1_000_000:,} MB.",
+        "Give its text instead.",
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _CODE, *sys.path],
+            input=json.dumps(head).encode() + b"\n" + body,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=seconds,
+            env={name: value for name, value in os.environ.items() if name not in hidden},
+            **apart,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise too_much from error
+    except OSError as error:
+        raise StorageError(f"No process could be started to read {what} ({error}).", "Is there memory left?") from error
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        raise too_much from None
+    if raised := answer.get("raised"):
+        raise _RAISED[raised](answer["message"].replace("{what}", what), answer["hint"])
+    if len(answer["markdown"].encode()) > MOST_MARKDOWN:
+        raise InvalidInput(f"{what} has more than {MOST_MARKDOWN / 1e6:.1f} MB of text.", "Save it in parts.")
+    return answer
+
+
+def serve() -> None:
+    """Answer `parse` on stdin and stdout, once."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints, prints elsewhere
+    given = sys.stdin.buffer
+    head = json.loads(given.readline())
+    parser = _parser(head["kind"])
+    _limit(head["memory"], head["seconds"])
+    try:
+        answer: Mapping[str, str] = parser(given.read(), **head["about"])
+    except tuple(_RAISED.values()) as error:
+        answer = {"raised": type(error).__name__, "message": error.message, "hint": error.hint}
+    answers.write(json.dumps(answer).encode())
+    answers.flush()
+
+
+def _parser(kind: str) -> Callable[..., Mapping[str, str]]:
+    if kind == "html":
+        from spellbook.archive.pages import html
+
+        return html.extract
+    if kind == "pdf":
+        from spellbook.archive.pages import pdf
+
+        return pdf.extract
+    from spellbook.archive.pages import safe
+
+    return lambda body: {"markdown": safe.safe(body.decode())}
+
+
+def _limit(memory: int, seconds: int) -> None:
+    """Bound this process where the system can. The parent's clock bounds it everywhere."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    bounds = (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+    )
+    for limit, most in bounds:
+        with contextlib.suppress(OSError, ValueError):  # macOS knows no bound of the address space
+            resource.setrlimit(limit, (most, most))

@@ -1,0 +1,212 @@
+"""
+Fetch one web page or PDF over HTTP, from the public Internet only, within bounds of time and size.
+
+Each redirect is a new request that `guard` checks. No cookies, no credentials, no proxy: a proxy would resolve names
+where nothing checks them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email.message
+import os
+import re
+import socket
+import ssl
+import time
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from spellbook._version import __version__
+from spellbook.archive.pages import urls
+from spellbook.errors import FetchError, InvalidInput, PermissionDenied
+from spellbook.text.quoting import one_line
+
+if TYPE_CHECKING:
+    import httpx
+
+    from spellbook.archive.pages.guard import Allowed, Resolve
+
+SECONDS = 20.0
+"""For all of it: names, connections, redirects, body."""
+
+MOST_HTML, MOST_PDF = 10_000_000, 50_000_000
+"""Bytes of a body, after decompression."""
+
+MOST_URL = 2_000
+_HOPS = 5
+_HOST = re.compile(rb"[A-Za-z0-9._:-]+")
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_UNSAID = frozenset({"", "application/octet-stream", "binary/octet-stream"})
+"""Content types that do not say what the body is. Then its first bytes do."""
+
+_HEADERS = {
+    "Accept": "text/html,application/xhtml+xml,application/pdf;q=0.9",
+    "Accept-Encoding": "gzip",
+    "User-Agent": f"Mozilla/5.0 (compatible; Spellbook/{__version__}; saves single pages for a person)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """
+    What a server sent.
+
+    `url` is where the redirects ended, `content_type` is `text/html` or `application/pdf`, `charset` what the header
+    says of the encoding ("" if nothing), `canonical` the address that the header names as the page's own ("").
+    """
+
+    body: bytes = field(repr=False)
+    content_type: str
+    url: str
+    charset: str = ""
+    canonical: str = ""
+
+
+def fetch(
+    url: str, *, seconds: float = SECONDS, allowed: Allowed | None = None, resolve: Resolve = socket.getaddrinfo
+) -> Fetched:
+    """
+    Return the page at `url`. `allowed` says which addresses may be connected to: by default the public ones.
+
+    Raises InvalidInput if that is no address of a page, PermissionDenied if it or a redirect leads elsewhere than to
+    the public web, FetchError if nothing useful comes in time.
+    """
+    import httpx
+
+    from spellbook.archive.pages import guard
+
+    if allowed is None:
+        allowed = guard.public if os.environ.get("SPELLBOOK_FETCH_LOCAL") != "1" else lambda address, port: True
+    backend = guard.Guard(time.monotonic() + seconds, allowed, resolve)
+    try:
+        with _client(backend, seconds) as client:
+            return _followed(client, url)
+    except httpx.TimeoutException as error:
+        raise FetchError(f"{url} did not answer within {seconds:.0f} s.", "Try again later.") from error
+    except httpx.TransportError as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        raise FetchError(f"{url} cannot be fetched ({reason}).", "Check the address, or try again later.") from error
+
+
+def checked(url: str) -> str:
+    """Return a web address that may be fetched, and stand in frontmatter. Raises InvalidInput or PermissionDenied."""
+    return urls.quiet(str(_parsed(url)))
+
+
+def _parsed(url: str) -> httpx.URL:
+    import httpx
+
+    try:
+        parsed = httpx.URL(url) if len(url) <= MOST_URL else None
+    except (httpx.InvalidURL, ValueError):
+        parsed = None
+    is_web = parsed is not None and parsed.scheme in {"http", "https"}
+    if parsed is None or (is_web and not _HOST.fullmatch(parsed.raw_host)):
+        raise InvalidInput(f"{one_line(url[:100])} is not a web address.", "Give one such as https://example.com/page.")
+    if not is_web:
+        raise PermissionDenied(f"{one_line(url[:100])} is no web address.", "Only http and https are fetched.")
+    if parsed.userinfo:
+        raise PermissionDenied(f"The address of {parsed.host} holds a name or a password.", "Leave it out.")
+    return parsed
+
+
+def _client(backend: Any, seconds: float) -> httpx.Client:
+    import http.cookiejar
+
+    import httpcore
+    import httpx
+
+    class Transport(httpx.HTTPTransport):
+        """httpx's transport over a pool of our own: its constructor takes no network backend."""
+
+        def __init__(self) -> None:
+            self._pool = httpcore.ConnectionPool(ssl_context=_certificates(), network_backend=backend)
+
+    no_cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
+    return httpx.Client(
+        transport=Transport(), trust_env=False, cookies=no_cookies, headers=_HEADERS, timeout=httpx.Timeout(seconds)
+    )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+def _followed(client: httpx.Client, url: str) -> Fetched:
+    parsed = _parsed(url)
+    for _ in range(_HOPS + 1):
+        with client.stream("GET", parsed) as answer:
+            if not answer.has_redirect_location:
+                return _body(answer)
+            target = answer.headers["location"]
+        try:
+            parsed = _parsed(urljoin(str(parsed), target))
+        except (InvalidInput, ValueError) as error:
+            raise FetchError(f"{url} leads to {target[:100]!r}, which is no web address.") from error
+    raise FetchError(f"{url} leads on more than {_HOPS} times.", "Give the address where the page really is.")
+
+
+def _body(answer: httpx.Response) -> Fetched:
+    url, status = urls.quiet(str(answer.url)), answer.status_code
+    if status != 200:
+        raise FetchError(f"{url} answered HTTP {status}.", _hint(status), status)
+    header = email.message.Message()
+    header["content-type"] = answer.headers.get("content-type", "")
+    kind = header.get_content_type() if header["content-type"] else ""
+    if kind not in _HTML | _UNSAID | {"application/pdf"}:
+        raise FetchError(f"{url} is {kind}, neither a web page nor a PDF.", "Give its text instead.", status)
+    pieces = _unpacked(answer)
+    body = bytearray()
+    is_pdf = kind == "application/pdf"
+    for piece in pieces:
+        body += piece
+        if kind in _UNSAID:
+            is_pdf = body.startswith(b"%PDF-")
+        most = MOST_PDF if is_pdf else MOST_HTML
+        if len(body) > most:
+            raise FetchError(f"{url} is over {most // 1_000_000} MB.", "Give the text that matters instead.", status)
+    charset = header.get_content_charset("")
+    canonical = answer.links.get("canonical", {}).get("url", "")
+    with contextlib.suppress(InvalidInput, PermissionDenied, ValueError):
+        canonical = checked(urljoin(url, canonical)) if canonical else ""
+    return Fetched(bytes(body), "application/pdf" if is_pdf else "text/html", url, charset, canonical)
+
+
+def _unpacked(answer: httpx.Response) -> Iterable[bytes]:
+    """
+    Yield the body as it comes, unpacked, in pieces of bounded size.
+
+    httpx would unpack encodings that are stacked on each other, each with all that comes of the one before at once.
+    """
+    coding = answer.headers.get("content-encoding", "").strip().lower()
+    if coding in {"", "identity"}:
+        yield from answer.iter_raw()
+        return
+    if coding not in {"gzip", "x-gzip"}:
+        raise FetchError(f"{answer.url} is packed as {coding[:40]}, which was not asked for.", "Give its text instead.")
+    inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        for piece in answer.iter_raw():
+            while piece and not inflate.eof:
+                yield inflate.decompress(piece, 1_000_000)
+                piece = inflate.unconsumed_tail
+    except zlib.error as error:
+        raise FetchError(f"{answer.url} sends gzip that is damaged.", "Try again later.") from error
+    if not inflate.eof:
+        raise FetchError(f"{answer.url} broke off.", "Try again later.")
+
+
+def _hint(status: int) -> str:
+    if status in {401, 402, 403}:
+        return "It wants a login, a payment or a person. Give the text of the page instead."
+    if status in {404, 410}:
+        return "There is no such page; check the address."
+    return "Wait, and try again later." if status == 429 or status >= 500 else "Give the text of the page instead."

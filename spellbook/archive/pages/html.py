@@ -1,0 +1,356 @@
+"""
+The article of an HTML page as Markdown, with its title, author, date and site.
+
+trafilatura finds the article. Its tree is written as Markdown here: its own Markdown loses quotes and the languages of
+code. It also misses Korean authors, so `meta` and JSON-LD are read too. Run it in a child process: a hostile page takes
+minutes and gigabytes.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import urljoin
+
+from spellbook.archive.pages import safe
+from spellbook.archive.pages.safe import BREAK, Plain, visible, written
+from spellbook.errors import FetchError
+
+LEAST_LETTERS = 200
+"""An article with fewer is a shell that a script fills, a login or a consent page."""
+
+_MOST_TITLE, _MOST_NAME, _MOST_DESCRIPTION = 300, 80, 2_000
+_MOST_AUTHORS = 5
+_HEAD_BYTES = 4_096
+"""Where a page says its encoding; browsers look into 1,024."""
+
+_META_CHARSET = re.compile(rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([\w:.-]{2,40})""", re.I)
+_WIDER = {"euc_kr": "cp949", "johab": "johab", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
+"""Encodings that pages name when they mean the wider one, as browsers know."""
+
+_LATIN = {"iso8859-1", "ascii", "cp1252"}
+"""Encodings that servers name when nobody told them: believed last."""
+
+_DATE = re.compile(r"(\d{4})\s*[-./년]\s*(\d{1,2})\s*[-./월]\s*(\d{1,2})")
+_PRESS = re.compile(
+    r"\s*(?:선임|수습|인턴|객원|전문|시민|취재)?\s*(?:기자|특파원|논설위원|칼럼니스트|에디터|편집위원)$"
+)
+_MAIL = re.compile(r"\S+@\S+")
+_BYLINE = re.compile(r"(?i)byline|reporter|journalist|author|writer|기자")
+_KOREAN_NAME = re.compile(r"^([가-힣]{2,4})\s*(?:기자|특파원|논설위원|에디터)(?![가-힣])")
+_AUTHORS = ("author", "article:author", "dable:author", "og:article:author", "parsely-author", "sailthru.author", "byl")
+_DATES = (
+    "article:published_time",
+    "og:article:published_time",
+    "dable:published_time",
+    "datePublished",
+    "date",
+    "pubdate",
+)
+_ARTICLE = re.compile(r"(?i)(?:article|posting|report|page|review)$")
+
+
+def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
+    """
+    Return `title`, `markdown`, `author`, `published` (YYYY-MM-DD), `description`, `canonical` and `site` of a page.
+
+    What is not known is "". Raises FetchError if there is no article.
+    """
+    import trafilatura
+    from lxml import html
+
+    text = decoded(body, charset)
+    tree = html.document_fromstring(text.encode(), html.HTMLParser(encoding="utf-8")) if text.strip() else None
+    if tree is None:
+        raise _nothing()
+    meta, graph = _meta(tree), list(_linked_data(tree))
+    byline = _byline(tree)
+    named = tree.xpath("string(//link[translate(@rel, 'CANONIL', 'canonil')='canonical']/@href)")
+    found: Any = trafilatura.bare_extraction(
+        tree,
+        url=url or None,
+        output_format="python",
+        with_metadata=True,
+        include_comments=False,
+        include_formatting=True,
+        include_images=True,
+        include_links=True,
+        include_tables=True,
+        date_extraction_params={"original_date": True, "extensive_search": False},
+    )
+    if found is None or found.body is None:
+        raise _nothing()
+    if sum(map(len, "".join(found.body.itertext()).split())) < LEAST_LETTERS:
+        raise _nothing()
+    title = safe.line(found.title or meta.get("og:title", "") or tree.xpath("string(//title)"), _MOST_TITLE)
+    publishers = (node.get("publisher") for node in graph)
+    site = meta.get("og:site_name") or next(
+        (name for each in publishers for name in _names(each)), found.sitename or ""
+    )
+    site = safe.line(site, _MOST_NAME)
+    dates = [*(str(node.get("datePublished", "")) for node in graph), *(meta.get(key, "") for key in _DATES)]
+    return {
+        "title": title,
+        "markdown": markdown(found.body, url, title),
+        "author": _author(
+            [*(_names(node.get("author")) for node in graph), *_said(meta), [byline], [found.author]], site
+        ),
+        "published": next(filter(None, map(day, [*dates, found.date or ""])), ""),
+        "description": safe.line(meta.get("og:description") or meta.get("description", ""), _MOST_DESCRIPTION),
+        "canonical": _joined(url, named.strip()) if named.strip() else "",
+        "site": site,
+    }
+
+
+def decoded(body: bytes, charset: str = "") -> str:
+    """
+    Return the text of a page, by its BOM, the header's `charset`, its `meta`, else by what fits.
+
+    A declared encoding is believed only if it fits: servers say UTF-8 or Latin-1 of pages in EUC-KR.
+    """
+    for mark, name in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ):
+        if body.startswith(mark):
+            return body[len(mark) :].decode(name, "replace")
+    said = _META_CHARSET.search(body[:_HEAD_BYTES])
+    names = [_codec(charset), _codec(said[1].decode("ascii", "replace")) if said else "", "utf-8"]
+    declared = [name for name in names if name and name not in _LATIN]
+    foreign = len(body) - len(body.translate(None, bytes(range(128, 256))))
+    for name in declared:
+        text = body.decode(name, "replace")
+        # One letter in fifty may be broken: pages are cut and pasted together.
+        if text.count("\ufffd") * 50 <= foreign:
+            return text
+    from charset_normalizer import from_bytes
+
+    # Korean first: half of its legacy pages look Chinese to a detector.
+    korean = body.decode("cp949", "ignore")
+    if len(re.findall(r"[\uac00-\ud7a3]", korean)) * 3 > foreign:
+        return body.decode("cp949", "replace")
+    best = from_bytes(body[:200_000]).best() if not set(names) & _LATIN else None
+    return body.decode(best.encoding if best else "cp1252", "replace")
+
+
+def _codec(name: str) -> str:
+    """Return Python's name for an encoding, of the wider one where pages mean that; "" if there is none."""
+    try:
+        found = codecs.lookup(name.strip()).name
+    except (LookupError, ValueError):
+        found = {"ks_c_5601-1989": "euc_kr", "x-windows-949": "cp949", "windows-949": "cp949"}.get(name.lower(), "")
+    return _WIDER.get(found, found) if not found or codecs.lookup(found)._is_text_encoding else ""
+
+
+def day(text: str) -> str:
+    """Return the date at the beginning of a text as YYYY-MM-DD, "" if there is none."""
+    found = _DATE.search(text[:60])
+    if not found:
+        return ""
+    year, month, date = map(int, found.groups())
+    return f"{year:04}-{month:02}-{date:02}" if 1900 <= year <= 2200 and 1 <= month <= 12 and 1 <= date <= 31 else ""
+
+
+# -- about the page
+
+
+def _meta(tree: Any) -> dict[str, str]:
+    """Return the first value of each `meta`, by its lower-case name."""
+    found: dict[str, str] = {}
+    for each in tree.iter("meta"):
+        name = each.get("property") or each.get("name") or each.get("itemprop") or ""
+        if (value := (each.get("content") or "").strip()) and name:
+            found.setdefault(name, value)
+    return found
+
+
+def _linked_data(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yield the articles that JSON-LD describes."""
+    for script in tree.iter("script"):
+        if (script.get("type") or "").strip().lower() != "application/ld+json":
+            continue
+        try:
+            todo = [json.loads(script.text or "", strict=False)]
+        except (ValueError, RecursionError):
+            continue
+        while todo:
+            node = todo.pop(0)
+            if isinstance(node, list):
+                todo += node
+            elif isinstance(node, dict):
+                todo += [node["@graph"]] if "@graph" in node else []
+                kinds = node.get("@type")
+                if any(_ARTICLE.search(str(kind)) for kind in (kinds if isinstance(kinds, list) else [kinds])):
+                    yield node
+
+
+def _names(value: object) -> list[str]:
+    """Return the names in JSON-LD's many ways to write an author or a publisher."""
+    if isinstance(value, list):
+        return [name for each in value[: 2 * _MOST_AUTHORS] for name in _names(each)]
+    if isinstance(value, dict):
+        value = value.get("name")
+        return _names(value) if isinstance(value, list) else [value] if isinstance(value, str) else []
+    return [value] if isinstance(value, str) else []
+
+
+def _said(meta: dict[str, str]) -> Iterator[list[str]]:
+    for key in _AUTHORS:
+        if key in meta:
+            yield [meta[key]]
+
+
+def _byline(tree: Any) -> str:
+    """Return the reporter of a Korean page, whom only its text names."""
+    for each in tree.iter("p", "span", "div", "em", "strong", "a", "li", "dd"):
+        mark = f"{each.get('class') or ''} {each.get('id') or ''}"
+        if _BYLINE.search(mark):
+            text = " ".join(each.text_content()[:200].split())
+            if found := _KOREAN_NAME.match(text):
+                return found[1]
+    return ""
+
+
+def _author(choices: Iterable[list[str | None]] | Iterable[list[str]], site: str) -> str:
+    """Return the names of the first choice that names somebody but the site, without address and office."""
+    for names in choices:
+        kept: list[str] = []
+        for each in names:
+            name = safe.line(re.sub(r"(?i)^(?:by|글|글쓴이)[\s:]+", "", _MAIL.sub(" ", each or "").strip()), _MOST_NAME)
+            name = _PRESS.sub("", name).strip(" ,|/·=[]()")
+            if name and name != site and not re.match(r"(?i)https?:|www\.|@", name) and name not in kept:
+                kept.append(name)
+        if kept:
+            return ", ".join(kept[:_MOST_AUTHORS])
+    return ""
+
+
+def _joined(url: str, target: str) -> str:
+    try:
+        return urljoin(url, target)
+    except ValueError:
+        return ""
+
+
+def _nothing() -> FetchError:
+    return FetchError(
+        "No article text found; give it as text.", "The page may be made by a script, or want a login or a click."
+    )
+
+
+# -- Markdown
+
+
+def markdown(body: Any, url: str = "", title: str = "") -> str:
+    """Return trafilatura's tree as Markdown, without a first heading that repeats the title."""
+    writer = _Writer(url, safe.image_label("".join(body.itertext())))
+    blocks = list(writer.blocks(body))
+    if blocks and title and re.sub(r"\W", "", blocks[0].removeprefix("# ")) == re.sub(r"\W", "", title):
+        blocks = blocks[1:]
+    return safe.safe("\n\n".join(blocks))
+
+
+_BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote", "item", "row", "cell"})
+
+
+class _Writer:
+    """Writes elements of trafilatura's tree; `url` is what addresses in it are relative to."""
+
+    def __init__(self, url: str, label: str) -> None:
+        self._url, self._label = url, label
+
+    def blocks(self, element: Any) -> Iterator[str]:
+        """Yield the blocks in an element."""
+        run: list[str] = [Plain(_flat(element.text))]
+        for child in element:
+            is_block = child.tag in _BLOCKS or (child.tag == "code" and _is_block(child))
+            is_gap = child.tag == "lb" and run[-1:] in ([BREAK], [BREAK, Plain(" ")])
+            if is_block or is_gap:
+                yield from filter(None, [written(run)])
+                run = []
+            if is_block:
+                yield from self._block(child)
+            elif not is_gap:
+                run += self._inline(child)
+            if tail := _flat(child.tail):
+                run.append(Plain(tail))
+        yield from filter(None, [written(run)])
+
+    def _block(self, element: Any) -> Iterator[str]:
+        if element.tag == "head":
+            level = re.sub(r"\D", "", element.get("rend") or "") or "2"
+            title = " ".join(written(self._within(element)).split())
+            yield f"{'#' * min(6, max(1, int(level)))} {title}" if title else ""
+        elif element.tag == "list":
+            yield self._list(element)
+        elif element.tag == "quote":
+            yield "\n".join(f"> {line}".rstrip() for line in "\n\n".join(self.blocks(element)).split("\n"))
+        elif element.tag == "code":
+            named = " ".join(filter(None, (each.get("class") for each in element.iter())))
+            language = re.search(r"\b(?:language|lang|brush|highlight-source)[-: ]+([\w+#-]+)", named)
+            yield safe.code(visible("".join(element.itertext())), language[1] if language else "")
+        elif element.tag == "table":
+            yield from self._table(element)
+        else:
+            yield from self.blocks(element)
+
+    def _list(self, element: Any) -> str:
+        items = []
+        for number, item in enumerate(element.iter("item") if not len(element) else element, 1):
+            mark = f"{number}. " if element.get("rend") == "ol" else "- "
+            blocks = list(self.blocks(item))
+            is_tight = all(re.match(r"- |1\. ", block) for block in blocks[1:])
+            lines = ("\n" if is_tight else "\n\n").join(blocks).split("\n")
+            if blocks:
+                items.append("\n".join([mark + lines[0], *(" " * len(mark) + x if x else "" for x in lines[1:])]))
+        return "\n".join(items)
+
+    def _table(self, element: Any) -> Iterator[str]:
+        rows = [row.findall("cell") for row in element.iter("row")]
+        width = max(map(len, rows), default=0)
+        if width < 2:  # it only places its content
+            for row in rows:
+                for cell in row:
+                    yield from self.blocks(cell)
+            return
+        cells = [[" ".join(written(self._within(cell)).split()).replace("|", "\\|") for cell in row] for row in rows]
+        cells[0] += [""] * (width - len(cells[0]))
+        yield "\n".join(f"| {' | '.join(row)} |" for row in (cells[0], ["---"] * width, *cells[1:]))
+
+    def _within(self, element: Any) -> list[str]:
+        """Return what is in an element as parts of one run of text."""
+        parts: list[str] = [Plain(_flat(element.text))]
+        for child in element:
+            parts += [*self._inline(child), Plain(_flat(child.tail))]
+        return [part for part in parts if part]
+
+    def _inline(self, element: Any) -> list[str]:
+        if element.tag == "lb":
+            return [BREAK]
+        if element.tag == "code":
+            return [safe.code_span(" ".join("".join(element.itertext()).split()))]
+        if element.tag == "graphic":
+            url = _joined(self._url, element.get("src") or "")
+            return [safe.image(element.get("alt") or element.get("title") or "", url, self._label)]
+        parts = self._within(element)
+        if element.tag == "ref":
+            target = (element.get("target") or "").strip()
+            address = "" if target.startswith("#") else _joined(self._url, target)
+            # What is in a link may not be one.
+            text = [Plain("".join(element.itertext()))] if list(element.iter("ref", "graphic"))[1:] else parts
+            return [safe.link(" ".join(written(text).split()), address)]
+        is_bold = element.tag == "hi" and element.get("rend") == "#b"
+        # Marks beside other signs are none in Korean, where a particle follows at once.
+        return ["**", *parts, "**"] if is_bold and re.fullmatch(r"\w(?:.*\w)?", written(parts)) else parts
+
+
+def _flat(text: str | None) -> str:
+    return re.sub(r"\s+", " ", visible(text or ""))
+
+
+def _is_block(code: Any) -> bool:
+    return "\n" in "".join(code.itertext()).strip() or code.getparent().tag in {"body", "main", "div", "quote"}

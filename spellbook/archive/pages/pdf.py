@@ -1,0 +1,159 @@
+"""
+The text of a PDF as Markdown: by its outline's sections, else by page.
+
+pypdfium2 reads it. Lines are joined to paragraphs, words that a line's end cut are joined, and heads and page numbers
+that run through the document are left out. Run it in a child process: a small file can fill the memory.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from spellbook.archive.pages import safe
+from spellbook.errors import InvalidInput
+
+_LEAST_LETTERS = 20
+_MOST_LETTERS = 10_000_000
+_MOST_SECTIONS = 5_000
+_MOST_TITLE = 300
+_EDGE = 2
+"""Lines at the top and at the bottom of a page that may be running heads."""
+
+_PASSWORD = 4
+"""pdfium's number for a document that wants a password."""
+
+_HYPHEN = re.compile("[\x02\u00ad\ufffe][\r\n]*")
+"""What pdfium makes of a hyphen at a line's end."""
+
+_TERMINAL = re.compile(r"[.!?。！？…:;][\"'”’)\]]*$")
+_DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
+
+
+def extract(body: bytes) -> dict[str, str]:
+    """
+    Return `title`, `markdown`, `author` and `published` (YYYY-MM-DD) of a PDF; "" for what it does not say.
+
+    Raises InvalidInput if it is encrypted, damaged, without text, or with text that no program can read.
+    """
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(body)
+        about = document.get_metadata_dict()
+        pages = _without_running_heads(list(_pages(document)))
+        outline = _outline(document, len(pages))
+    except pypdfium2.PdfiumError as error:
+        if getattr(error, "err_code", None) == _PASSWORD or "password" in str(error).lower():
+            raise InvalidInput("{what} is encrypted.", "Save a copy without a password, or give its text.") from error
+        raise InvalidInput("{what} is no PDF that can be read.", "Is it damaged? Give its text instead.") from error
+    text = "".join(line for page in pages for line in page)
+    letters = sum(map(str.isalnum, text))
+    broken = sum(unicodedata.category(each) in {"Co", "Cn", "Cc"} or each == "\ufffd" for each in text)
+    if letters + broken < _LEAST_LETTERS:
+        raise InvalidInput("{what} has no text, only pictures.", "Run OCR first, or give its text.")
+    if broken > letters:
+        raise InvalidInput("The text of {what} cannot be read: its fonts hide the letters.", "Run OCR first.")
+    found = _DATE.match(about.get("CreationDate") or about.get("ModDate") or "")
+    return {
+        "title": safe.line(about.get("Title") or "", _MOST_TITLE),
+        "markdown": safe.safe("\n\n".join(_sections(pages, outline))),
+        "author": safe.line(about.get("Author") or "", _MOST_TITLE),
+        "published": "-".join(found.groups()) if found else "",
+    }
+
+
+def _pages(document: Any) -> Iterator[list[str]]:
+    """Yield the lines of each page, "" where a paragraph ends."""
+    left = _MOST_LETTERS
+    for number in range(len(document)):
+        page = document[number]
+        text_page = page.get_textpage()
+        text = text_page.get_text_bounded()
+        text_page.close()
+        page.close()
+        left -= len(text)
+        if left < 0:
+            raise InvalidInput(f"{{what}} has more than {_MOST_LETTERS:,} letters.", "Save it in parts.")
+        yield [line.strip() for line in safe.visible(_HYPHEN.sub("", text)).split("\n")]
+
+
+def _outline(document: Any, pages: int) -> list[tuple[int, int, str]]:
+    """Return the page (from 0), level (from 0) and title of each entry of the outline, in the order of pages."""
+    found = []
+    for entry in document.get_toc(max_depth=6):
+        target = entry.get_dest()
+        page = target.get_index() if target else None
+        title = safe.line(entry.get_title(), _MOST_TITLE)
+        if page is not None and 0 <= page < pages and title:
+            found.append((page, entry.level, title))
+        if len(found) == _MOST_SECTIONS:
+            break
+    return sorted(found, key=lambda each: each[0])
+
+
+def _without_running_heads(pages: list[list[str]]) -> list[list[str]]:
+    """Leave out lines that stand at the edge of many pages, whatever number they hold."""
+
+    def bare(line: str) -> str:
+        return re.sub(r"\d+", "#", "".join(line.split()))
+
+    def edges(page: Sequence[str]) -> set[int]:
+        written = [at for at, line in enumerate(page) if line]
+        return {*written[:_EDGE], *written[-_EDGE:]}
+
+    counts = Counter(line for page in pages for line in {bare(page[at]) for at in edges(page)})
+    # Left and right pages may differ. With few pages, what repeats may be text.
+    running = {line for line, count in counts.items() if count >= max(3, len(pages) * 0.4)}
+    return [
+        [line for at, line in enumerate(page) if not (at in page_edges and bare(line) in running)]
+        for page in pages
+        for page_edges in [edges(page)]
+    ]
+
+
+def _sections(pages: Sequence[Sequence[str]], outline: Sequence[tuple[int, int, str]]) -> Iterator[str]:
+    """Yield headings and paragraphs as Markdown."""
+    for number, page in enumerate(pages):
+        here = [(level, title) for at, level, title in outline if at == number]
+        if not outline and any(page):
+            yield f"## p. {number + 1}"
+        start = 0
+        for level, title in here:
+            at, end = _found(page, title, start)
+            yield from _paragraphs(page[start:at])
+            yield f"{'#' * min(6, level + 2)} {safe.escaped(title)}"
+            start = end
+        yield from _paragraphs(page[start:])
+
+
+def _found(page: Sequence[str], title: str, start: int) -> tuple[int, int]:
+    """Return the lines from `start` on that are the heading `title`; none at `start` if it is not there."""
+    wanted = _letters(title)
+    for at in range(start, len(page)):
+        joined = ""
+        for end in range(at, min(at + 3, len(page))):  # a heading of up to three lines
+            joined += _letters(page[end])
+            # The page may number the heading where the outline does not.
+            if joined and (joined == wanted or re.fullmatch(rf"(?:\d|chapter|제|장|절)*{re.escape(wanted)}", joined)):
+                return at, end + 1
+    return start, start
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
+    """Join lines to paragraphs: one ends at an empty line, or at a short line that ends a sentence."""
+    width = max((len(line) for line in lines), default=0)
+    text = ""
+    for line in [*lines, ""]:
+        is_cut = re.search(r"[a-zà-ÿ]-$", text) and re.match(r"[a-zà-ÿ]", line)
+        text = text[:-1] + line if is_cut else f"{text} {line}".strip()
+        if text and (not line or (len(line) < 0.8 * width and _TERMINAL.search(line))):
+            yield safe.escaped(text)
+            text = ""

@@ -1,0 +1,318 @@
+"""
+Markdown that acts nowhere: not in Obsidian or its plugins, not in Spellbook, not in a browser.
+
+The text is parsed and written anew from what the parser understood, each character that could start something
+escaped. So nothing gets through by being parsed differently elsewhere. Kept are headings, lists, quotes, tables, code,
+emphasis and links to the web; images become links. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import count as count_from
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, load
+from spellbook.text.terms import HANGUL
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_LANGUAGES = """
+    abap ada asm awk bash bat batch c c# c++ clj clojure cmake cobol coffeescript console cpp cs csharp css csv cuda d
+    dart diff docker dockerfile elixir elm erl erlang ex f# fish fortran fsharp gd gdscript glsl go golang gradle
+    graphql groovy haskell haxe hcl hlsl hs html http ini java javascript jinja jl js json json5 jsonc jsx julia kotlin
+    kt less lisp log lua makefile markdown matlab md nginx nim nix objc objective-c ocaml octave pascal patch perl php
+    plaintext powershell prisma prolog properties proto protobuf ps1 puppet py python python3 r rb regex rs rst ruby
+    rust sass scala scheme scss sh shell solidity sql svelte swift tcl terraform tex text toml ts tsx txt typescript v
+    vb verilog vhdl vim vue wasm wgsl xml yaml yml zig zsh
+"""
+LANGUAGES = frozenset(_LANGUAGES.split())
+"""Languages that a code block may name. Plugins of Obsidian run others: dataviewjs, tasks, button, mermaid, query."""
+
+_MOST_NESTED = 100
+_HANGUL = re.compile("[" + HANGUL + "]")
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e01ef]"
+)
+"""Letters that nobody sees and that a model reads, or that turn the order of reading; not what joins letters."""
+
+_ALWAYS = re.compile(
+    r"[\\`*\[\]$]|~(?=~)|(?<=~)~|(?<!\w)_|_(?!\w)|(?<![^\W_])#|(?<!\S)\^|<(?=[a-z/!?])|&(?=#?\w+;)|!\Z", re.I
+)
+_PLUGINS = (
+    (re.compile(r"%(?=%)|(?<=%)%"), r"\\%"),  # comments of Obsidian
+    (re.compile(r"(?<=:):(?=[\s\])]|\Z)"), r"\\:"),  # inline fields of Dataview
+    (re.compile(r"(?i)\b(?!https?:|ftp:)([a-z][a-z0-9+.-]+):(?=//)"), r"\1\\:"),  # obsidian://, file://
+)
+_LINE_START = re.compile(r"(?m)^(?:([-+>=|:~#])|(\d{1,9})([.)]))")
+_TEMPLATE = "<%"
+"""Templater looks for it in the raw text of a new file, code and escapes included."""
+
+_LINK = re.compile(r"(?i)(?:https?://[^\s/]|mailto:[^\s@]+@)")
+_UNSAFE_IN_LINK = re.compile(r"""[\x00-\x20<>()\[\]\\"'`{}|^%$*_~#]+""")
+_QUERY = re.compile(r"\s*\$?=")
+_ENTITY = re.compile(r"&(?=#?\w+;)")
+
+
+def safe(text: str) -> str:
+    """
+    Return Markdown `text` as Markdown without anything that acts, ended by a line feed ("" for nothing).
+
+    Frontmatter of its own is left out. Safe text stays as it is. Time and memory grow with the text, and hostile text
+    can make that slow: run it within limits (`child`).
+    """
+    text = _without_header(visible(text)).strip("\n")
+    tokens = _parser().parse(text)
+    page = "\n\n".join(filter(None, _blocks(iter(tokens), image_label(text))))
+    return f"{page}\n" if page else ""
+
+
+def image_label(text: str) -> str:
+    """Return what an image is called in a page with this text."""
+    return "그림" if _HANGUL.search(text) else "image"
+
+
+def visible(text: str) -> str:
+    """Return `text` in NFC with line feeds as line ends, without letters that nobody sees."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
+    return unicodedata.normalize("NFC", _UNSEEN.sub("", text))
+
+
+def line(text: str, most: int) -> str:
+    """
+    Return a title or a name on one line of at most `most` letters.
+
+    It will stand in frontmatter, where `[[…]]` is a link and Templater looks too.
+    """
+    flat = " ".join(re.sub(r"([\[\]])\1+", r"\1", visible(text)).replace(_TEMPLATE, "< %").split())
+    return flat if len(flat) <= most else f"{flat[: most - 1].rstrip()}…"
+
+
+def escaped(text: str) -> str:
+    """Return plain text as Markdown that shows the same and does nothing; of one or more lines."""
+    return _LINE_START.sub(_no_start, _marks_escaped(text))
+
+
+def _escaped_later(text: str) -> str:
+    """Return what `escaped` does for text that follows something on its first line."""
+    first, line_end, rest = text.partition("\n")
+    return _marks_escaped(text) if not line_end else _marks_escaped(text[: len(first)]) + "\n" + escaped(rest)
+
+
+def _no_start(found: re.Match[str]) -> str:
+    return f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}"
+
+
+def _marks_escaped(text: str) -> str:
+    text = _ALWAYS.sub(r"\\\g<0>", text)
+    for pattern, new in _PLUGINS:
+        text = pattern.sub(new, text)
+    return text.replace(_TEMPLATE, "<\\%")
+
+
+def link(text: str, url: str) -> str:
+    """Return a link with `text`, which is Markdown; the text alone if `url` leads anywhere but to the web."""
+    url = "".join(url.split())
+    if not _LINK.match(url):
+        return text
+    return f"[{text.strip() or escaped(url)}]({_address(url)})"
+
+
+def image(alt: str, url: str, label: str = "image") -> str:
+    """Return an image as a link, which nothing loads by itself."""
+    return link(f"{label}: {escaped(' '.join(alt.split()))}" if alt.strip() else label, url)
+
+
+def code(text: str, language: str = "") -> str:
+    """Return a code block, whose language is kept only if it is a programming language."""
+    language = language.lower() if language.lower() in LANGUAGES else ""
+    text = text.replace(_TEMPLATE, "<\\%").strip("\n")
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _address(url: str) -> str:
+    from urllib.parse import quote
+
+    # What Markdown, Obsidian and Dataview could read as marks; `%20` and `#part` of an address stay what they are.
+    kept = re.sub(r"%(?=[0-9A-Fa-f]{2})", "\0", url)
+    kept = re.sub(r"#(?=[^#]*\Z)", "\1", kept, count=1)
+    kept = _UNSAFE_IN_LINK.sub(lambda run: "".join(c if c in "_*~\0\1" else quote(c, safe="") for c in run[0]), kept)
+    return _ENTITY.sub("&amp;", kept.replace("\0", "%").replace("\1", "#"))
+
+
+def _without_header(text: str) -> str:
+    if found := FRONTMATTER.match(text):
+        try:
+            is_header = bool(load(found[0])[0])
+        except BadHeader as error:
+            is_header = not error.is_text
+        if is_header:
+            return text[found.end() :]
+    return text
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    # Raw HTML is text here. Links of any scheme are parsed, so that those that are not kept leave their text.
+    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": _MOST_NESTED})
+    markdown.validateLink = lambda url: True  # type: ignore[method-assign]
+    return markdown.enable(["table", "strikethrough"])
+
+
+# -- blocks
+
+_TIGHT = "\0"
+"""Ends a paragraph of a list without blank lines, while it is written."""
+
+_AFTER_TIGHT = re.compile(f"{_TIGHT}\n\n(?=[-+*>] |1[.)] |```)")
+"""Before a block that needs no blank line to begin."""
+
+
+def _blocks(tokens: Iterator[Token], label: str, end: str = "", line_end: str = "\n") -> Iterator[str]:
+    """Yield each block as Markdown until the token `end`; a line of a text ends with `line_end`."""
+    for token in tokens:
+        kind = token.type
+        if kind == end:
+            return
+        if kind == "inline":
+            yield _inline(token.children or (), label, line_end)
+        elif kind in {"fence", "code_block"}:
+            yield code(token.content, (token.info.split() or [""])[0])
+        elif kind == "html_block":
+            yield escaped(token.content.strip())
+        elif kind == "hr":
+            yield "***"
+        elif kind == "heading_open":
+            title = "".join(_blocks(tokens, label, "heading_close", " "))
+            yield f"{'#' * int(token.tag[1])} {title}" if title else ""
+        elif kind == "paragraph_open":
+            yield "\n\n".join(_blocks(tokens, label, "paragraph_close")) + (_TIGHT if token.hidden else "")
+        elif kind == "blockquote_open":
+            quoted = "\n\n".join(filter(None, _blocks(tokens, label, "blockquote_close")))
+            yield "\n".join(f"> {each}".rstrip() for each in quoted.split("\n")) if quoted else ""
+        elif kind in {"bullet_list_open", "ordered_list_open"}:
+            yield _list(tokens, label, token)
+        elif kind == "table_open":
+            yield _table(tokens, label)
+
+
+def _list(tokens: Iterator[Token], label: str, opened: Token) -> str:
+    is_ordered = opened.type == "ordered_list_open"
+    number = int(opened.attrGet("start") or 1) if is_ordered else 0
+    close = opened.type.replace("open", "close")
+    items = []
+    is_tight = False
+    for token in tokens:
+        if token.type == close:
+            break
+        mark = f"{number}{opened.markup} " if is_ordered else f"{opened.markup} "
+        body = "\n\n".join(filter(None, _blocks(tokens, label, "list_item_close")))
+        is_tight |= _TIGHT in body
+        body = _AFTER_TIGHT.sub("\n", body).replace(_TIGHT, "")
+        if body:
+            lines = body.split("\n")
+            items.append("\n".join([mark + lines[0], *(" " * len(mark) + each if each else "" for each in lines[1:])]))
+            number += 1
+    return ("\n" if is_tight or not any("\n\n" in item for item in items) else "\n\n").join(items)
+
+
+def _table(tokens: Iterator[Token], label: str) -> str:
+    rows: list[list[str]] = []
+    for token in tokens:
+        if token.type == "table_close":
+            break
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline":
+            cell = _inline(token.children or (), label, " ")
+            rows[-1].append(re.sub(r"(?<!\\)((?:\\\\)*)\|", r"\1\\|", cell))
+    rule = ["---"] * len(rows[0])
+    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
+
+
+# -- inline
+
+BREAK = "  \n"
+"""A line's end within a paragraph."""
+
+_MARKS = {"em": "*", "strong": "**", "s": "~~"}
+
+
+class Plain(str):
+    """Text that is still to be escaped, together with what stands beside it."""
+
+
+def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
+    """Return a run of text as Markdown."""
+    parts: list[str] = []
+    opened: list[tuple[int, str]] = []  # where each open link begins, and its address
+    for token in tokens:
+        kind = token.type
+        if kind == "softbreak" or (kind == "hardbreak" and line_end == " "):
+            parts.append(Plain(line_end))
+        elif kind == "hardbreak":
+            parts.append(BREAK)
+        elif kind == "code_inline":
+            # Dataview runs `= …` and `$= …`.
+            parts.append(Plain(token.content) if _QUERY.match(token.content) else code_span(token.content))
+        elif (mark := _MARKS.get(kind.partition("_")[0])) and kind.endswith("_open"):
+            parts.append(mark)
+        elif mark and parts[-1:] == [mark] and not isinstance(parts[-1], Plain):
+            parts.pop()  # there is nothing in it
+        elif mark:
+            parts.append(mark)
+        elif kind == "link_open":
+            opened.append((len(parts), str(token.attrGet("href") or "")))
+        elif kind == "link_close":
+            at, url = opened.pop()
+            if _LINK.match(url):
+                parts[at:] = [link(written(parts[at:]), url)]
+        elif kind == "image":
+            alt = "".join(each.content for each in token.children or ())
+            url = str(token.attrGet("src") or "")
+            if opened or not _LINK.match(url):  # a link in a link would be two brackets in a row
+                parts.append(Plain(f"{label}: {alt}" if alt else label))
+            else:
+                parts.append(image(alt, url, label))
+        else:
+            parts.append(Plain(token.content))
+    return written(parts)
+
+
+def written(parts: Sequence[str]) -> str:
+    """
+    Return Markdown of `parts`, which are Markdown but for those that are `Plain`.
+
+    A character may be harmless or not by its neighbours, so runs of plain text are escaped as a whole.
+    """
+    done = ""
+    for is_plain, run in groupby(parts, lambda part: isinstance(part, Plain)):
+        if is_plain:
+            text = re.sub(r"[ \t]*\n[ \t]*", "\n", "".join(run))
+            done += _escaped_later(text) if done.strip() and not done.endswith("\n") else escaped(text.lstrip())
+            continue
+        for mark in run:
+            if mark == BREAK:
+                done = done.rstrip(" \t")
+                mark = "" if done.endswith("\n") else BREAK
+            done += mark
+    return done.strip()
+
+
+def code_span(text: str) -> str:
+    """Return code within a line."""
+    text = text.replace(_TEMPLATE, "<\\%")
+    runs = {len(run) for run in re.findall("`+", text)}
+    ticks = "`" * next(count for count in count_from(1) if count not in runs)
+    pad = " " if "`" in (text[:1], text[-1:]) or (text.strip() and text[0] == text[-1] == " ") else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"

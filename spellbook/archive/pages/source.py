@@ -1,0 +1,127 @@
+"""
+Read a web page, an HTML file or a PDF as a `Page` of safe Markdown.
+
+What an agent names is read only if it is a public page, or a file that is plainly a document: else an agent could be
+talked into saving keys and settings.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from spellbook.archive.pages import child, fetch, safe, urls
+from spellbook.errors import InvalidInput, PermissionDenied
+from spellbook.text.quoting import one_line
+
+MOST_FILE = fetch.MOST_PDF
+_MODULES = ("trafilatura", "lxml_html_clean", "pypdfium2")
+_HTML = frozenset({".html", ".htm"})
+_ADDRESS = re.compile(r"(?i)https?:")
+_HEADING = re.compile(r"#{1,6} (.+)")
+_MOST_TITLE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """
+    An article. `markdown` is safe and holds no frontmatter; what is not known is "".
+
+    `published` is YYYY-MM-DD. `url` is where the page was in the end ("" for a file), `canonical` the address that it
+    names as its own. `source_type` is `url`, `pdf`, `html`, or `text` for given text that names no address.
+    """
+
+    title: str
+    markdown: str = field(repr=False)
+    author: str = ""
+    published: str = ""
+    description: str = field(default="", repr=False)
+    url: str = ""
+    canonical: str = ""
+    site: str = ""
+    source_type: str = "url"
+
+
+def read(source: str, text: str = "") -> Page:
+    """
+    Return the article at a web address, or in a file. With `text`, that is the article, and nothing is opened.
+
+    Raises InvalidInput (no such file, encrypted, damaged, without text, no extra), PermissionDenied (not public, no
+    document) and FetchError (nothing useful came).
+    """
+    is_url = bool(_ADDRESS.match(source.strip()))
+    url = fetch.checked(source.strip()) if is_url else ""
+    if text:
+        parsed = child.parse("text", text.encode(), "The text")
+        found = _HEADING.match(parsed["markdown"])
+        title = safe.line(found[1].replace("\\", ""), _MOST_TITLE) if found else ""
+        return Page(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
+    need_extra()
+    if not is_url:
+        return _file(source)
+    got = fetch.fetch(url)
+    if got.content_type == "application/pdf":
+        parsed = child.parse("pdf", _pdf(got.body, got.url), got.url)
+    else:
+        parsed = child.parse("html", got.body, got.url, url=got.url, charset=got.charset)
+    canonical = urls.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
+    return Page(**parsed, url=got.url, canonical=canonical)
+
+
+def need_extra() -> None:
+    """Raise InvalidInput if the libraries that read pages are not installed."""
+    if not all(map(find_spec, _MODULES)):
+        raise InvalidInput(
+            "Web pages and PDFs need libraries that are not installed.",
+            "Run: pip install 'spellbook-vault[articles]'. Or give the text of the page.",
+        )
+
+
+def _file(source: str) -> Page:
+    body, is_pdf = _document(Path(source).expanduser())
+    what = one_line(source)
+    if is_pdf:
+        return Page(**child.parse("pdf", body, what), source_type="pdf")
+    if len(body) > fetch.MOST_HTML:
+        raise PermissionDenied(f"{what} is over {fetch.MOST_HTML // 1_000_000} MB.", "Give the text that matters.")
+    parsed = child.parse("html", body, what)
+    return Page(**{**parsed, "canonical": ""}, source_type="html")
+
+
+def _document(path: Path) -> tuple[bytes, bool]:
+    """Return the bytes of a document, and whether it is a PDF. Raises PermissionDenied for any other file."""
+    what = one_line(str(path))
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InvalidInput(f"{what} is no path of a file.", "Check the path.") from error
+    if any(part.startswith(".") for part in real.parts):
+        raise PermissionDenied(f"{what} is hidden, or in a hidden folder.", "Copy it elsewhere, or give its text.")
+    # A FIFO would wait for a writer; a link that was put in its place since is not followed.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with open(os.open(real, flags), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise PermissionDenied(f"{what} is no regular file.", "Name a PDF or an HTML file.")
+            if about.st_size > MOST_FILE:
+                raise PermissionDenied(f"{what} is over {MOST_FILE // 1_000_000} MB.", "Give the text that matters.")
+            start = file.read(5)
+            is_pdf = start == b"%PDF-"
+            if not is_pdf and real.suffix.lower() not in _HTML:
+                raise PermissionDenied(f"{what} is no PDF and no HTML file.", "Give its text instead.")
+            return start + file.read(MOST_FILE), is_pdf
+    except FileNotFoundError as error:
+        raise InvalidInput(f"There is no file {what}.", "Check the path.") from error
+    except OSError as error:
+        raise PermissionDenied(f"{what} cannot be read ({error.strerror}).", "Name a PDF or an HTML file.") from error
+
+
+def _pdf(body: bytes, what: str) -> bytes:
+    if not body.startswith(b"%PDF-"):
+        raise InvalidInput(f"{what} says that it is a PDF, and is none.", "Give its text instead.")
+    return body

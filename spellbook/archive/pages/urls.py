@@ -1,0 +1,53 @@
+"""Web addresses as names of pages: when two are one page. Pure."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit, urlunsplit
+
+_TRACKING = re.compile(
+    r"(?i)(?:utm_\w+|hsa_\w+|mtm_\w+|pk_\w+|fbclid|gclid|gclsrc|dclid|gbraid|wbraid|gad_source|msclkid|twclid|ttclid"
+    r"|yclid|ysclid|igsh|igshid|li_fat_id|mc_[ce]id|mkt_tok|_hsenc|_hsmi|_ga|_gl|__twitter_impression|vero_id|wickedid"
+    r"|napm|n_(?:media|query|rank|ad|ad_group|keyword(?:_id)?|campaign_type|match|network|mall_id|mall_pid))"
+)
+"""Parameters that name the way to a page, not the page; the last line is Naver's."""
+
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+_SAME_SITE = re.compile(r"^(?:www\d?|m|mobile|amp)\.")
+
+
+def normalized(url: str) -> str:
+    """Return an address without what does not name the page: fragment, tracking parameters, default port, case."""
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:
+        return url
+    host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS.get(parts.scheme, " "))
+    query = "&".join(
+        each for each in parts.query.split("&") if each and not _TRACKING.fullmatch(each.partition("=")[0])
+    )
+    return quiet(urlunsplit((parts.scheme, host, parts.path or "/", query, "")))
+
+
+def quiet(url: str) -> str:
+    """Return an address for frontmatter, where `[[…]]` would be a link to a note."""
+    return url.replace("[[", "%5B%5B").replace("]]", "%5D%5D")
+
+
+def canonical(url: str, named: str) -> str:
+    """
+    Return the address that a page at `url` names as its own, normalized, or "" if it may not.
+
+    It must be of the same site, or a page could pass for that of another. Many sites name their front page.
+    """
+    try:
+        here, there = urlsplit(url), urlsplit(named)
+    except ValueError:
+        return ""
+    if there.scheme not in {"http", "https"} or not there.hostname or there.username or there.password:
+        return ""
+    is_front = there.path in {"", "/"} and not there.query
+    if is_front and here.path not in {"", "/"}:
+        return ""
+    a, b = _SAME_SITE.sub("", here.hostname or ""), _SAME_SITE.sub("", there.hostname)
+    return normalized(named) if a == b or a.endswith(f".{b}") or b.endswith(f".{a}") else ""
