@@ -1,0 +1,168 @@
+"""
+The text of decisions and checkpoints as a person reads it, and back: reason, outcomes, steps and open files. Pure.
+
+A part begins with its label on a line of its own paragraph (`이유:`, `Outcome:`, …) and ends at the next label. What
+stands before the first label is the decision, or the checkpoint's summary. A note without labels is all decision.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from spellbook.notes.splitter import sentences
+from spellbook.text.terms import scripts
+
+DECISION, CHECKPOINT = "decision", "checkpoint"
+"""Categories of the two kinds of notes."""
+
+Result = Literal["success", "partial", "failed"]
+RESULTS: dict[str, tuple[str, str]] = {
+    "success": ("성공", "success"),
+    "partial": ("부분 성공", "partial"),
+    "failed": ("실패", "failed"),
+}
+"""Outcomes by the value of the key `outcome`, in Korean and in English."""
+
+_REASON, _OUTCOME = ("이유", "Reasoning"), ("결과", "Outcome")
+_STEPS, _FILES = ("다음 할 일", "Next steps"), ("열린 파일", "Open files")
+_LABELS = {word.casefold(): label for label in (_REASON, _OUTCOME, _STEPS, _FILES) for word in label}
+_LABEL = re.compile(rf"(?P<label>{'|'.join(map(re.escape, _LABELS))}):[ \t]*(?P<rest>.*)", re.I | re.S)
+_ITEM = re.compile(r"[ \t]*[-*+][ \t]+(?:\[(?P<box>[ xX])\][ \t]+)?(?P<text>.+)")
+_CODE = re.compile(r"(?P<ticks>`+) ?(?P<code>.+?) ?(?P=ticks)")
+
+_MOST_TITLE = 120
+"""Letters of a title that is made of a text's first sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a decision's note says: the decision, why, and its outcomes, one line each, oldest first."""
+
+    decision: str
+    reasoning: str = ""
+    outcomes: tuple[str, ...] = ()
+
+    @property
+    def outcome_reason(self) -> str:
+        """What the latest outcome says after its date and result, "" if there is none."""
+        if not self.outcomes:
+            return ""
+        words = "|".join(re.escape(word) for pair in RESULTS.values() for word in pair)
+        return re.sub(
+            rf"^(?:\d{{4}}-\d\d-\d\d[ :]*)?(?:(?:{words})(?:\s*[:：,]\s*|$))?", "", self.outcomes[-1], flags=re.I
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A task of a checkpoint that a person may have ticked."""
+
+    text: str
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a checkpoint's note says: where the work stands, what comes next, and which files are open."""
+
+    summary: str
+    steps: tuple[Step, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def title(text: str) -> str:
+    """Return the first sentence of a text on one line, at most 120 letters, without a final full stop."""
+    line = next((text[start:end] for start, end in sentences(text)), "").strip().split("\n", 1)[0]
+    line = " ".join(line.lstrip("#>-*+ ").split())
+    if len(line) > _MOST_TITLE:
+        cut = line[: _MOST_TITLE - 1]
+        line = cut[: cut.rfind(" ")] + "…" if " " in cut else cut + "…"
+    return line.rstrip(".。") or line
+
+
+def decision_text(decision: str, reasoning: str = "") -> str:
+    """Return the body of a decision's note; its labels are Korean if the given text holds Hangul."""
+    own = _language(decision, reasoning)
+    reason = f"{_REASON[own]}: {reasoning.strip()}" if reasoning.strip() else ""
+    return "\n\n".join(filter(None, (decision.strip(), reason)))
+
+
+def checkpoint_text(summary: str, steps: Sequence[str] = (), files: Sequence[str] = ()) -> str:
+    """Return the body of a checkpoint's note: steps as tasks to tick, files as code."""
+    own = _language(summary, *steps)
+    parts = [summary.strip()]
+    if steps:
+        parts.append("\n".join([f"{_STEPS[own]}:", *(f"- [ ] {' '.join(each.split())}" for each in steps)]))
+    if files:
+        parts.append("\n".join([f"{_FILES[own]}:", *(f"- {_code(' '.join(each.split()))}" for each in files)]))
+    return "\n\n".join(parts)
+
+
+def read_decision(body: str) -> Decision:
+    """Return what the body of a decision's note says."""
+    parts = dict(_parts(body))
+    outcomes = tuple(item["text"].strip() for item in _items(parts.get(_OUTCOME, "")))
+    said = [text for label, text in _parts(body) if label not in {_REASON, _OUTCOME} and text]
+    return Decision("\n\n".join(said), parts.get(_REASON, ""), outcomes)
+
+
+def read_checkpoint(body: str) -> Checkpoint:
+    """Return what the body of a checkpoint's note says, with the boxes as a person left them."""
+    parts = dict(_parts(body))
+    steps = tuple(Step(item["text"].strip(), (item["box"] or " ") in "xX") for item in _items(parts.get(_STEPS, "")))
+    files = []
+    for item in _items(parts.get(_FILES, "")):
+        code = _CODE.search(item["text"])
+        files.append(code["code"] if code else item["text"].strip())
+    said = [text for label, text in _parts(body) if label not in {_STEPS, _FILES} and text]
+    return Checkpoint("\n\n".join(said), steps, tuple(files))
+
+
+def with_outcome(body: str, outcome: Result, reason: str, day: dt.date) -> tuple[str, str]:
+    """
+    Return a change of a decision's body that records an outcome: the text that is there now, and what replaces it.
+
+    The line comes after the outcomes that are there. Without any, the old text is "", and the new one is appended. If
+    the last outcome is the same, both are equal.
+    """
+    own = _language(body, reason)
+    said = " ".join(reason.split())
+    line = f"- {day.isoformat()} {RESULTS[outcome][own]}" + (f": {said}" if said else "")
+    listed = "\n".join(item[0] for item in _items(dict(_parts(body)).get(_OUTCOME, "")))
+    if not listed:
+        return "", f"{_OUTCOME[own]}:\n{line}"
+    return listed, listed if listed.endswith(line) else f"{listed}\n{line}"
+
+
+def _parts(body: str) -> Iterator[tuple[tuple[str, str] | None, str]]:
+    """Yield each part's label, None for what stands before the first one, and its text without the label."""
+    label: tuple[str, str] | None = None
+    found: list[str] = []
+    for paragraph in re.split(r"\n[ \t]*\n", body.strip().replace("\r\n", "\n")):
+        begins = _LABEL.match(paragraph)
+        if begins:
+            yield label, "\n\n".join(found).strip()
+            label, found = _LABELS[begins["label"].casefold()], [begins["rest"]]
+        else:
+            found.append(paragraph)
+    yield label, "\n\n".join(found).strip()
+
+
+def _items(text: str) -> Iterator[re.Match[str]]:
+    return (item for line in text.split("\n") if (item := _ITEM.fullmatch(line)))
+
+
+def _language(*texts: str) -> int:
+    """Return which of a pair of labels a text takes: 0 Korean, 1 English."""
+    return 0 if any("hangul" in scripts(text) for text in texts) else 1
+
+
+def _code(text: str) -> str:
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    ticks = "`" * (longest + 1)
+    space = " " if longest else ""
+    return f"{ticks}{space}{text}{space}{ticks}"
