@@ -40,8 +40,9 @@ _CONFIG = """\
 # journal_days = 90
 # snapshots = true         # one a day by whichever process watches the vault; `spellbook status` says where they are
 
-# [half_lives]             # days in which a dated note loses half of what age can take; inf for never
+# [half_lives]             # days in which a dated note loses half of what age can take, by type or category; inf: never
 # project = 180
+# episodic = 90
 
 # [scopes]                 # which notes belong to which project, by their paths; see --scope
 # "work/acme/" = "acme"

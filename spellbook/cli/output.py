@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spellbook.index.sync import Report
     from spellbook.notes.note import Fault
     from spellbook.search.explain import Explanation, Row
+    from spellbook.search.newest import Recent
     from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
     from spellbook.search.related import Around
@@ -189,6 +190,16 @@ def pointers(found: Sequence[StoredChunk]) -> None:
         click.echo(f"{place(chunk)}  {titles(chunk)}  {name(chunk.id)}")
 
 
+def recent(found: Recent) -> None:
+    """Print notes with their dates, a line each; on stderr, how many there are beyond these."""
+    for chunk in found.notes:
+        click.echo(f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {flat(chunk.title)}  {name(chunk.note)}")
+    if len(found.notes) < found.total:
+        say(f"{counted(len(found.notes), 'note', of=found.total)}, newest first.", err=True)
+    if not found.total:
+        say("No notes.", err=True)
+
+
 def contents(listed: Sequence[Category], about: Callable[[Topic], About]) -> None:
     """Print the table of contents as a tree: categories, their topics, and what each is about."""
     wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
@@ -307,11 +318,20 @@ def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
+def _errors(codes: Mapping[str, int]) -> str:
+    listed = ", ".join(f"{code} {count}" for code, count in codes.items())
+    return translated(f"{listed} in 24 hours") if listed else ""
+
+
 def _snapshots(state: Mapping[str, Any]) -> str:
     if not state["count"]:
         return "none yet: `spellbook snapshot` takes one"
     last = dt.datetime.fromisoformat(state["last"]).strftime("%Y-%m-%d %H:%M")
     return f"{state['count']}, the latest from {last}, in {state['folder']}"
+
+
+def _since(at: str | None) -> str:
+    return dt.datetime.fromisoformat(at).strftime("%Y-%m-%d %H:%M") if at else ""
 
 
 def _clock(seconds: int) -> str:
@@ -352,6 +372,7 @@ def status(state: Mapping[str, Any]) -> None:
         ("embedded", f"{embedded}, {state['embedder']}"),
         ("engine", state.get("engine")),
         ("second", _second(state) if "second_encoder" in state else ""),
+        ("looked at", _since(state["looked_at"])),
         ("watched", translated("yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault")),
         ("open in", _processes(state["processes"])),
         ("chroma", translated(chroma(state["chroma"]))),
@@ -359,6 +380,7 @@ def status(state: Mapping[str, Any]) -> None:
         ("categories", categories or translated("none")),
         ("texts", translated(reused) if state["embedded"] else ""),
         ("answers", _timings(state["timings"])),
+        ("errors", _errors(state["day"]["errors"])),
         *(("to fix", _fault(fault)) for fault in state["faults"]),
         ("warning", translated(one_line(state.get("warning", "")))),
     ]
