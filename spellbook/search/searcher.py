@@ -230,7 +230,9 @@ class Searcher:
             word = words.legs.get(number)
             foreign = written.foreign(chunk, word.score if word else 0.0)
             note = notes.get(chunk.path, ranking.NOTHING)
-            second_score = helped.get(chunk.key) if retrieve.is_read(chunk) else None
+            second_score = helped.get(chunk.key)
+            if second_score is not None and not retrieve.is_read(chunk):
+                second_score = None
             candidates.append(Candidate(chunk, scores.get(number), word, foreign, note, second_score))
         return Ranked(candidates, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
 

@@ -284,6 +284,27 @@ def test_unused_ones_go_with_the_embedders(vault, write_note):
         assert stored(index) == {"a", "two"}
 
 
+def test_the_bound_of_the_cache_counts_them(vault, write_note):
+    """Vectors that would fit alone do not fit beside those of the second encoder: unused ones go, used ones stay."""
+    for i in range(8):
+        write_note("a.md", f"text {i}")
+        write_note("b.md", "other")
+        with with_second(vault, Small()) as index:
+            sync.run(index)
+    with with_second(vault, Small()) as index:
+        [(alone,)] = rows(index.catalog, "SELECT sum(length(vector)) FROM vectors")
+        [(both,)] = rows(index.catalog, "SELECT ? + sum(length(vector)) FROM second", alone)
+        assert index.catalog.vectors.evict(both) == 0
+        assert index.catalog.vectors.evict(alone) > 0
+        index.catalog.second.evict()
+        [(left,)] = rows(
+            index.catalog,
+            "SELECT sum(length(vector)) FROM (SELECT vector FROM vectors UNION ALL SELECT vector FROM second)",
+        )
+        assert left <= alone
+        assert index.catalog.counts().pending == index.catalog.counts().second_pending == 0
+
+
 def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):
     """While something is pending, in plain words, in JSON beside what was there, and in Korean."""
     for i in range(8):
