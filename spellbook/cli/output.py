@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from spellbook.search.presentation import name, place, reasons, titles
+from spellbook.search.presentation import name, place, reasons, standing, titles
 from spellbook.search.presentation import shares as leg_shares
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted
 from spellbook.translate import translated
@@ -85,6 +85,8 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
         say("Nothing found." if not found.closest else "No confident match. Closest notes:", err=True)
     for hit in found.closest:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
+        for said in standing(hit):
+            say(f"      {said}", err=True)
         for line in hit.text.split("\n") if hit.text else ():
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(found.unmatched)
@@ -107,6 +109,8 @@ def unmatched(found: Sequence[Unmatched]) -> None:
 def _hit(hit: Hit) -> None:
     click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}")
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
+    for said in standing(hit):
+        say(f"      {said}")
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:6]:
         click.echo(f"      {quoted(line[:200])}")
@@ -171,7 +175,13 @@ def chunks(found: Sequence[StoredChunk]) -> None:
 
 def around(near: Around) -> None:
     """Print what links to a note, and what has to do with it, a line each."""
-    linked = [(f"{each.path}:{', '.join(map(str, each.lines))}", flat(each.title)) for each in near.backlinks]
+    linked = [
+        (
+            f"{each.path}:{', '.join(map(str, each.lines))}",
+            flat(each.title) + (f" ({', '.join(each.relations)})" if each.relations else ""),
+        )
+        for each in near.backlinks
+    ]
     related = [
         (each.path, f"{flat(each.title)} ({flat('; '.join(map(translated, each.why)))})") for each in near.related
     ]

@@ -10,6 +10,7 @@ from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.index.opened import Index
+from spellbook.notes import links
 from spellbook.notes.note import MERGED
 
 _MOST_ID = 5_000
@@ -34,6 +35,15 @@ def resolve(index: Index, id: str) -> StoredChunk:
     raise MemoryNotFound(
         f"There is no memory {id[:200]!r}.", "Search for it: ids are in every hit; it may have been erased or renamed."
     )
+
+
+def relation(index: Index, id: str) -> str:
+    """
+    Return what frontmatter names the note `id` (its id or path, or a chunk's id) by, under a key of `links.RELATIONS`.
+
+    That is a wikilink with the full path. `frontmatter.compose` and `revise` quote it as YAML. Raises MemoryNotFound.
+    """
+    return links.wikilink(resolve(index, id).path)
 
 
 def _merged_into(index: Index, name: str) -> StoredChunk | None:

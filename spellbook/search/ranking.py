@@ -356,8 +356,10 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
         bound = min((bounds[above] for above in known.above if bounds.get(above)), default=math.inf)
         for each in of_note.get(path, ()):
             each.superseded = known
-            reason = f"superseded by {known.by[0]}" if known.by else "superseded"
-            each.add(reason, min(-weights.SUPERSEDED * each.score, bound - each.score - 0.0001))
+            each.add(
+                f"superseded by {known.by[0]}" if known.by else "superseded",
+                min(-weights.SUPERSEDED * each.score, bound - each.score - 0.0001),
+            )
         bounds[path] = max((each.score for each in of_note.get(path, ())), default=bound)
     for each in candidates:
         if each.chunk.path not in superseded and is_superseded(each.chunk):

@@ -296,7 +296,7 @@ MIGRATIONS = (
     Migration(
         """
         ALTER TABLE links ADD COLUMN relation TEXT NOT NULL DEFAULT '';
-        CREATE INDEX links_relation ON links (relation, name) WHERE relation <> '';
+        CREATE INDEX links_superseding ON links (name) WHERE relation = 'supersedes';
         ALTER TABLE moves ADD COLUMN name TEXT;
         UPDATE moves SET name = link_key(old);
         CREATE INDEX moves_name ON moves (name);
