@@ -18,6 +18,7 @@ from spellbook.search import ranking, weights
 from spellbook.search.question import Question, Ranked, Word
 from spellbook.search.ranking import Candidate
 from spellbook.search.searcher import Searcher, hits, nearly
+from spellbook.text import terms
 
 _SHOWN = 10
 _MOST_SHOWN = 100
@@ -45,7 +46,11 @@ class Row(Place):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a question was answered: its words, the number of candidates, and a row for each chunk shown."""
+    """
+    How a question was answered: its words, the number of candidates, and a row for each chunk shown.
+
+    `when` is what the question says of time, "" if it says nothing.
+    """
 
     query: str
     mode: str
@@ -55,6 +60,7 @@ class Explanation:
     rows: tuple[Row, ...]
     index: dict[str, Any]
     unmatched: tuple[Unmatched, ...] = ()
+    when: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
@@ -109,6 +115,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         tuple(rows),
         searcher.state(found).as_dict(),
         searcher.unmatched(question),
+        found.when,
     )
 
 
@@ -130,7 +137,7 @@ def _row(catalog: Catalog, found: Ranked, each: Candidate, verdict: str, place: 
 
 
 def _label(word: Word) -> str:
-    return " = ".join((word.text, *word.same)).replace('"', "")
+    return terms.readable(" = ".join((word.text, *word.same)).replace('"', ""))
 
 
 def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -> str:

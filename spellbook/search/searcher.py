@@ -100,7 +100,8 @@ class Searcher:
         self._rerank(question, fused, reasons)
         ranked = ranking.adjust(fused, self._index.config.half_lives, uses, self._clock())
         candidates = when.prefer(ranked, asked_for) if asked_for else ranked
-        return replace(found, candidates=candidates, alike=self._alike(candidates))
+        said = asked_for.reason if asked_for else ""
+        return replace(found, candidates=candidates, alike=self._alike(candidates), when=said)
 
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[StoredChunk, float]]:
         """Return the chunks nearest to a passage's unit vector with their scores, best first."""
