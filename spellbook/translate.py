@@ -154,6 +154,8 @@ def _particle(value: str, closed: str) -> str:
     if "가" <= last <= "힣":
         final = (ord(last) - ord("가")) % 28
         return opened if not final or (closed == "으로" and final == 8) else closed
+    if last == "%":  # read 퍼센트
+        return opened
     if not last.isascii() or not last.isalnum():
         return f"{closed}({opened})"
     is_closed = last in _CLOSED and not (closed == "으로" and last in "178lL")

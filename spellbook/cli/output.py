@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from spellbook.search.presentation import name, place, reasons, standing, titles
+from spellbook.search.presentation import name, outside, place, reasons, standing, titles
 from spellbook.search.presentation import shares as leg_shares
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted
 from spellbook.translate import translated
@@ -42,6 +42,8 @@ T = TypeVar("T")
 _MOST_COLUMNS = 100
 _MOST_PLACE = 48
 _MOST_NEAR = 20
+_MOST_LINE = 200
+_MOST_ROWS = 20
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -78,7 +80,7 @@ def result(done: T, is_json: bool, show: Callable[[T], object]) -> None:
 
 
 def answer(found: Answer, *, by_words: bool = False) -> None:
-    """Print a search's hits, and on stderr what the index could not do."""
+    """Print a search's hits; on stderr, the closest notes where nothing is sure, and what the index could not do."""
     for hit in found.hits:
         _hit(hit)
     if not found.hits:
@@ -87,6 +89,7 @@ def answer(found: Answer, *, by_words: bool = False) -> None:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
         for said in standing(hit):
             say(f"      {said}", err=True)
+        _untrusted(hit, err=True)
         for line in hit.text.split("\n") if hit.text else ():
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(found.unmatched)
@@ -106,14 +109,21 @@ def unmatched(found: Sequence[Unmatched]) -> None:
         say(f"spellbook: {one_line(str(each))}", err=True)
 
 
+def _untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
+    """Print the line that marks a text as coming from outside, if it does."""
+    if label := outside(of.source):
+        say(f"      {label}", err=err)
+
+
 def _hit(hit: Hit) -> None:
     click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}")
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
     for said in standing(hit):
         say(f"      {said}")
+    _untrusted(hit)
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:6]:
-        click.echo(f"      {quoted(line[:200])}")
+        click.echo(f"      {quoted(line if len(line) <= _MOST_LINE else f'{line[: _MOST_LINE - 1].rstrip()}…')}")
     if len(lines) > 6:
         say(f"      … {counted(len(lines) - 6, 'more line')}: spellbook show {name(hit.id)}")
     click.echo(click.style(f"      {', '.join(map(translated, reasons(hit)))}", dim=True))
@@ -122,11 +132,15 @@ def _hit(hit: Hit) -> None:
 
 def explanation(given: Explanation) -> None:
     """Print how a question was answered: the query, then a table of chunks whose shares add up to their scores."""
-    words = [f"{one_line(word.text)} ({word.chunks})" for word in given.words]
+    from spellbook.text.terms import readable
+
+    words = [f"{one_line(readable(word.text))} ({word.chunks:,})" for word in given.words]
     if words:
         say(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
     if given.known is not None and given.known < 1:
         say(f"The vault contains {given.known:.0%} of them, by weight.")
+    if given.when:
+        say(f"Read as a time: {one_line(given.when)}.")
     say(f"Candidates: {counted(given.candidates, 'chunk', of=given.index['chunks'])}.")
     click.echo()
     if not given.rows:
@@ -134,7 +148,7 @@ def explanation(given: Explanation) -> None:
         unmatched(given.unmatched)
         return
     click.echo(click.style(translated("  #  score = meaning (rank) + words (rank) + adjusted   sure"), dim=True))
-    for each in given.rows:
+    for each in given.rows[:_MOST_ROWS]:
         meaning, by_words = _leg(each, "semantic"), _leg(each, "keyword")
         adjusted = sum(one["share"] for one in each.adjustments)
         sure = "" if each.evidence is None else f"{each.evidence:.2f}"
@@ -148,6 +162,8 @@ def explanation(given: Explanation) -> None:
             say(f"     has {_listed(each.words)}; lacks {_listed(each.lacks)}")
         if each.place is None:
             say(f"     no hit: {one_line(each.verdict)}")
+    if len(given.rows) > _MOST_ROWS:
+        say(f"  … {len(given.rows) - _MOST_ROWS} more: --json lists them")
     unmatched(given.unmatched)
     if given.index["degraded"]:
         say(f"Degraded: {one_line(given.index['reason'])}", err=True)
@@ -168,6 +184,7 @@ def _listed(words: Sequence[str]) -> str:
 def chunks(found: Sequence[StoredChunk]) -> None:
     """Print the chunks of a note."""
     click.echo(click.style(place(found[0]), bold=True))
+    _untrusted(found[0])
     for chunk in found:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))
@@ -370,15 +387,15 @@ def status(state: Mapping[str, Any]) -> None:
     embedded = translated(counted(state["vectors_in_use"], "text", of=state["vectors_in_use"] + state["pending"]))
     if state["pending"] and state["embedding"]:
         embedded += f"; {translated('the others are being embedded now')}"
-    reused = f"{state['embedded']} embedded, {state['reused']} reused from the cache in 30 days"
+    reused = f"{state['embedded']:,} embedded, {state['reused']:,} reused from the cache in 30 days"
     categories = ", ".join(
-        f"{translated('(none)') if each == '(none)' else flat(each)} {count}"
+        f"{translated('(none)') if each == '(none)' else flat(each)} {count:,}"
         for each, count in state["categories"].items()
     )
     rows = [
         ("vault", state["vault"]),
         ("state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"),
-        ("notes", f"{state['notes']} ({translated(counted(state['chunks'], 'chunk'))})"),
+        ("notes", f"{state['notes']:,} ({translated(counted(state['chunks'], 'chunk'))})"),
         ("embedded", f"{embedded}, {state['embedder']}"),
         ("engine", state.get("engine")),
         ("second", _second(state) if "second_encoder" in state else ""),
@@ -387,7 +404,7 @@ def status(state: Mapping[str, Any]) -> None:
         ("open in", _processes(state["processes"])),
         ("chroma", translated(chroma(state["chroma"]))),
         ("snapshots", translated(_snapshots(state["snapshots"]))),
-        ("categories", categories or translated("none")),
+        ("categories", f"{categories} ({translated('chunks')})" if categories else translated("none")),
         ("texts", translated(reused) if state["embedded"] else ""),
         ("answers", _timings(state["timings"])),
         ("errors", _errors(state["day"]["errors"])),

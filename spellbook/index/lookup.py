@@ -17,11 +17,16 @@ _MOST_ID = 5_000
 """Letters of an id: a path has at most 4,096, and its suffix 200."""
 
 
+def note_chunks(index: Index, id: str) -> list[StoredChunk]:
+    """Return all chunks, in order, of the note with this id or path, with or without `.md`; none if there is none."""
+    return index.catalog.note(id) or index.catalog.at(f"{id}.md")
+
+
 def resolve(index: Index, id: str) -> StoredChunk:
     """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
     if len(id) > _MOST_ID:
         raise MemoryNotFound(f"There is no memory {id[:80]!r}….", "Search for it: ids are in every hit.")
-    if found := index.catalog.meant(id):
+    if found := index.catalog.meant(id) or note_chunks(index, id):
         return found[0]
     name = id.rpartition("#")[0] or id
     if into := _merged_into(index, name):
@@ -56,4 +61,4 @@ def _merged_into(index: Index, name: str) -> StoredChunk | None:
 
 def chunks_of(index: Index, id: str) -> list[StoredChunk]:
     """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
-    return index.catalog.note(id) or [resolve(index, id)]  # which says what is wrong with an id that means nothing
+    return note_chunks(index, id) or [resolve(index, id)]  # which says what is wrong with an id that means nothing

@@ -19,6 +19,7 @@ from spellbook.search import ranking, weights
 from spellbook.search.question import Question, Ranked, Word
 from spellbook.search.ranking import Candidate
 from spellbook.search.searcher import Searcher, hits, nearly
+from spellbook.text import terms
 from spellbook.text.quoting import counted
 
 _SHOWN = 10
@@ -47,7 +48,11 @@ class Row(Place):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a question was answered: its words, the number of candidates, and a row for each chunk shown."""
+    """
+    How a question was answered: its words, the number of candidates, and a row for each chunk shown.
+
+    `when` is what the question says of time, "" if it says nothing.
+    """
 
     query: str
     mode: str
@@ -57,6 +62,7 @@ class Explanation:
     rows: tuple[Row, ...]
     index: dict[str, Any]
     unmatched: tuple[Unmatched, ...] = ()
+    when: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
@@ -114,6 +120,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         tuple(rows),
         searcher.state(found).as_dict(),
         searcher.unmatched(question),
+        found.when,
     )
 
 
@@ -135,7 +142,7 @@ def _row(catalog: Catalog, found: Ranked, each: Candidate, verdict: str, place: 
 
 
 def _label(word: Word) -> str:
-    return " = ".join((word.text, *word.same)).replace('"', "")
+    return terms.readable(" = ".join((word.text, *word.same)).replace('"', ""))
 
 
 def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -> str:

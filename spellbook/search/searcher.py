@@ -110,7 +110,10 @@ class Searcher:
         ranked = ranking.adjust(fused, self._index.config.half_lives, uses, self._clock())
         dated = when.prefer(ranked, asked_for) if asked_for else ranked
         candidates = ranking.supersede(dated, superseded)
-        return replace(found, candidates=candidates, alike=self._alike(candidates), is_cached=is_cached)
+        said = asked_for.reason if asked_for else ""
+        return replace(
+            found, candidates=candidates, alike=self._alike(candidates), is_cached=is_cached, when=said
+        )
 
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[StoredChunk, float]]:
         """Return the chunks nearest to a passage's unit vector with their scores, best first."""

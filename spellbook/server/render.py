@@ -382,7 +382,11 @@ def _hit(number: int, hit: Hit) -> str:
 
 def fenced(found: Answer) -> Answer:
     """Return an answer for JSON, in which texts from outside are fenced and labelled."""
-    return replace(found, hits=tuple(replace(hit, text=_fenced(hit.text, hit.source)) for hit in found.hits))
+    hits, closest = (
+        tuple(replace(hit, text=_fenced(hit.text, hit.source)) for hit in listed)
+        for listed in (found.hits, found.closest)
+    )
+    return replace(found, hits=hits, closest=closest)
 
 
 def _head(chunk: StoredChunk) -> str:
