@@ -111,9 +111,7 @@ class Searcher:
         dated = when.prefer(ranked, asked_for) if asked_for else ranked
         candidates = ranking.supersede(dated, superseded)
         said = asked_for.reason if asked_for else ""
-        return replace(
-            found, candidates=candidates, alike=self._alike(candidates), is_cached=is_cached, when=said
-        )
+        return replace(found, candidates=candidates, alike=self._alike(candidates), is_cached=is_cached, when=said)
 
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[StoredChunk, float]]:
         """Return the chunks nearest to a passage's unit vector with their scores, best first."""
