@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spellbook.index.catalog.compact import restored
+from spellbook.index.catalog.vector_bytes import restored
 
 from spellbook import config
 from spellbook.errors import EmbeddingError
