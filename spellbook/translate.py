@@ -19,6 +19,7 @@ _MAC_SETTINGS = "~/Library/Preferences/.GlobalPreferences.plist"
 """Where macOS keeps the languages that a person chose. Programs that are not started from a shell have no LANG."""
 
 _SLOT = re.compile(r"\{(\d+)(?::([^{}]+))?\}")
+_COUNTED = re.compile(r"\{(\d+)\}개")
 _PREFIX = "spellbook: "
 
 _PARTICLES = {"은": "는", "이": "가", "을": "를", "과": "와", "으로": "로", "이라": "라", "이나": "나"}
@@ -67,9 +68,17 @@ def table() -> dict[str, str]:
 
 
 @cache
-def _templates() -> list[tuple[list[str], str]]:
-    """Return the literal texts between the slots of each template, and its Korean; most literal text first."""
-    cut = [(re.split(r"\{\d+\}", english), korean) for english, korean in table().items() if _SLOT.search(english)]
+def _templates() -> list[tuple[list[str], str, list[int]]]:
+    """
+    Return the literal texts between the slots of each template, its Korean, and the slots that it counts by.
+
+    Most literal text comes first.
+    """
+    cut = [
+        (re.split(r"\{\d+\}", english), korean, [int(slot) for slot in _COUNTED.findall(korean)])
+        for english, korean in table().items()
+        if _SLOT.search(english)
+    ]
     return sorted(cut, key=lambda each: -sum(map(len, each[0])))
 
 
@@ -93,9 +102,10 @@ def shape(text: str) -> str:
 def _found(text: str) -> str | None:
     if exact := table().get(text):
         return exact
-    for pieces, korean in _templates():
+    for pieces, korean, counted in _templates():
         values = _values(pieces, text)
-        if values is not None:
+        # "lacks questions" is no number of questions.
+        if values is not None and all(values[slot][:1].isdigit() for slot in counted):
             return _SLOT.sub(lambda slot, values=values: filled(values[int(slot[1])], slot[2]), korean)  # type: ignore[misc]
     return None
 

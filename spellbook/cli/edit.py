@@ -12,6 +12,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import command, file_argument, json_option, scope_option
 from spellbook.text.quoting import one_line, plain, quoted
+from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -70,7 +71,7 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     if not as_json:
         click.echo(f"{one_line(done.written[0].path)}  {done.written[0].chunk_id}")
     for remark in done.warnings[0]:  # after the path: it is kept as it is
-        output.say(f"note: {one_line(remark)}", err=True)
+        click.echo(f"{translated('note:')} {translated(one_line(remark))}", err=True)
 
 
 def _read_chunk(data: bytes) -> dict[str, Any]:

@@ -267,7 +267,7 @@ def log(entries: Sequence[Entry]) -> None:
     for entry in entries:
         kinds = Counter(trace.kind for trace in entry.traces)
         files = ", ".join(translated(f"{count} {kind}") for kind, count in kinds.items())
-        state = f"  ({entry.state})" if entry.state else ""
+        state = f"  ({translated(entry.state)})" if entry.state else ""
         at = dt.datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M")
         click.echo(
             f"{entry.id:>5}  {at}  {entry.verb:<8} {one_line(entry.what)}  {click.style(files + state, dim=True)}"
@@ -284,9 +284,11 @@ def moved(done: Moved, *, dry_run: bool) -> None:
         _differences(done.changed)
     left_out(done.left)
     links, notes = _links(done.changed)
-    what = f"{counted(len(done.moved), 'file')}; {links} in {notes} updated"
-    old, new = one_line(done.old), one_line(done.new)
-    say(f"Would move {old} to {new}: {what}." if dry_run else f"Moved {old} to {new}: {what}.", err=dry_run)
+    files, old, new = counted(len(done.moved), "file"), one_line(done.old), one_line(done.new)
+    if dry_run:
+        say(f"Would move {old} to {new}: {files}; {links} in {notes} to update.", err=True)
+    else:
+        say(f"Moved {old} to {new}: {files}; {links} in {notes} updated.")
 
 
 def offer(made: Offer, *, is_done: bool) -> None:

@@ -191,8 +191,9 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     if is_note or whole or len(siblings) == 1:
         with index.vault.change("erase", id if is_note else found.note, for_good=hard):
             [kept] = _remove(index, [found.path], hard)
-        gone, said = siblings, f"the note {flat(found.title)}"
-        said += f" ({_sections(siblings)} sections)" if _sections(siblings) > 1 else ""
+        gone, said, sections = siblings, f"the note {flat(found.title)}", _sections(siblings)
+        if sections > 1:
+            said = f"the note {flat(found.title)} ({sections} sections)"
     else:
         kept, gone, said = _erase_section(index, found, hard), [found], _place_of(found, siblings)
     sync.scan_paths(index, [found.path])

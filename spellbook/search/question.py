@@ -207,7 +207,8 @@ class Ranked:
     `words` were asked for. `expected` is the share of them that the vault has, 0..1 by weight, None if the question was
     not asked by words. If it `quotes`, a candidate without the quoted phrases is no hit. `vector` is the question's,
     None if it has none, and `is_cached` says whether it was cached. `alike` is how much two candidates are by meaning,
-    0..1. `when` is what the question says of time, "" if it says nothing.
+    0..1. `when` is what the question says of time, "" if it says nothing; with `is_time_all` it asks for the notes of
+    that time, whatever they say.
     """
 
     candidates: list[Candidate]
@@ -220,3 +221,4 @@ class Ranked:
     alike: Callable[[Candidate, Candidate], float] = lambda one, other: 0.0
     is_cached: bool = False
     when: str = ""
+    is_time_all: bool = False

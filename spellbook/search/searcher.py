@@ -110,8 +110,8 @@ class Searcher:
         ranked = ranking.adjust(fused, self._index.config.half_lives, uses, self._clock())
         dated = when.prefer(ranked, asked_for) if asked_for else ranked
         candidates = ranking.supersede(dated, superseded)
-        said = asked_for.reason if asked_for else ""
-        return replace(found, candidates=candidates, alike=self._alike(candidates), is_cached=is_cached, when=said)
+        found = replace(found, candidates=candidates, alike=self._alike(candidates), is_cached=is_cached)
+        return replace(found, when=asked_for.reason, is_time_all=asked_for.is_all) if asked_for else found
 
     def near(self, vector: Vectors, limit: int = 5) -> list[tuple[StoredChunk, float]]:
         """Return the chunks nearest to a passage's unit vector with their scores, best first."""
@@ -315,6 +315,10 @@ def _sure(question: Question, found: Ranked) -> list[Candidate]:
         return [each for each in candidates if each.score >= least and (each.score > 0 or question.mode == "keyword")]
     if question.mode == "keyword":
         return candidates
+    if found.is_time_all:
+        then = [each for each in candidates if any(one["reason"] == found.when for one in each.adjustments)]
+        if then:  # else nothing is of that time, and a wrong guess must hide nothing
+            return then
     # A filter asks for all that it leaves, best first; and words alone cannot tell what is related to a question.
     if question.filter or found.vector is None:
         return [each for each in candidates if each.score > 0]

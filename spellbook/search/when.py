@@ -28,7 +28,8 @@ class When:
     What a question says of time, and the question without it.
 
     `first` and `last` bound the days, None where they are open. With `newest`, the newest of the related notes is
-    preferred. `said` are the words of time.
+    preferred. `said` are the words of time. `is_all` says that the question asks for nothing but the notes of that
+    range: "지난주에 정한 것", "what happened yesterday".
     """
 
     said: str
@@ -36,6 +37,7 @@ class When:
     first: dt.date | None = None
     last: dt.date | None = None
     newest: bool = False
+    is_all: bool = False
 
     @property
     def reason(self) -> str:
@@ -83,7 +85,7 @@ def read(text: str, today: dt.date) -> When | None:
         last = min((last for _, last in bounds if last), default=None)
         if first and last and first > last:
             return None
-        return When(_said(text, spans), _without(text, spans), first, last)
+        return When(_said(text, spans), _without(text, spans), first, last, is_all=_is_all(text, spans))
     newest = [match.span() for match in _NEWEST.finditer(text) if not _overlaps(match, quoted)]
     return When(_said(text, newest), _without(text, newest), newest=True) if newest else None
 
@@ -101,7 +103,7 @@ def prefer(candidates: Sequence[Candidate], when: When) -> list[Candidate]:
         days = when.condition
         low, high = (math.inf * sign if at is None else at for at, sign in ((days.low, -1), (days.high, 1)))
         for each in candidates:
-            if each.score and low <= each.chunk.when <= high:
+            if (each.score or when.is_all) and low <= each.chunk.when <= high:
                 each.add(when.reason, weights.THEN)
     return sorted(candidates, key=lambda each: each.order)
 
@@ -279,6 +281,19 @@ _PERIODS = tuple((re.compile(pattern, re.I), days) for pattern, days in _RULES)
 """What is asked first is first: a day before its month, a month before its year."""
 
 
+_ANY_NOTE = re.compile(
+    r"what|which|did|do|done|does|has|have|had|was|were|is|are|been|we|i|us|me|my|our|the|a|any|all|show|list|tell|of"
+    r"|things?|notes?|memor(?:y|ies)|decisions?|decided?|ma[dk]e|happen(?:ed|s)?|written|wrote|said|learn(?:ed|t)"
+    r"|chang(?:e[ds]?|es)"
+    r"|우리[가는]?|내가|나는|제가|정한|정했던|정해진|결정한|결정했던|결정된|한|했던|하던|있던|있었던|쓴|썼던|적은|적어둔"
+    r"|기록한|남긴|배운|바꾼|바뀐|일어난"
+    r"|(?:것|거|일|내용|사항|결정|노트|메모|기록|기억)들?(?:[은는이가을를]|이야|이지)?|게|뭐[가야지]?|뭘|뭐였지|무엇[을이]?|무슨|어떤"
+    r"|있[어나지]|있었[어나지]|[했정]했?[어나지]|결정했[어나지]|알려줘|보여줘",
+    re.I,
+)
+"""A word beside which a time is all that a question asks for."""
+
+
 def _relation(match: re.Match[str]) -> str:
     given = match.groupdict()
     return (given.get("how") or given.get("then") or "").lower()
@@ -302,6 +317,12 @@ def _overlaps(match: re.Match[str], spans: Sequence[tuple[int, int]]) -> bool:
 
 def _said(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return " ".join(" ".join(text[start:end].split()) for start, end in sorted(spans))
+
+
+def _is_all(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Say whether a text beside these spans only has words that fit any note."""
+    left = "".join(letter for at, letter in enumerate(text) if not any(start <= at < end for start, end in spans))
+    return all(map(_ANY_NOTE.fullmatch, re.findall(r"\w+", left)))
 
 
 def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:

@@ -73,6 +73,7 @@ SENTENCES = {
     "search/presentation.py": {"reasons", "shares", "standing", "outside"},
     "search/when.py": {"reason"},
     "editing/revise.py": {"_place_of", "erase"},
+    "vault/journal.py": {"state"},
     "maintenance/doctor.py": {
         "unseen",
         "_unwatched",

@@ -94,7 +94,13 @@ def test_the_values_of_a_message_are_all_told() -> None:
         ),
         ("beyond the limit of 5", "출력 개수 5를 넘음"),
         ("The vault contains 59% of them, by weight.", "가중치로 볼 때 그중 59%가 보관함에 있습니다."),
-        ("note: no questions: name what this chunk answers", "참고: 질문이 없습니다. 이 청크가 답하는 질문을 적으세요"),
+        ("lacks topic, questions", "없는 것: 주제, 질문"),
+        (
+            "Moved a.md to b.md: 1 file; 2 links in 1 note updated.",
+            "옮겼습니다: a.md → b.md. 파일 1개. 노트 1개의 링크 2개를 고쳤습니다.",
+        ),
+        ("undone", "되돌림"),
+        ("Erased the note Keys (2 sections).", "지웠습니다: 노트 Keys(섹션 2개)."),
         ("search p50 3 ms, p95 12 ms (1 query)", "search 중앙값 3ms, 95% 12ms 이내(질문 1개)"),
         (
             "about 1 token; 100 to 512 are best: divide it where the question changes",

@@ -56,6 +56,44 @@ def test_times_are_read(text, reason, rest):
 
 
 @pytest.mark.parametrize(
+    ("text", "is_all"),
+    [
+        *(
+            (text, True)
+            for text in ("지난주에 정한 것", "지난주에 뭐 했지?", "5월에 무슨 결정을 했나", "어제", "last week")
+        ),
+        *((text, True) for text in ("what did we decide in May?", "What happened yesterday", "notes from last week")),
+        *(
+            (text, False)
+            for text in ("어제 회의", "지난주에 정한 색", "the plan in May", "사흘 전에 한 말", "최근 결정")
+        ),
+    ],
+)
+def test_a_question_for_nothing_but_a_time(text, is_all):
+    """It names no subject; one for the newest of something is not of that kind."""
+    found = when.read(text, TODAY)
+    assert found is not None
+    assert found.is_all == is_all
+
+
+def test_the_notes_of_a_time_are_found_whatever_they_say(vault, tmp_path, write_note):
+    """A question for nothing but a time has the notes of then as its hits; without such a note it is as any other."""
+    write_note("name.md", "결제 서비스의 이름은 지라프", created="2026-11-12")
+    write_note("old.md", "정한 것은 파란색", created="2026-05-03")
+    with opened(vault, state=tmp_path / "state") as index:
+        sync.run(index)
+        searcher = Searcher(index, lambda: at(TODAY))
+
+        def ask(text):
+            return [hit.path for hit in searcher.ask(Question(text)).hits]
+
+        assert ask("지난주에 정한 것") == ["name.md"]
+        assert ask("what did we decide in May?") == ["old.md"]
+        assert ask("지난주에 정한 고래") == ["old.md"]
+        assert ask("2년 전에 정한 것") == ["old.md"]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         *("May I edit a page", "who can and may edit", "in the march of progress", "march of the penguins"),
