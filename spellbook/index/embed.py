@@ -112,7 +112,7 @@ def embed_labels(index: Index, paths: Sequence[str]) -> None:
     keys = [key for path in paths for key in index.catalog.labels.at(path)][:_LABELS_AT_ONCE]
     with contextlib.suppress(EmbeddingError):
         embed_and_store(index, index.catalog.waiting.texts(keys))
-    chunks = [chunk.key for path in paths for chunk in index.catalog.at(path)]
+    chunks = [key for _, _, key in index.catalog.labels.chunks(paths, _SECOND_AT_ONCE)]
     embed_second(index, [*keys, *chunks][:_SECOND_AT_ONCE])
 
 

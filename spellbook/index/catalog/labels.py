@@ -56,14 +56,14 @@ class Labels:
             {"keys": json.dumps(list(keys)), **values},
         )
 
-    def chunks(self, paths: Sequence[str]) -> list[tuple[str, int, str]]:
-        """Return path, number and vector key of the first chunks of the notes at `paths`, in order within a note."""
+    def chunks(self, paths: Sequence[str], most: int = FIRST) -> list[tuple[str, int, str]]:
+        """Return path, number and vector key of the `most` first chunks of each note at `paths`, in order within it."""
         return self._database.rows(
             """
             SELECT path, chunk, key FROM notes CROSS JOIN chunks USING (note)
             WHERE path IN (SELECT value FROM json_each(?)) AND ordinal < ? ORDER BY note, ordinal
             """,
-            (json.dumps(list(paths)), FIRST),
+            (json.dumps(list(paths)), most),
         )
 
     def count(self) -> int:
