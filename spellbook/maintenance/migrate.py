@@ -19,7 +19,7 @@ from typing import Any
 from spellbook.config import model_path, service
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.index import embed, sync
-from spellbook.index.catalog.compact import compact
+from spellbook.index.catalog.vector_bytes import compact
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.maintenance import settings

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spellbook.search import synonyms
-from spellbook.text import terms
+from spellbook.text import korean, terms
+from spellbook.text.stop_words import STOP_WORDS
 
 _MOST_PARTS = 64
 _MOST_ALIKE = 8
@@ -34,38 +35,6 @@ _AROUND = re.compile(f"^[`'\"(\\[{{<]+|[`'\",;:!?)\\]}}>{terms.HANGUL}{terms.HAN
 _EMOJI = re.compile("u[0-9a-f]{4,5}")
 _VERSION = re.compile(r"[vV](\d+)$")
 _VIETNAMESE = re.compile("[ơưƠƯ\u1ea0-\u1ef9]")
-
-_STOP_WORDS = """
-a an and are as at be been being but by can could did do does for from had has have he her his how i if in into is it
-its me my of on or our she should so than that the their them then there these they this those to us was we were what
-when where which who whom whose why will with would you your
-어떻게 무엇 무엇을 무엇이 무엇인가 무엇인가요 무슨 어떤 어디 어디서 언제 누가 누구 왜 것 것을
-것이 것은 수 등 및 또는 그리고 그 이 저 때 있는 있다 있습니다 있나요 있을까요 하는 한다 합니다 하나요 할까요 해야 대한
-대해 위한 위해 통해 뭐야 뭔가요 알려줘 알려주세요
-"""
-_PARTICLE_LIST = """
-은 는 이 가 을 를 의 에 와 과 로 도 만 들 란 나 께 에서 에게 께서 으로 로서 로써 부터 까지 보다 처럼 마다 이나 이란 라는
-라고 에는 에도 들이 들은 들을 들의 들에 들과 들도 만을 만이 이고 이며 이면 이다 인가 인지 에의 와의 과의 로의 로는
-에게서 으로서 으로써 이라는 이라고 에서는 에서도 에서의 으로는 으로의 까지의 부터의 이라면 입니다 인가요 일까요
-"""
-_ENDING_LIST = """
-하기 하는 하고 하여 해서 했다 한다 하면 하지 하게 하며 했던 했고 해야 할까 합니다 하세요 하려면 하려고 하도록 하는데
-하나요 할까요 했습니다 되는 되고 되어 돼서 된다 되면 되지 되게 되며 됐다 됩니다 되나요 될까요 되었다 되었습니다 됐습니다
-시키는 시키기 시킨다 시킵니다 스러운 적인 적으로 습니다 습니까 는다 는데 는지 어요 아요 지요 네요 나요 까요 니다 니까
-었다 았다 었던 았던 으면 으며 으니 어서 아서 어야 아야 지만 거나 도록 면서 으면서 었습니다 았습니다 한 할 해 된 될 돼 하
-되 했 됐 하셨 하시 하십 하신 하실 하였 하겠 해요 해주 해준 되셨 되시 되었 되겠 시켜 시켰 셨 시겠 겠 었 았 였 이었 이였
-스러워 스럽 스럽게 스런 세요 주세요 합시다 거야 는거야 예요 이에요 에요 님 분
-"""
-_STOP = frozenset(_STOP_WORDS.split())
-"""Stop words, English and Korean; they are asked for only if a question has no other words."""
-
-_PARTICLES = frozenset(_PARTICLE_LIST.split())
-_ENDINGS = _PARTICLES.union(_ENDING_LIST.split())
-"""The most frequent Korean particles and endings; the stem before one is asked for as a word."""
-
-_LONGEST_ENDING = max(map(len, _ENDINGS))
-# After one syllable, most particles may as well be part of the word: 아이, 지도, 서로, 나이.
-_ALWAYS_PARTICLES = frozenset("을를은는")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +141,10 @@ def parse(text: str, table: synonyms.Table = synonyms.NONE) -> Query:
     spans = [next(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
     required = tuple(dict.fromkeys(filter(None, map(terms.phrase, spans))))
     found = list(_terms(_QUOTED.sub(" ", text)))
-    content = _with_synonyms([(word, term) for word, term in found if word not in _STOP], table)
+    content = _with_synonyms([(word, term) for word, term in found if word not in STOP_WORDS], table)
     kept = content or ([] if required else [term for _, term in found])
     instead = (
-        tuple(dict.fromkeys(term for word, term in _terms(_QUOTED.sub(_unquoted, text)) if word not in _STOP))
+        tuple(dict.fromkeys(term for word, term in _terms(_QUOTED.sub(_unquoted, text)) if word not in STOP_WORDS))
         if kept
         else ()
     )
@@ -186,7 +155,7 @@ def _with_synonyms(found: Sequence[tuple[str, Term]], table: synonyms.Table) -> 
     """Return the terms with the synonyms of their words, but for those that the question names itself."""
     if not table:
         return [term for _, term in found]
-    alike = [synonyms.same(table, word, stem) for word, _ in found]
+    alike = [synonyms.same(table, word, korean.stem) for word, _ in found]
     named = {word for word, _ in alike}
     return [
         replace(term, word=word, same=tuple(terms.phrase(each) for each in same if each not in named))
@@ -209,17 +178,6 @@ def unprompted(expression: str) -> str:
     return f"- questions : ({expression})"
 
 
-def stem(word: str) -> str:
-    """Return a Korean word without the particles and endings of the list; words of two syllables keep most."""
-    shortest = 1
-    while True:
-        sizes = range(min(_LONGEST_ENDING, len(word) - shortest), 0, -1)
-        size = next((size for size in sizes if word[-size:] in _ENDINGS), 0)
-        if not size or (len(word) == 2 and word[-1] not in _ALWAYS_PARTICLES):
-            return word
-        word, shortest = word[:-size], 2
-
-
 def _terms(text: str) -> Iterator[tuple[str, Term]]:
     """Yield each word of `text`, lower-cased, with its term."""
     compounds = [(compound, terms.runs(compound)) for compound in _BLANK.split(text)]
@@ -239,7 +197,7 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
             if not _BY_PAIRS.match(run):
                 yield run.lower(), _word_term(run, is_english)
             elif not (
-                i and run in _PARTICLES and runs[i - 1] in latin
+                i and run in korean.PARTICLES and runs[i - 1] in latin
             ):  # else it is the particle of that word, as in `React를`
                 yield run, _run_term(run)
         for run in latin if is_vietnamese else ():
@@ -272,7 +230,7 @@ def _word_term(word: str, is_english: bool) -> Term:
 
 def _run_term(run: str) -> Term:
     is_hangul = bool(_HANGUL.fullmatch(run))
-    pairs = terms.words(stem(run) if is_hangul else run)
+    pairs = terms.words(korean.stem(run) if is_hangul else run)
     each = tuple(map(terms.quoted, pairs))
     # A whole Korean word counts once, however many pairs it has; Chinese and Thai runs are sentences.
     return Term(((terms.quoted(*pairs),), each) if is_hangul and 1 < len(pairs) < _MOST_RUN else (each,))

@@ -18,8 +18,8 @@ from spellbook import config
 from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.compact import restored
 from spellbook.index.catalog.schema import MIGRATIONS
+from spellbook.index.catalog.vector_bytes import restored
 from spellbook.index.extract import read
 from spellbook.index.filters import conditions
 from spellbook.search.question import Question

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
-from spellbook.index.catalog.compact import compact, restored, width_of
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.sql import batches, quoted
+from spellbook.index.catalog.vector_bytes import compact, restored, width_of
 from spellbook.system.sqlite import Database
 
 OF_CHUNKS = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"

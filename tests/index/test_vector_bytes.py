@@ -1,11 +1,11 @@
-"""compact: a stored vector is a unit vector of the same direction and width."""
+"""vector_bytes: a stored vector is a unit vector of the same direction and width."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from spellbook.index.catalog.compact import compact, restored, width_of
+from spellbook.index.catalog.vector_bytes import compact, restored, width_of
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 384, 1_025])
