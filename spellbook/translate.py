@@ -95,7 +95,7 @@ def shape(text: str) -> str:
     """Return an English message with `…` for its values, "" if the table has none with some words of its own."""
     if text in table():
         return text
-    found = "…".join(next((pieces for pieces, _ in _templates() if _values(pieces, text) is not None), ()))
+    found = "…".join(next((pieces for pieces, *_ in _templates() if _values(pieces, text) is not None), ()))
     return found if re.search("[a-z]{3}", found) else ""
 
 

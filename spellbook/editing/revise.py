@@ -51,7 +51,11 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Revised:
-    """A changed section or note: its id, a unified diff, its hash (of several sections: 16 digits of the file's)."""
+    """
+    A changed section or note: its id, its path, and the `difference` as a unified diff.
+
+    `hash` is that of the section; of a note with several, the first 16 hex digits of the file's sha256.
+    """
 
     chunk_id: str
     path: str

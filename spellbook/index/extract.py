@@ -18,7 +18,7 @@ from typing import Any
 
 from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.index.catalog.schema import QUESTION, TITLE, ChunkRow, Entry, Known, LabelRow, LinkRow
-from spellbook.index.catalog.words import findable, labels_of
+from spellbook.index.catalog.words import findable, shared_words
 from spellbook.index.filters import fold
 from spellbook.index.scopes import scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
@@ -121,7 +121,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "keywords": json.dumps(keywords, ensure_ascii=False),
         "tags": json.dumps(tags, ensure_ascii=False),
         "meta": json.dumps(as_json(note.meta), ensure_ascii=False),
-        "labels": labels_of(first, later),
+        "labels": shared_words(first, later),
     }
     named: dict[str, Sequence[object]] = {
         "id": [note.declared_id] if note.declared_id else [],

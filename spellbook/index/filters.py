@@ -49,16 +49,22 @@ class Condition:
 NO_GUIDES = Condition("guide of Spellbook", ("chunking", "metadata", "examples"), negated=True)
 """Leaves out Spellbook's own guides for agents: notes of category `system` whose `guide` is one of these."""
 
-_NAMES_GUIDES = frozenset({"category", "guide", "id", "path", "title", "topic"})
+_NAMES_NOTES = frozenset({"category", "guide", "id", "path", "title", "topic"})
+"""Keys of filters that name certain notes. A guide must have the value that is asked for, so no others are found."""
 
 
 def without_guides(asked: Sequence[Condition]) -> tuple[Condition, ...]:
     """
-    Return what leaves the guides out of a search; nothing if what is asked for names notes of its own.
+    Return the condition that leaves the guides out of a search; nothing if a filter in `asked` names certain notes.
+
+    Excluding notes, or a path such as `*` or `**/*.md`, names none.
 
     The guides tell agents how to write memories. They are not a person's memories, and would be found before them.
     """
-    named = any(each.key in _NAMES_GUIDES and not each.negated for each in asked)
+    named = any(
+        each.key in _NAMES_NOTES and not each.negated and not all(value.startswith("*") for value in each.values)
+        for each in asked
+    )
     return () if named else (NO_GUIDES,)
 
 

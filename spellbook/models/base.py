@@ -34,8 +34,8 @@ Scale = tuple[tuple[float, float], ...]
 _unhurried: ContextVar[bool] = ContextVar("unhurried", default=False)
 
 
-class Embedder(Protocol):
-    """What sync and search need of a model; how wide its vectors are, the first of them shows."""
+class Encoder(Protocol):
+    """What every model that turns texts into vectors says of itself; vectors of two fingerprints are never compared."""
 
     @property
     def name(self) -> str:
@@ -48,6 +48,13 @@ class Embedder(Protocol):
     @property
     def scale(self) -> Scale:
         """What its cosines mean."""
+
+    def describe(self) -> str:
+        """Say what runs the model here, and why or why nothing does; "" if the name says it all. Loads nothing."""
+
+
+class Embedder(Encoder, Protocol):
+    """What sync and search need of a model. Its vectors show their width: nothing else says it."""
 
     @property
     def tokeniser(self) -> str:
@@ -70,24 +77,9 @@ class Embedder(Protocol):
         At most six for five letters, and two more, where `text` is in NFKC: each token is at least one letter of it.
         """
 
-    def describe(self) -> str:
-        """Say what runs the model here, and why or why nothing does; "" if the name says it all. Loads nothing."""
 
-
-class SecondEncoder(Protocol):
+class SecondEncoder(Encoder, Protocol):
     """What sync and search need of a small, quick encoder that helps the embedder."""
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-
-    @property
-    def fingerprint(self) -> str:
-        """What makes its vectors its own."""
-
-    @property
-    def scale(self) -> Scale:
-        """What its cosines mean."""
 
     def vectors(self, texts: Sequence[str], query: bool = False) -> Bytes:
         """
@@ -95,9 +87,6 @@ class SecondEncoder(Protocol):
 
         Raises EmbeddingError.
         """
-
-    def describe(self) -> str:
-        """Say what runs it. Loads nothing."""
 
 
 class Reranker(Protocol):

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spellbook.search import synonyms
-from spellbook.text import terms
-from spellbook.text.stop_words import ENDINGS, PARTICLES, STOP_WORDS
+from spellbook.text import korean, terms
+from spellbook.text.stop_words import STOP_WORDS
 
 _MOST_PARTS = 64
 _MOST_ALIKE = 8
@@ -35,10 +35,6 @@ _AROUND = re.compile(f"^[`'\"(\\[{{<]+|[`'\",;:!?)\\]}}>{terms.HANGUL}{terms.HAN
 _EMOJI = re.compile("u[0-9a-f]{4,5}")
 _VERSION = re.compile(r"[vV](\d+)$")
 _VIETNAMESE = re.compile("[ơưƠƯ\u1ea0-\u1ef9]")
-
-_LONGEST_ENDING = max(map(len, ENDINGS))
-# After one syllable, most particles may as well be part of the word: 아이, 지도, 서로, 나이.
-_ALWAYS_PARTICLES = frozenset("을를은는")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +155,7 @@ def _with_synonyms(found: Sequence[tuple[str, Term]], table: synonyms.Table) -> 
     """Return the terms with the synonyms of their words, but for those that the question names itself."""
     if not table:
         return [term for _, term in found]
-    alike = [synonyms.same(table, word, stem) for word, _ in found]
+    alike = [synonyms.same(table, word, korean.stem) for word, _ in found]
     named = {word for word, _ in alike}
     return [
         replace(term, word=word, same=tuple(terms.phrase(each) for each in same if each not in named))
@@ -182,17 +178,6 @@ def unprompted(expression: str) -> str:
     return f"- questions : ({expression})"
 
 
-def stem(word: str) -> str:
-    """Return a Korean word without the particles and endings of the list; words of two syllables keep most."""
-    shortest = 1
-    while True:
-        sizes = range(min(_LONGEST_ENDING, len(word) - shortest), 0, -1)
-        size = next((size for size in sizes if word[-size:] in ENDINGS), 0)
-        if not size or (len(word) == 2 and word[-1] not in _ALWAYS_PARTICLES):
-            return word
-        word, shortest = word[:-size], 2
-
-
 def _terms(text: str) -> Iterator[tuple[str, Term]]:
     """Yield each word of `text`, lower-cased, with its term."""
     compounds = [(compound, terms.runs(compound)) for compound in _BLANK.split(text)]
@@ -212,7 +197,7 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
             if not _BY_PAIRS.match(run):
                 yield run.lower(), _word_term(run, is_english)
             elif not (
-                i and run in PARTICLES and runs[i - 1] in latin
+                i and run in korean.PARTICLES and runs[i - 1] in latin
             ):  # else it is the particle of that word, as in `React를`
                 yield run, _run_term(run)
         for run in latin if is_vietnamese else ():
@@ -245,7 +230,7 @@ def _word_term(word: str, is_english: bool) -> Term:
 
 def _run_term(run: str) -> Term:
     is_hangul = bool(_HANGUL.fullmatch(run))
-    pairs = terms.words(stem(run) if is_hangul else run)
+    pairs = terms.words(korean.stem(run) if is_hangul else run)
     each = tuple(map(terms.quoted, pairs))
     # A whole Korean word counts once, however many pairs it has; Chinese and Thai runs are sentences.
     return Term(((terms.quoted(*pairs),), each) if is_hangul and 1 < len(pairs) < _MOST_RUN else (each,))

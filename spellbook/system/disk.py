@@ -128,7 +128,12 @@ def is_same_name(one: Path, other: Path) -> bool:
 
 
 def swap(source: Path, target: Path, is_expected: Callable[[Path], bool]) -> bool:
-    """Replace `target`, which is at `source` then, if as expected; what an editor saved meanwhile stays there."""
+    """
+    Replace `target` by the file `source` if `is_expected` holds for it, and return whether it was replaced.
+
+    Where the system can exchange two files, `source` is the old file afterwards, and is checked once more: what an
+    editor saved meanwhile is put back at `target`. Raises OSError.
+    """
     ours, done = _number(source), is_expected(target)
     if done and renames.exchange(target, source):
         done = False

@@ -39,7 +39,12 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a watcher hands over in its process: whether it follows the vault, and why its last look failed, or ""."""
+    """
+    The state of this process's watcher.
+
+    `is_current`: the index follows the vault, so nobody else needs to scan.
+    `complaint`: why the last scan failed, or "".
+    """
 
     is_current: bool = False
     complaint: str = ""

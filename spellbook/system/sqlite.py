@@ -97,7 +97,12 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, kind: str = "IMMEDIATE", patience: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
-        """Commit all inside or nothing; join an outer one. Raises StorageError after `patience` seconds of waiting."""
+        """
+        Commit everything done inside, or nothing if it raises. Within another transaction of this thread, join that.
+
+        `kind` is SQLite's: IMMEDIATE takes the write lock at once. Raises StorageError if another process holds it for
+        `patience` seconds.
+        """
         connection = self.connection()
         if connection.in_transaction:
             yield connection

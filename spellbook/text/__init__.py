@@ -1,1 +1,1 @@
-"""Words and languages: terms of the keyword index, language detection, differences of two texts. Pure."""
+"""Words and languages: terms of the keyword index, stop words, language detection, differences of two texts. Pure."""

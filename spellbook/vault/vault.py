@@ -79,7 +79,12 @@ class Vault(Folder):
     def write_all(
         self, texts: Mapping[str, tuple[bytes, str]], links: Mapping[str, tuple[Span, ...]] = MappingProxyType({})
     ) -> dict[str, SpellbookError]:
-        """Write many files (`texts` by path) with their hashes, synced in parallel; return the errors by path."""
+        """
+        Replace the bytes of many notes, in parallel; return the error of each path that could not be written.
+
+        `texts` has for each path the new bytes and the `digest` of the present ones; where that differs, the error is
+        a Conflict and the file stays as it is. `links` has the changed links of each path, for the journal.
+        """
         from concurrent.futures import ThreadPoolExecutor
 
         failed: dict[str, SpellbookError] = {}
@@ -195,7 +200,12 @@ class Vault(Folder):
                 raise disk.storage_error(to, error) from error
 
     def create(self, folder: str, name: str, data: bytes) -> str:
-        """Write a new note `<folder>/<name>.md`, made safe and numbered if taken, and return its path."""
+        """
+        Write a new note `<folder>/<name>.md` and return its path in the vault.
+
+        Characters that file systems refuse are replaced, and a number is added to a name that is taken. Raises as
+        `check_new` does, and StorageError if the disk fails.
+        """
         self.check_new(folder, name)
         return self._writer.created(names.safe_parts(folder), name, data)
 

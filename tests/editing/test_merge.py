@@ -14,7 +14,7 @@ from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.notes.note import parse
 from tests.editing.test_undo import spellbook, tree
 from tests.helpers import leads
-from tests.server.test_mcp import talk
+from tests.server.agent import talk
 
 OLD = "2024-01-01T00:00:00+00:00"
 NEW = "2025-01-01T00:00:00+00:00"

@@ -27,7 +27,7 @@ from spellbook.index import sync
 from spellbook.system import disk
 from spellbook.vault.vault import Vault
 from tests.helpers import Counting, held, leads, opened
-from tests.server.test_mcp import Agent, talk
+from tests.server.agent import Agent, talk
 
 Write = Callable[..., Path]
 

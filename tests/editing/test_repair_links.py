@@ -11,7 +11,7 @@ from spellbook.book import Spellbook
 from spellbook.cli import main
 from spellbook.editing.repair_links import guesses
 from tests.helpers import held, leads
-from tests.server.test_mcp import Agent, talk
+from tests.server.agent import Agent, talk
 
 Write = Callable[..., Path]
 

@@ -15,7 +15,7 @@ from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.notes.note import parse
 from spellbook.vault.folder import digest
 from tests.editing.test_undo import NOTE, harbour, spellbook
-from tests.server.test_mcp import talk
+from tests.server.agent import talk
 
 __all__ = ["harbour"]
 

@@ -24,7 +24,7 @@ from spellbook.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
 from tests.helpers import finished, from_scratch, python, told
-from tests.server.test_mcp import talk
+from tests.server.agent import talk
 
 NOTE = "\ufeff---\r\ntitle:   'Harbour'  # quoted\r\ntopic: sea\r\n---\r\n\r\nlead\r\n\r\n## One\r\n\r\nfirst\r\n\r\n## Two\r\n\r\nsecond\r\n\r\n## Three\r\nthird"
 CHUNK = {

@@ -12,7 +12,7 @@ from spellbook.index import sync
 from spellbook.index.catalog.schema import MIGRATIONS
 from tests.cli.test_cli import spellbook
 from tests.helpers import Counting, opened, rows, told
-from tests.server.test_mcp import talk
+from tests.server.agent import talk
 
 LONG = " ".join(f"word{i}" for i in range(400))
 TEXT = f"# Keys\n\nAnn has them. {LONG}\n\n## Rotation\n\nEvery Monday.\n\n## Spare\n\nIn the office.\n"

@@ -119,16 +119,6 @@ def test_a_minus_excludes_nothing():
     assert set(Shelf("tar -x file", "file").ask("file -x")) == {0, 1}
 
 
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [("도커를", "도커"), ("도커에서의", "도커"), ("사용자들에게는", "사용자"), ("설정합니다", "설정"), ("친절하셨습니다", "친절"), ("이미지를", "이미지"),
-     ("훅을", "훅"), ("아이", "아이"), ("지도", "지도"), ("도커", "도커"), ("를", "를"), ("", "")],
-)  # fmt: skip
-def test_stem(word, expected):
-    """Particles and endings are removed; similar endings of other words stay."""
-    assert fts_query.stem(word) == expected
-
-
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_every_text_finds_itself(text):
     """A text used as a query finds itself, if it has any terms."""

@@ -40,9 +40,17 @@ def test_a_filter_that_names_them_finds_them(book, named):
 
 
 def test_another_filter_does_not(book):
-    """What a filter leaves out, or asks of other keys, names no guide."""
-    for given in ({"language": "en"}, {"category!": "decision"}):
+    """What a filter leaves out, asks of other keys, or asks of every path, names no guide."""
+    for given in ({"language": "en"}, {"category!": "decision"}, {"path": "*"}, {"path": "**/*.md"}):
         assert not [hit for hit in book.find("chunk", filter=given, limit=100).hits if hit.path.startswith("system/en")]
+
+
+@pytest.mark.parametrize("named", [{"category": "decision"}, {"path": "decision.md"}, {"topic": "mine"}])
+def test_a_filter_that_names_other_notes_finds_no_guide(book, named):
+    """The guides must have the value that is asked for."""
+    found = {hit.path for hit in book.find("chunk", filter=named, limit=100).hits}
+    assert found
+    assert not {path for path in found if path.startswith(("system/en/", "system/ko/"))}
 
 
 def test_why_says_so(book):

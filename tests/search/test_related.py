@@ -13,7 +13,7 @@ from spellbook import book as books
 from spellbook.book import Spellbook
 from spellbook.cli import main
 from tests.helpers import Counting, opened
-from tests.server.test_mcp import Agent, talk
+from tests.server.agent import Agent, talk
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from spellbook.server import render
 from spellbook.text import quoting
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import note_writer
-from tests.server.test_mcp import talk
+from tests.server.agent import talk
 
 BREAKS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\n"]
 FORGED = [

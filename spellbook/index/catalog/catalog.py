@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spellbook.errors import StorageError
-from spellbook.index.catalog import packed, vector_bytes, words
+from spellbook.index.catalog import text_bytes, vector_bytes, words
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels, questions_of
@@ -52,7 +52,7 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "questions_of": (1, questions_of),
     "link_key": (1, key),
     "compact": (1, vector_bytes.compact),
-    **packed.FUNCTIONS,
+    **text_bytes.FUNCTIONS,
     **words.FUNCTIONS,
 }
 """What the catalog adds to SQL, migrations included: the number of arguments, and the function."""
@@ -432,7 +432,7 @@ class Catalog:
         found = []
         for row in rows:
             keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
-            text, labels = packed.unpacked(row[7]), (_list(keywords), _list(tags), _mapping(meta))
+            text, labels = text_bytes.unpacked(row[7]), (_list(keywords), _list(tags), _mapping(meta))
             found.append(StoredChunk._make((*row[:7], text, *row[8:16], *labels, *row[19:])))
         return found
 

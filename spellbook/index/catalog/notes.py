@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from spellbook.index.catalog import words
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
-from spellbook.index.catalog.packed import packed, packed_embedded
 from spellbook.index.catalog.schema import ChunkRow, Entry, Known
 from spellbook.index.catalog.sql import batches
+from spellbook.index.catalog.text_bytes import packed, packed_embedded
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.sqlite import Database, part

@@ -168,7 +168,7 @@ MIGRATIONS = (
         """
     ),
     # Texts are packed, vectors compact and keys shorter, and the full-text index stores no texts of its own; see
-    # `packed`, `vector_bytes` and `words`. What the full-text index had of a note's labels is kept with the note.
+    # `text_bytes`, `vector_bytes` and `words`. What the full-text index had of a note's labels is kept with the note.
     Migration(
         """
         ALTER TABLE notes ADD COLUMN labels TEXT NOT NULL DEFAULT '[["", "", ""]]';

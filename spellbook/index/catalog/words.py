@@ -39,8 +39,11 @@ def part_words(text: str) -> str:
     return terms.parts(text)
 
 
-def labels_of(first: Sequence[str], later: Sequence[str]) -> str:
-    """Return what `notes.labels` stores: title, keywords and questions of the first chunk, and of the others."""
+def shared_words(first: Sequence[str], later: Sequence[str]) -> str:
+    """
+    Return the words that the chunks of a note share, as JSON: title, keywords and questions of the first chunk, and of
+    the others where they differ. They are in the column `notes.labels`; the table `labels` is something else.
+    """
     return json.dumps([first] if first == later else [first, later], ensure_ascii=False)
 
 

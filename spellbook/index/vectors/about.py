@@ -120,8 +120,11 @@ class NoteVectors:
         return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
 
     def _of(self, firsts: dict[str, int]) -> dict[str, _Note]:
-        """Return the notes at these paths with their labels and the means of their chunks' vectors; the number of its
-        first chunk tells one version of a note from another."""
+        """
+        Return the notes at these paths, each with its labels and the mean of its chunks' vectors.
+
+        `firsts` has the number of each note's first chunk, which is another one in each version of the note.
+        """
         found: dict[str, _Note] = {}
         with self._guard:
             for path, first in firsts.items():

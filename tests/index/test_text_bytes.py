@@ -1,4 +1,4 @@
-"""packed: texts come back exactly as they were."""
+"""text_bytes: texts come back exactly as they were."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spellbook.index.catalog.packed import packed, packed_embedded, short_key, unpacked
+from spellbook.index.catalog.text_bytes import packed, packed_embedded, short_key, unpacked
 from spellbook.models.base import short_hash
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse

@@ -1,0 +1,232 @@
+"""Restoring a snapshot: what stands in the way goes to the trash, and a restore that fails is taken back."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spellbook import book as books
+from spellbook.errors import InvalidInput, PathOutsideVault, StorageError
+from tests.archive.test_snapshots import blobs, clear
+from tests.trees import contents, grow, state_of
+
+
+def in_the_way(vault: Path, outside: Path) -> None:
+    """Put one thing of each kind where the snapshot has a file or a folder."""
+    clear(vault)
+    grow(outside, {"secret.md": b"secret"})
+    grow(
+        vault,
+        {
+            "real/mine.md": b"mine",
+            "file.md/.git/config": b"git",
+            "file.md/private.md": b"private",
+            "f": b"file",
+            ".spellbookignore": b"private.md\n",
+        },
+    )
+    (vault / "out.md").symlink_to(outside / "secret.md")
+    (vault / "n").symlink_to(outside)
+    (vault / "m").symlink_to("real")
+    (vault / "dead.md").symlink_to("nowhere.md")
+    (vault / "like.md").symlink_to("real/mine.md")
+    (vault / "empty").symlink_to(outside)
+    os.mkfifo(vault / "pipe.md")
+
+
+def shape(vault: Path) -> dict[str, Any]:
+    """The contents of a vault except the trash; links and pipes are listed as such."""
+    found: dict[str, Any] = {}
+    for path in sorted(vault.rglob("*")):
+        name = path.relative_to(vault).as_posix()
+        if not name.startswith(".trash"):
+            found[name] = (
+                os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else path.is_fifo()
+            )
+    return found
+
+
+THEN = {
+    name: name.encode()
+    for name in ("a.md", "out.md", "n/x.md", "m/y.md", "dead.md", "like.md", "f/in.md", "file.md", "pipe.md")
+}
+
+
+@pytest.mark.timeout(60)
+def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
+    """
+    Links, pipes and folders of other files are moved to the trash unchanged; nothing outside of the vault changes.
+    """
+    grow(vault, THEN, ("empty",))
+    then, taken = shape(vault), book.snapshots.create()
+    in_the_way(vault, tmp_path / "outside")
+    done = book.restore_snapshot(taken.name)
+    assert shape(vault) == then
+    assert contents(tmp_path / "outside") == {"secret.md": b"secret"}
+    trash = vault / ".trash"
+    assert {name: os.readlink(trash / name) for name in ("out.md", "n", "m", "dead.md", "like.md", "empty")} == {
+        "out.md": str(tmp_path / "outside/secret.md"), "n": str(tmp_path / "outside"), "m": "real", "dead.md": "nowhere.md",
+        "like.md": "real/mine.md", "empty": str(tmp_path / "outside"),
+    }  # fmt: skip
+    assert (trash / "pipe.md").is_fifo()
+    assert {path: (trash / path).read_bytes() for path in ("real/mine.md", "file.md/.git/config", "file.md/private.md", "f")} == {
+        "real/mine.md": b"mine", "file.md/.git/config": b"git", "file.md/private.md": b"private", "f": b"file"
+    }  # fmt: skip
+    assert sorted(done.removed) == sorted(
+        [
+            "out.md",
+            "n",
+            "m",
+            "dead.md",
+            "like.md",
+            "empty",
+            "pipe.md",
+            "real/mine.md",
+            "file.md",
+            "f",
+            ".spellbookignore",
+        ]
+    )
+    assert done.written == len(THEN)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("at", [1, 5, len(THEN)])
+def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
+    """
+    Wherever a restore fails, the vault is as it was, with links, pipes and empty folders, and nothing is half done.
+    """
+    grow(vault, THEN | {"large.bin": bytes(10_100_000)}, ("empty",))
+    taken = book.snapshots.create()
+    in_the_way(vault, tmp_path / "outside")
+    grow(vault, {"a.md": b"edited", "new/b.md": b"new", "new/large.bin": b"x" * 10_100_000}, ("was empty/in",))
+    (vault / "a.md").chmod(0o755)
+    before, mode = shape(vault), (vault / "a.md").stat()
+
+    def fail(_: str, done: int, count: int) -> None:
+        if done == at:
+            raise StorageError("The disk fails.")
+
+    def interrupt(_: str, done: int, count: int) -> None:
+        if done == at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(StorageError, match="The disk fails"):
+        book.restore_snapshot(taken.name, progress=fail)
+    with pytest.raises(KeyboardInterrupt):
+        book.restore_snapshot(taken.name, progress=interrupt)
+    assert shape(vault) == before
+    assert ((vault / "a.md").stat().st_mode, (vault / "a.md").stat().st_mtime_ns) == (mode.st_mode, mode.st_mtime_ns)
+    assert book.snapshots.interrupted is None
+    assert not book.log()
+    assert contents(tmp_path / "outside") == {"secret.md": b"secret"}
+    with pytest.raises(StorageError, match="The disk fails"):
+        book.restore_snapshot(taken.name, tmp_path / "into", progress=fail)
+    assert not contents(tmp_path / "into")
+    book.restore_snapshot(taken.name)
+    assert {path: (vault / path).read_bytes() for path in THEN} == THEN
+
+
+def test_a_trash_that_takes_nothing_is_said_before_anything_is_done(book, vault, tmp_path):
+    """If the trash is a file or a link out of the vault, nothing is restored and nothing is moved."""
+    grow(vault, {"a.md": b"a"})
+    taken = book.snapshots.create()
+    grow(vault, {"a.md": b"edited", "b.md": b"new"})
+    for make in (lambda: (vault / ".trash").symlink_to(tmp_path), lambda: (vault / ".trash").write_bytes(b"")):
+        make()
+        with pytest.raises(PathOutsideVault, match="Put a folder in its place"):
+            book.restore_snapshot(taken.name)
+        (vault / ".trash").unlink()
+        assert contents(vault) == {"a.md": b"edited", "b.md": b"new"}
+    assert book.snapshots.names() == [taken.name]
+
+
+def test_a_restore_writes_no_more_than_an_import_may(book, vault, tmp_path):
+    """A manipulated list restores no dot-folder, and no list restores an executable file; what is skipped is named."""
+    grow(vault, {"a.md": b"a", "b.md": b"b"})
+    (vault / "a.md").chmod(0o755)
+    taken = book.snapshots.create()
+    listed = book.snapshots.folder / f"{taken.name}.json.gz"
+    listed.write_bytes(
+        gzip.compress(gzip.decompress(listed.read_bytes()).replace(b'"b.md"', b'".git/hooks/pre-commit"'))
+    )
+    for folder in (vault, tmp_path / "into"):
+        if folder == vault:
+            clear(vault)
+        done = book.restore_snapshot(taken.name, None if folder == vault else folder)
+        assert [fault.path for fault in done.faults] == [".git/hooks/pre-commit"]
+        assert {path: held[:2] for path, held in state_of(folder).items()} == {"a.md": (b"a", 0o644)}
+
+
+def test_going_back_loses_nothing(book, vault, write_note):
+    """
+    Edited files are in the snapshot taken first, new files are in the trash, ignored files stay, and search is up to
+    date.
+    """
+    grow(vault, {"a.md": b"the crane", "gone.md": b"the quay", "n/deep.md": b"deep", ".spellbookignore": b"private/\n"})
+    then = book.snapshots.create()
+    before = contents(vault)
+    (vault / "gone.md").unlink()
+    shutil.rmtree(vault / "n")
+    grow(
+        vault,
+        {
+            "a.md": b"the crane, edited",
+            "new/x.md": b"new",
+            "n": b"a file where a folder was",
+            "private/p.md": b"private",
+        },
+    )
+    edited = contents(vault)
+    done = book.restore_snapshot(then.name)
+    assert contents(vault) == {**before, "private/p.md": b"private"}
+    assert not (vault / "new").exists()
+    assert contents(vault / ".trash") == {"new/x.md": b"new", "n": b"a file where a folder was"}
+    assert sorted(done.removed) == ["n", "new/x.md"]
+    assert [hit.path for hit in book.find("quay").hits] == ["gone.md"]
+    assert not book.find("edited").hits
+    assert done.before
+    book.restore_snapshot(done.before)
+    assert contents(vault) == edited
+
+
+def test_a_folder_that_holds_other_things_is_not_written_into(book, vault, tmp_path):
+    """A restore refuses a folder with other files, and continues in one where a restore was interrupted."""
+    grow(vault, {"a.md": b"a", "n/b.md": b"b"})
+    taken = book.snapshots.create()
+    other = grow(tmp_path / "other", {"mine.txt": b"mine"})
+    with pytest.raises(InvalidInput, match=r"mine\.txt"):
+        book.restore_snapshot("latest", other)
+    assert contents(other) == {"mine.txt": b"mine"}
+    half = grow(tmp_path / "half", {"a.md": b"a", "n/.spellbook-0123456789abcdef.tmp": b"ha"})
+    assert book.restore_snapshot(taken.name, half).written == 1
+    assert contents(half) == contents(vault)
+    with pytest.raises(InvalidInput, match="no snapshot"):
+        book.restore_snapshot("1999")
+
+
+def test_a_vault_that_is_gone_comes_back(vault):
+    """If the whole folder is lost, an empty one in its place still has the old snapshots."""
+    grow(vault, {"a.md": b"a", ".spellbook/config.toml": b"chunk_tokens = 100\n"})
+    with books.open(vault, embedder="hash") as book:
+        book.snapshots.create()
+    before = state_of(vault)
+    shutil.rmtree(vault)
+    vault.mkdir()
+    with books.open(vault, embedder="hash") as book:
+        book.restore_snapshot("latest")
+    assert state_of(vault) == before
+
+
+def test_no_room_is_said_before_anything_is_kept(book, vault, monkeypatch):
+    """A snapshot that would fill the disk is refused first."""
+    grow(vault, {"a.md": b"a"})
+    monkeypatch.setattr("spellbook.archive.snapshots._RESERVE", 1 << 60)
+    with pytest.raises(StorageError, match="are free"):
+        book.snapshots.create()
+    assert not blobs(book)

@@ -1,0 +1,58 @@
+"""A client that talks to a server in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import anyio
+from mcp import Client
+
+from spellbook.book import Spellbook
+from spellbook.server.app import build
+
+
+class Agent:
+    """A client that records which tools it called."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.used: set[str] = set()
+
+    async def ask(self, tool: str, **arguments: object) -> Any:
+        self.used.add(tool)
+        result = await self.client.call_tool(tool, arguments)
+        assert result.structured_content is None
+        return result
+
+    async def call(self, tool: str, **arguments: object) -> str:
+        result = await self.ask(tool, **arguments)
+        assert not result.is_error, result.content[0].text
+        return str(result.content[0].text)
+
+    async def json(self, tool: str, **arguments: object) -> Any:
+        return json.loads(await self.call(tool, **arguments))
+
+    async def refused(self, tool: str, **arguments: object) -> str:
+        result = await self.ask(tool, **arguments)
+        assert result.is_error, result.content[0].text
+        return str(result.content[0].text)
+
+    async def found(self, tool: str, **arguments: object) -> list[str]:
+        return [hit["path"] for hit in (await self.json(tool, format="json", **arguments))["hits"]]
+
+
+def talk(
+    book: Spellbook,
+    conversation: Callable[[Agent], Awaitable[Any]],
+    mode: Any = "auto",
+    toolsets: Sequence[str] = ("core",),
+) -> Any:
+    """Hold a conversation with a server for `book` in memory."""
+
+    async def main() -> Any:
+        async with Client(build(book, toolsets, live=False), mode=mode) as client:
+            return await conversation(Agent(client))
+
+    return anyio.run(main)
