@@ -31,7 +31,7 @@ from spellbook.system.heap import freeze
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 
-TOOLSETS = ("core", "desk", "backup")
+TOOLSETS = ("core", "desk", "backup", "memento", "decisions")
 """Toolsets by name, which is that of the module that registers it."""
 
 INSTRUCTIONS = """\
