@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from spellbook.editing.write import Scribed
     from spellbook.maintenance import evaluate, migrate
     from spellbook.maintenance.migrate import Estimate, Migrated
-    from spellbook.search import explain, question, related, searcher, toc
+    from spellbook.search import explain, newest, question, related, searcher, toc
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
     export, importer = lazy("spellbook.archive", "export", "importer")
     merge, moves, repair_links, revise = lazy("spellbook.editing", "merge", "moves", "repair_links", "revise")
     sessions, undo, write = lazy("spellbook.editing", "sessions", "undo", "write")
     evaluate, migrate = lazy("spellbook.maintenance", "evaluate", "migrate")
-    names = ("explain", "question", "related", "searcher", "toc")
-    explain, question, related, searcher, toc = lazy("spellbook.search", *names)
+    names = ("explain", "newest", "question", "related", "searcher", "toc")
+    explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Spellbook:
     def __init__(self, settings: Config, embedder: Embedder | None = None) -> None:
         self.config = settings
         self.index = Index.open(settings, embedder)
-        self._meter = Meter(self.index.catalog.usage)
+        self.meter = Meter(self.index.catalog.usage)
         self.watched = processes.Watched()
         """What a watcher in this process last reported."""
         self.complaint = ""
@@ -104,7 +104,7 @@ class Spellbook:
 
     def close(self) -> None:
         """Close files and connections."""
-        self._meter.flush()
+        self.meter.flush()
         self.index.close()
 
     # -- finding
@@ -144,16 +144,23 @@ class Spellbook:
         self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]
     ) -> question.Answer:
         asked = question.question(verb, query, match, **options)
-        with self._meter.timed(verb):
+        with self.meter.timed(verb) as taken:
             self.refresh(embed=asked.mode != "keyword")
             answer = self._searcher.ask(asked)
+        self.meter.searched(answer.is_cached)
         reason = self._degraded(answer.index.reason)
         is_degraded = answer.index.degraded or bool(reason)
-        return replace(answer, index=replace(answer.index, degraded=is_degraded, reason=reason))
+        state = replace(answer.index, degraded=is_degraded, reason=reason)
+        return replace(answer, index=state, ms=round(taken.ms, 1))
 
     def _degraded(self, *reasons: str) -> str:
         """Return what keeps answers from being complete, "" if nothing does."""
         return "; ".join(filter(None, (*reasons, self.complaint, doctor.unseen(self.index))))
+
+    def recent(self, limit: int = 20, offset: int = 0, filter: Filter | None = None) -> newest.Recent:
+        """Return the first chunk of each note, newest first by its date (filter key `when`). Raises InvalidInput."""
+        self.refresh()
+        return newest.recent(self.index, limit, offset, filter)
 
     def show(self, id: str) -> list[StoredChunk]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
@@ -215,8 +222,8 @@ class Spellbook:
         self.follow()
         upkeep.finish_move(self.index)
         report = sync.run(self.index, full=full, words_only=words_only, progress=progress)
-        self._meter.count("embedded", report.embedded)
-        self._meter.count("reused", report.reused)
+        self.meter.count("embedded", report.embedded)
+        self.meter.count("reused", report.reused)
         self.complaint = ""
         return report
 
@@ -259,7 +266,7 @@ class Spellbook:
         nothing is written unless `force` is set.
         """
         self.follow()
-        with self._meter.timed("scribe"):
+        with self.meter.timed("scribe"):
             return write.scribe(self.index, self._searcher, given, **options)
 
     def validate(
@@ -435,11 +442,11 @@ class Spellbook:
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes, chunks by category, response times, and the notes opened most."""
-        return doctor.figures(self.index, self._meter)
+        return doctor.figures(self.index, self.meter)
 
     def status(self) -> dict[str, Any]:
         """Return paths, counts, sizes, processes, and the faults that a person should fix."""
-        return doctor.status(self.index, self._meter, self.snapshots, self.complaint)
+        return doctor.status(self.index, self.meter, self.snapshots, self.complaint)
 
     def check(
         self,

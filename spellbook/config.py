@@ -77,8 +77,8 @@ class Config:
     `exact_most`: up to this many chunks, search by meaning is exact and in memory; above, it is approximate.
     `threads`: how many threads the embedder uses.
     `journal_mb`, `journal_days`: how much of the undo history is kept, and for how long.
-    `half_lives`: for each category, the days after which a note has lost half of what age can take from its score; inf
-    for never.
+    `half_lives`: for each type or category, the days after which a note has lost half of what age can take from its
+    score; inf for never.
     `categories`: for each category, what it is for.
     `second_encoder`: whether a small second encoder helps the embedder, where it is installed.
     `count_use`: whether opening a note is counted and raises its score.

@@ -82,6 +82,14 @@ def _line(line: str) -> str:
     return before + prefix + (_found(text[len(prefix) :]) or text[len(prefix) :]) + after
 
 
+def shape(text: str) -> str:
+    """Return an English message with `…` for its values, "" if the table has none with some words of its own."""
+    if text in table():
+        return text
+    found = "…".join(next((pieces for pieces, _ in _templates() if _values(pieces, text) is not None), ()))
+    return found if re.search("[a-z]{3}", found) else ""
+
+
 def _found(text: str) -> str | None:
     if exact := table().get(text):
         return exact
@@ -146,6 +154,8 @@ def _particle(value: str, closed: str) -> str:
     if "가" <= last <= "힣":
         final = (ord(last) - ord("가")) % 28
         return opened if not final or (closed == "으로" and final == 8) else closed
+    if last == "%":  # read 퍼센트
+        return opened
     if not last.isascii() or not last.isalnum():
         return f"{closed}({opened})"
     is_closed = last in _CLOSED and not (closed == "으로" and last in "178lL")

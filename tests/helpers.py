@@ -7,12 +7,14 @@ import os
 import sqlite3
 import subprocess
 import sys
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from spellbook.index.catalog.vector_bytes import restored
 
 from spellbook import config
 from spellbook.errors import EmbeddingError
@@ -25,11 +27,20 @@ from spellbook.notes.links import Files, find
 from spellbook.notes.note import parse
 from spellbook.system.sqlite import Database
 
-SECOND = next(number for number, step in enumerate(MIGRATIONS) if "CREATE TABLE second " in step.sql)
-"""The migration that makes the tables of the second encoder."""
 
-RELATIONS = next(number for number, step in enumerate(MIGRATIONS) if "ADD COLUMN relation " in step.sql)
-"""The migration that stores the relations of links."""
+def _step(sql: str) -> int:
+    """Return the number of steps before the migration with this in it."""
+    return next(number for number, step in enumerate(MIGRATIONS) if sql in step.sql)
+
+
+LEAN = _step("packed(text)")
+"""The steps before the one from which on texts are stored once."""
+
+SECOND = _step("CREATE TABLE second ")
+"""The steps before the one that makes the tables of the second encoder."""
+
+RELATIONS = _step("ADD COLUMN relation ")
+"""The steps before the one that stores the relations of links."""
 
 
 @dataclass
@@ -108,24 +119,39 @@ def rows(catalog: Catalog, sql: str, *values: object) -> list[Any]:
         return connection.execute(sql, values).fetchall()
 
 
-def before_second(catalog: Catalog) -> None:
-    """Make of a catalog what a Spellbook without a second encoder would have left."""
-    for (trigger,) in rows(catalog, "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'second%'"):
-        rows(catalog, f"DROP TRIGGER {trigger}")
-    for table in ("second", "second_pending"):
-        rows(catalog, f"DROP TABLE {table}")
-    rows(catalog, "DELETE FROM meta WHERE key LIKE 'second%'")
-    before_relations(catalog)
-    rows(catalog, f"PRAGMA user_version = {SECOND}")
-
-
-def before_relations(catalog: Catalog) -> None:
-    """Make of a catalog what a Spellbook without relations would have left."""
-    for index in ("links_relation", "moves_name", "moves_new"):
-        rows(catalog, f"DROP INDEX {index}")
-    rows(catalog, "ALTER TABLE links DROP COLUMN relation")
-    rows(catalog, "ALTER TABLE moves DROP COLUMN name")
-    rows(catalog, f"PRAGMA user_version = {RELATIONS}")
+def as_before(file: Path, steps: int = 1) -> None:
+    """Turn a catalog into one as a version that knew only the first `steps` of the schema left it."""
+    old = raw(file.with_suffix(".old"))
+    for step in MIGRATIONS[:steps]:
+        old.executescript(step.sql)
+    old.execute("ATTACH ? AS new", (str(file),))
+    old.create_function("old_key", 1, lambda key: urlsafe_b64decode(key).hex() + "0" * 34)
+    old.create_function("old_vector", 1, lambda vector: restored([vector])[0])
+    stored = {
+        ("chunks", "text"): "unpacked(text)",
+        ("chunks", "embedded"): "embedded_text(embedded, heading, text)",
+        ("chunks", "same"): "old_key(same)",
+        ("chunks", "key"): "old_key(key)",
+        ("vectors", "key"): "old_key(key)",
+        ("vectors", "vector"): "old_vector(vector)",
+    }
+    if steps > LEAN:
+        stored.clear()
+    sql = "SELECT name FROM main.sqlite_master WHERE sql LIKE 'CREATE TABLE%' AND name NOT LIKE 'sqlite%'"
+    tables = {name for (name,) in old.execute(sql)}
+    for table in ["vectors", "notes", "chunks", *sorted(tables - {"vectors", "notes", "chunks", "pending"})]:
+        columns = [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")]
+        if "words_" in table or not old.execute("SELECT 1 FROM new.sqlite_master WHERE name = ?", (table,)).fetchone():
+            continue
+        values = ", ".join(stored.get((table, column), column) for column in columns)
+        old.execute(f"INSERT OR REPLACE INTO main.{table} ({', '.join(columns)}) SELECT {values} FROM new.{table}")
+    columns = "title, heading, keywords, questions, body" + ", parts" * (steps > 1)
+    old.execute(f"INSERT INTO main.words (rowid, {columns}) SELECT chunk, {columns} FROM new.worded")
+    old.executescript(f"DETACH new; PRAGMA user_version = {steps}")
+    old.close()
+    for side in ("-wal", "-shm"):
+        file.with_name(file.name + side).unlink(missing_ok=True)
+    file.with_suffix(".old").replace(file)
 
 
 @contextlib.contextmanager

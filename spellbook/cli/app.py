@@ -143,8 +143,8 @@ filter_option = click.option(
     multiple=True,
     metavar="K=V",
     callback=_filter,
-    help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, or any "
-    "frontmatter key. K!=V for all others; repeat for more.",
+    help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, when, "
+    "or any frontmatter key. K!=V for all others; repeat for more.",
 )
 
 
@@ -252,7 +252,13 @@ def _opened(ctx: click.Context) -> Iterator[Spellbook]:
 
     given = ctx.ensure_object(dict)
     with spellbook.open(given.get("vault"), scope=given.get("scope")) as book:
-        yield book
+        try:
+            yield book
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            book.meter.failed(ctx.command_path.partition(" ")[2], "cli", error)
+            raise
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -24,6 +24,7 @@ from spellbook.cli.output import say
 from spellbook.editing import guides
 from spellbook.errors import SpellbookError
 from spellbook.text.quoting import counted
+from spellbook.translate import translated
 
 _CHUNK = {
     "text": (
@@ -142,4 +143,4 @@ async def _finds(call: Callable[..., Any], tool: str, path: str, **arguments: An
 
 
 def _did(text: str) -> None:
-    say(f"   - {text}")
+    click.echo(f"   - {translated(text)}")

@@ -24,6 +24,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would c
     click.option("--topic", help="The topic that it is filed under."),
     click.option("--category", help="project, preference, knowledge, decision, article …"),
     click.option("-k", "--keyword", "keywords", multiple=True, help="A term to find it by; repeat for more."),
+    click.option("-q", "--question", "questions", multiple=True, help="A question that it answers; repeat for more."),
     click.option("--source", help="Where it comes from."),
     scope_option,
     click.option(
@@ -46,7 +47,7 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     chunk = _read_chunk(file)
     meta = chunk.get("metadata", {})
     if isinstance(meta, dict):  # else scribe says what is wrong with it
-        given = {**labels, "keywords": list(labels["keywords"])}
+        given = {key: list(value) if isinstance(value, tuple) else value for key, value in labels.items()}
         chunk["metadata"] = {**meta, **{key: value for key, value in given.items() if value}}
         if not (chunk["metadata"].get("topic") and chunk["metadata"].get("keywords")):
             raise InvalidInput(
@@ -56,8 +57,6 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     done = book.scribe(chunk, source=source, force=force)
     if as_json:
         output.as_json({**output.fields(done), "status": "success" if done.written else "warning"})
-    for warning in done.warnings[0]:
-        output.say(f"spellbook: {one_line(warning)}", err=True)
     if not done.written:
         for each in done.duplicates[0]:
             if each.path:
@@ -70,6 +69,8 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
         output.say(f"spellbook: {one_line(each.path)} may say the same: `spellbook merge` joins the two.", err=True)
     if not as_json:
         click.echo(f"{one_line(done.written[0].path)}  {done.written[0].chunk_id}")
+    for remark in done.warnings[0]:  # after the path: it is kept as it is
+        output.say(f"note: {one_line(remark)}", err=True)
 
 
 def _read_chunk(data: bytes) -> dict[str, Any]:

@@ -40,8 +40,9 @@ _CONFIG = """\
 # journal_days = 90
 # snapshots = true         # one a day by whichever process watches the vault; `spellbook status` says where they are
 
-# [half_lives]             # days in which a dated note loses half of what age can take; inf for never
+# [half_lives]             # days in which a dated note loses half of what age can take, by type or category; inf: never
 # project = 180
+# episodic = 90
 
 # [scopes]                 # which notes belong to which project, by their paths; see --scope
 # "work/acme/" = "acme"
@@ -86,7 +87,7 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
 
     folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
     root = Path(folder).expanduser()
-    count = 0
+    added: list[Path] = []
     wanted = {}
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -98,14 +99,18 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
             place.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError), place.open("xb") as file:
                 file.write(data)
-                count += 1
+                added.append(place)
     except OSError as error:
         raise StorageError(
             f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written."
         ) from error
     with spellbook.open(root) as book:
-        files = counted(count, "file")
-        output.say(f"{book.config.vault} is a vault; {files} added, the index is kept in {book.config.state}.")
+        notes = sum(place.suffix == ".md" for place in added)
+        said = [counted(notes, "note")] if notes else []
+        if len(added) > notes:
+            said.append("the settings")
+        what = " and ".join(said) or "nothing"
+        output.say(f"{book.config.vault} is a vault; {what} added, the index is kept in {book.config.state}.")
         if not is_new:
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
         _keep_out_the_trash(book.config.vault, folder, with_line)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from spellbook.search.presentation import name, place, reasons, titles
+from spellbook.search.presentation import name, outside, place, reasons, standing, titles
 from spellbook.search.presentation import shares as leg_shares
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted
 from spellbook.translate import translated
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spellbook.index.sync import Report
     from spellbook.notes.note import Fault
     from spellbook.search.explain import Explanation, Row
+    from spellbook.search.newest import Recent
     from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
     from spellbook.search.related import Around
@@ -41,6 +42,8 @@ T = TypeVar("T")
 _MOST_COLUMNS = 100
 _MOST_PLACE = 48
 _MOST_NEAR = 20
+_MOST_LINE = 200
+_MOST_ROWS = 20
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -77,13 +80,16 @@ def result(done: T, is_json: bool, show: Callable[[T], object]) -> None:
 
 
 def answer(found: Answer, *, by_words: bool = False) -> None:
-    """Print a search's hits, and on stderr what the index could not do."""
+    """Print a search's hits; on stderr, the closest notes where nothing is sure, and what the index could not do."""
     for hit in found.hits:
         _hit(hit)
     if not found.hits:
         say("Nothing found." if not found.closest else "No confident match. Closest notes:", err=True)
     for hit in found.closest:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
+        for said in standing(hit):
+            say(f"      {said}", err=True)
+        _untrusted(hit, err=True)
         for line in hit.text.split("\n") if hit.text else ():
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(found.unmatched)
@@ -103,12 +109,21 @@ def unmatched(found: Sequence[Unmatched]) -> None:
         say(f"spellbook: {one_line(str(each))}", err=True)
 
 
+def _untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
+    """Print the line that marks a text as coming from outside, if it does."""
+    if label := outside(of.source):
+        say(f"      {label}", err=err)
+
+
 def _hit(hit: Hit) -> None:
     click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}")
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
+    for said in standing(hit):
+        say(f"      {said}")
+    _untrusted(hit)
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:6]:
-        click.echo(f"      {quoted(line[:200])}")
+        click.echo(f"      {quoted(line if len(line) <= _MOST_LINE else f'{line[: _MOST_LINE - 1].rstrip()}…')}")
     if len(lines) > 6:
         say(f"      … {counted(len(lines) - 6, 'more line')}: spellbook show {name(hit.id)}")
     click.echo(click.style(f"      {', '.join(map(translated, reasons(hit)))}", dim=True))
@@ -117,11 +132,15 @@ def _hit(hit: Hit) -> None:
 
 def explanation(given: Explanation) -> None:
     """Print how a question was answered: the query, then a table of chunks whose shares add up to their scores."""
-    words = [f"{one_line(word.text)} ({word.chunks})" for word in given.words]
+    from spellbook.text.terms import readable
+
+    words = [f"{one_line(readable(word.text))} ({word.chunks:,})" for word in given.words]
     if words:
         say(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
     if given.known is not None and given.known < 1:
         say(f"The vault contains {given.known:.0%} of them, by weight.")
+    if given.when:
+        say(f"Read as a time: {one_line(given.when)}.")
     say(f"Candidates: {counted(given.candidates, 'chunk', of=given.index['chunks'])}.")
     click.echo()
     if not given.rows:
@@ -129,7 +148,7 @@ def explanation(given: Explanation) -> None:
         unmatched(given.unmatched)
         return
     click.echo(click.style(translated("  #  score = meaning (rank) + words (rank) + adjusted   sure"), dim=True))
-    for each in given.rows:
+    for each in given.rows[:_MOST_ROWS]:
         meaning, by_words = _leg(each, "semantic"), _leg(each, "keyword")
         adjusted = sum(one["share"] for one in each.adjustments)
         sure = "" if each.evidence is None else f"{each.evidence:.2f}"
@@ -143,6 +162,8 @@ def explanation(given: Explanation) -> None:
             say(f"     has {_listed(each.words)}; lacks {_listed(each.lacks)}")
         if each.place is None:
             say(f"     no hit: {one_line(each.verdict)}")
+    if len(given.rows) > _MOST_ROWS:
+        say(f"  … {len(given.rows) - _MOST_ROWS} more: --json lists them")
     unmatched(given.unmatched)
     if given.index["degraded"]:
         say(f"Degraded: {one_line(given.index['reason'])}", err=True)
@@ -163,6 +184,7 @@ def _listed(words: Sequence[str]) -> str:
 def chunks(found: Sequence[StoredChunk]) -> None:
     """Print the chunks of a note."""
     click.echo(click.style(place(found[0]), bold=True))
+    _untrusted(found[0])
     for chunk in found:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))
@@ -170,7 +192,13 @@ def chunks(found: Sequence[StoredChunk]) -> None:
 
 def around(near: Around) -> None:
     """Print what links to a note, and what has to do with it, a line each."""
-    linked = [(f"{each.path}:{', '.join(map(str, each.lines))}", flat(each.title)) for each in near.backlinks]
+    linked = [
+        (
+            f"{each.path}:{', '.join(map(str, each.lines))}",
+            flat(each.title) + (f" ({', '.join(each.relations)})" if each.relations else ""),
+        )
+        for each in near.backlinks
+    ]
     related = [
         (each.path, f"{flat(each.title)} ({flat('; '.join(map(translated, each.why)))})") for each in near.related
     ]
@@ -187,6 +215,16 @@ def pointers(found: Sequence[StoredChunk]) -> None:
     """Print where chunks stand, a line each."""
     for chunk in found:
         click.echo(f"{place(chunk)}  {titles(chunk)}  {name(chunk.id)}")
+
+
+def recent(found: Recent) -> None:
+    """Print notes with their dates, a line each; on stderr, how many there are beyond these."""
+    for chunk in found.notes:
+        click.echo(f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {flat(chunk.title)}  {name(chunk.note)}")
+    if len(found.notes) < found.total:
+        say(f"{counted(len(found.notes), 'note', of=found.total)}, newest first.", err=True)
+    if not found.total:
+        say("No notes.", err=True)
 
 
 def contents(listed: Sequence[Category], about: Callable[[Topic], About]) -> None:
@@ -307,11 +345,20 @@ def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
+def _errors(codes: Mapping[str, int]) -> str:
+    listed = ", ".join(f"{code} {count}" for code, count in codes.items())
+    return translated(f"{listed} in 24 hours") if listed else ""
+
+
 def _snapshots(state: Mapping[str, Any]) -> str:
     if not state["count"]:
         return "none yet: `spellbook snapshot` takes one"
     last = dt.datetime.fromisoformat(state["last"]).strftime("%Y-%m-%d %H:%M")
     return f"{state['count']}, the latest from {last}, in {state['folder']}"
+
+
+def _since(at: str | None) -> str:
+    return dt.datetime.fromisoformat(at).strftime("%Y-%m-%d %H:%M") if at else ""
 
 
 def _clock(seconds: int) -> str:
@@ -340,25 +387,27 @@ def status(state: Mapping[str, Any]) -> None:
     embedded = translated(counted(state["vectors_in_use"], "text", of=state["vectors_in_use"] + state["pending"]))
     if state["pending"] and state["embedding"]:
         embedded += f"; {translated('the others are being embedded now')}"
-    reused = f"{state['embedded']} embedded, {state['reused']} reused from the cache in 30 days"
+    reused = f"{state['embedded']:,} embedded, {state['reused']:,} reused from the cache in 30 days"
     categories = ", ".join(
-        f"{translated('(none)') if each == '(none)' else flat(each)} {count}"
+        f"{translated('(none)') if each == '(none)' else flat(each)} {count:,}"
         for each, count in state["categories"].items()
     )
     rows = [
         ("vault", state["vault"]),
         ("state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"),
-        ("notes", f"{state['notes']} ({translated(counted(state['chunks'], 'chunk'))})"),
+        ("notes", f"{state['notes']:,} ({translated(counted(state['chunks'], 'chunk'))})"),
         ("embedded", f"{embedded}, {state['embedder']}"),
         ("engine", state.get("engine")),
         ("second", _second(state) if "second_encoder" in state else ""),
+        ("looked at", _since(state["looked_at"])),
         ("watched", translated("yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault")),
         ("open in", _processes(state["processes"])),
         ("chroma", translated(chroma(state["chroma"]))),
         ("snapshots", translated(_snapshots(state["snapshots"]))),
-        ("categories", categories or translated("none")),
+        ("categories", f"{categories} ({translated('chunks')})" if categories else translated("none")),
         ("texts", translated(reused) if state["embedded"] else ""),
         ("answers", _timings(state["timings"])),
+        ("errors", _errors(state["day"]["errors"])),
         *(("to fix", _fault(fault)) for fault in state["faults"]),
         ("warning", translated(one_line(state.get("warning", "")))),
     ]

@@ -1,4 +1,4 @@
-"""Commands that read: search, memorize, find, why, show, topics."""
+"""Commands that read: search, memorize, find, why, recent, show, topics."""
 
 from __future__ import annotations
 
@@ -63,15 +63,55 @@ def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool
     output.result(found, as_json, partial(output.answer, by_words=True))
 
 
-@command(click.argument("query"), *_NARROWED, min_score_option, max_tokens_option, json_option, kind=Asking)
-def search(book: Spellbook, query: str, as_json: bool, **asked: Any) -> None:
+@command(
+    click.argument("query", required=False),
+    *_NARROWED,
+    min_score_option,
+    max_tokens_option,
+    json_option,
+    kind=Asking,
+)
+def search(book: Spellbook, query: str | None, as_json: bool, **asked: Any) -> None:
     """
     Search by meaning and by words.
 
+    Without QUERY, --filter lists the notes that it leaves, newest first, as `recent` does.
+
     \b
     spellbook search "how do we rotate keys" --filter category=decision
+    spellbook search --filter category=decision
     """
-    output.result(book.search(query, **asked), as_json, output.answer)
+    if query is not None:
+        output.result(book.search(query, **asked), as_json, output.answer)
+    elif asked["filter"] is None:
+        raise click.UsageError("There is nothing to search for: give a QUERY, or list notes by --filter K=V.")
+    elif asked["min_score"] is not None:
+        raise click.UsageError("--min-score needs a QUERY: a list of notes has no scores.")
+    else:
+        _list(book, asked["limit"], asked["filter"], as_json)
+
+
+@command(
+    click.option("-n", "--limit", default=20, show_default=True, metavar="N", help="Most notes to print, up to 100."),
+    filter_option,
+    scope_option,
+    json_option,
+)
+def recent(book: Spellbook, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
+    """
+    List the newest notes, by `created`, else `updated`, else the time of the file.
+
+    \b
+    spellbook recent
+    spellbook recent --filter category=decision --filter when=2026-11
+    """
+    _list(book, limit, filter, as_json)
+
+
+def _list(book: Spellbook, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
+    found = book.recent(limit, filter=filter)
+    doubt(book, filter)
+    output.result(found, as_json, output.recent)
 
 
 @command(

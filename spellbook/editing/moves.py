@@ -20,6 +20,7 @@ from spellbook.editing import symlinks
 from spellbook.editing.relink import Shift, derived, found_again, mended
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.index import sync
+from spellbook.index.lookup import note_chunks
 from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.links import Files, Span
@@ -285,7 +286,7 @@ def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, st
     vault = index.vault
     source, target = old.rstrip("/"), new.rstrip("/")
     if not os.path.lexists(vault.locate(source)):
-        found = index.catalog.meant(old)
+        found = index.catalog.meant(old) or note_chunks(index, old)
         if not found:
             raise MemoryNotFound(
                 f"There is nothing at {old[:200]!r}.",

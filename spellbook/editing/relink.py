@@ -215,9 +215,10 @@ def _unlinked(note: Note, numbers: Sequence[int]) -> Note | None:
 def _without(text: str, link: Link) -> tuple[int, int, str]:
     """Return which characters of `text` are to be replaced, and by what, so that `link` leads to no file."""
     if not link.is_markdown:
-        start, end = text.rindex("[[", 0, link.start), _WIKI_END.match(text, link.end)
+        end = _WIKI_END.match(text, link.end)
         if end is None or link.fragment:
             return link.start, link.end, ""
+        start = text.rindex("[[", 0, link.start)
         return start - (text[start - 1 : start] == "!"), end.end(), end["shown"] or text[link.start : link.end]
     label, end = _label(text, link.start), _INLINE_END.match(text, link.end)
     if label is None or end is None or link.fragment:

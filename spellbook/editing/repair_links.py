@@ -134,7 +134,7 @@ class _Known:
     def __init__(self, index: Index) -> None:
         catalog = index.catalog.links
         self._files = set(index.vault.files())
-        self._now = Files(self._files, catalog.aliases())
+        self._now = Files(self._files, catalog.aliases(), catalog.ids())
         self._went = {old: new for old, new in catalog.went().items() if new in self._files and old not in self._files}
         self._then = Files({*self._files, *self._went})
         self._came: dict[str, list[str]] = defaultdict(list)
@@ -150,7 +150,10 @@ class _Known:
     def guess(self, linked: Linked) -> Guess | None:
         """Return what a link meant, None if it leads somewhere."""
         source, link = linked.source, linked.link
-        reached = self._now.follow(source, link.target, link.is_markdown)
+        if link.relation:
+            reached = self._now.relation(source, link.target)
+        else:
+            reached = self._now.follow(source, link.target, link.is_markdown)
         if reached is not None and reached.by != By.ALIAS:
             return None
         if reached is not None:

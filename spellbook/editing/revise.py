@@ -14,7 +14,7 @@ from spellbook.editing.memory import BROKEN, Findings, metadata
 from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
-from spellbook.index.lookup import resolve
+from spellbook.index.lookup import note_chunks, resolve
 from spellbook.index.opened import Index
 from spellbook.notes import chunks
 from spellbook.notes.chunks import Chunk
@@ -82,7 +82,7 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
     """
     changes = _sensible(asked)
     for _ in range(_TRIES):
-        found, is_note = resolve(index, id), bool(index.catalog.note(id))
+        found, is_note = resolve(index, id), bool(note_chunks(index, id))
         data = index.vault.read(found.path)[0]
         note = parse(found.path, data)
         text = _revised(index, found, (note, digest(data)), asked, is_note=is_note)
@@ -186,7 +186,7 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     Erased text goes to the trash unless `hard`. One section of a longer note is cut out, and kept in the trash as a
     file of its own.
     """
-    found, is_note = resolve(index, id), bool(index.catalog.note(id))
+    found, is_note = resolve(index, id), bool(note_chunks(index, id))
     siblings = index.catalog.at(found.path)
     if is_note or whole or len(siblings) == 1:
         with index.vault.change("erase", id if is_note else found.note, for_good=hard):

@@ -125,7 +125,8 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     }
     named: dict[str, Sequence[object]] = {
         "id": [note.declared_id] if note.declared_id else [],
-        **{name: [columns[name]] for name in ("title", "topic", "category", "kind")},
+        **{name: [columns[name]] for name in ("title", "topic", "kind")},
+        "category": note.categories or [""],
         "keywords": keywords,
         # Links to a note that was merged into this one lead here.
         "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged)),

@@ -145,6 +145,23 @@ def instant(text: str | None) -> float | None:
         return None
 
 
+def moment(created: str | None, updated: str | None, mtime_ns: int) -> float:
+    """
+    Return when a note is from, as seconds since 1970: its `created`, else its `updated`, else the file's time.
+
+    This is the filter key `when`, the order of `recent`, and what a question's words of time mean.
+    """
+    dated = instant(created)
+    if dated is None:
+        dated = instant(updated)
+    return mtime_ns / 1e9 if dated is None else dated
+
+
+def last_before(seconds: float) -> float:
+    """Return the last moment before another one, so that two ranges that meet leave none out between them."""
+    return math.nextafter(seconds, -math.inf)
+
+
 def _seconds(moment: dt.datetime) -> float:
     try:
         return moment.timestamp()
@@ -161,7 +178,8 @@ def day_of(mtime_ns: int) -> str:
     try:
         return dt.datetime.fromtimestamp(mtime_ns / 1e9).date().isoformat()
     except (ValueError, OverflowError, OSError):  # Windows knows no time before 1970
-        return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=mtime_ns // 1000)).date().isoformat()
+        days = min(max(mtime_ns // 86_400_000_000_000, -719_162), 2_932_896)  # from year 1 to 9999
+        return (dt.date(1970, 1, 1) + dt.timedelta(days=days)).isoformat()
 
 
 def _condition(name: str, value: object) -> Condition:
@@ -248,7 +266,7 @@ def _moment(key: str, value: object, end: bool) -> float:
             after = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
         else:
             after = start + dt.timedelta(days=1)
-        return _seconds(after) - 1e-3
+        return last_before(_seconds(after))
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(
             f"The filter {key}: {text!r:.80} is no date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00."

@@ -10,17 +10,23 @@ from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.index.opened import Index
+from spellbook.notes import links
 from spellbook.notes.note import MERGED
 
 _MOST_ID = 5_000
 """Letters of an id: a path has at most 4,096, and its suffix 200."""
 
 
+def note_chunks(index: Index, id: str) -> list[StoredChunk]:
+    """Return all chunks, in order, of the note with this id or path, with or without `.md`; none if there is none."""
+    return index.catalog.note(id) or index.catalog.at(f"{id}.md")
+
+
 def resolve(index: Index, id: str) -> StoredChunk:
     """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
     if len(id) > _MOST_ID:
         raise MemoryNotFound(f"There is no memory {id[:80]!r}….", "Search for it: ids are in every hit.")
-    if found := index.catalog.meant(id):
+    if found := index.catalog.meant(id) or note_chunks(index, id):
         return found[0]
     name = id.rpartition("#")[0] or id
     if into := _merged_into(index, name):
@@ -36,6 +42,15 @@ def resolve(index: Index, id: str) -> StoredChunk:
     )
 
 
+def relation(index: Index, id: str) -> str:
+    """
+    Return what frontmatter names the note `id` (its id or path, or a chunk's id) by, under a key of `links.RELATIONS`.
+
+    That is a wikilink with the full path. `frontmatter.compose` and `revise` quote it as YAML. Raises MemoryNotFound.
+    """
+    return links.wikilink(resolve(index, id).path)
+
+
 def _merged_into(index: Index, name: str) -> StoredChunk | None:
     """Return the note that another one, of this id or path, was merged into."""
     with contextlib.suppress(InvalidInput):  # no note has such a key
@@ -46,4 +61,4 @@ def _merged_into(index: Index, name: str) -> StoredChunk | None:
 
 def chunks_of(index: Index, id: str) -> list[StoredChunk]:
     """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
-    return index.catalog.note(id) or [resolve(index, id)]  # which says what is wrong with an id that means nothing
+    return note_chunks(index, id) or [resolve(index, id)]  # which says what is wrong with an id that means nothing

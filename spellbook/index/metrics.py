@@ -1,5 +1,5 @@
 """
-The meter: how often and how long, kept in memory and written down now and then.
+The meter: how often, how long and what failed, kept in memory and written down now and then.
 
 Whatever becomes of a count, the verb that it counts is never disturbed.
 """
@@ -12,10 +12,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from spellbook import translate
 from spellbook.errors import SpellbookError
-from spellbook.index.catalog.usage import Usage
+from spellbook.index.catalog.usage import KEPT_DAYS, Failures, Kind, Usage
 
 _FLUSH_SECONDS = 10.0
 """Seconds of timings that a kill may lose: nobody misses them, and each write is a transaction."""
@@ -25,6 +27,12 @@ _STEPS = 8
 
 _ONCE = -1_000
 """The bucket of what is only counted."""
+
+CALLS, ERRORS, BY_MEANING = "calls", "errors", "searches by meaning"
+QUERY_VECTORS, SEARCHES = "query vectors", "searches"
+"""Names of counts, and of caches, of which `HITS` and `MISSES` are counted."""
+
+HITS, MISSES = "hits", "misses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,13 @@ class Timing:
     p95: float
 
 
+@dataclass(slots=True)
+class Taken:
+    """How long something took, in milliseconds; 0 while it is running."""
+
+    ms: float = 0.0
+
+
 class Meter:
     """Counts for one process; any thread may use it."""
 
@@ -43,19 +58,45 @@ class Meter:
         self._usage = usage
         self._guard = threading.Lock()
         self._counts: Counter[tuple[str, int]] = Counter()
+        self._failures: dict[Kind, Failures] = {}
         self._flushed = time.monotonic()
 
     @contextlib.contextmanager
-    def timed(self, verb: str) -> Iterator[None]:
+    def timed(self, verb: str) -> Iterator[Taken]:
         """Time what is inside, unless it fails."""
-        started = time.perf_counter()
-        yield
-        self._count(verb, bucket((time.perf_counter() - started) * 1000), 1)
+        started, taken = time.perf_counter(), Taken()
+        yield taken
+        taken.ms = (time.perf_counter() - started) * 1000
+        self._count(verb, bucket(taken.ms), 1)
 
     def count(self, name: str, number: int) -> None:
         """Count `number` more of something."""
         if number:
             self._count(name, _ONCE, number)
+
+    def searched(self, is_cached: bool | None) -> None:
+        """Count a search by meaning, and whether its question's vector was cached; None is one by words alone."""
+        self.count(BY_MEANING, is_cached is not None)
+        self.cached(QUERY_VECTORS, is_cached)
+
+    def cached(self, cache: str, is_hit: bool | None) -> None:
+        """Count that a cache had what was asked for, or had not; None counts nothing."""
+        if is_hit is not None:
+            self._count(f"{cache} {HITS if is_hit else MISSES}", _ONCE, 1)
+
+    def failed(self, verb: str, door: str, error: BaseException, *, code: str = "", message: str = "") -> None:
+        """
+        Count what a verb failed with, by the door that it was called through (cli, stdio, http).
+
+        Of the error's message only the words that are the code's own are kept, or else where it was raised; `code` and
+        `message` are for errors of libraries.
+        """
+        code = code or (error.code if isinstance(error, SpellbookError) else SpellbookError.code)
+        kind, now = Kind(code, verb, door, message or shape_of(error)), time.time()
+        with self._guard:
+            before = self._failures.get(kind, Failures(kind, 0, now, now))
+            self._failures[kind] = Failures(kind, before.count + 1, before.first, now)
+        self.count(f"{ERRORS} {code}", 1)
 
     def _count(self, name: str, at: int, number: int) -> None:
         with self._guard:
@@ -68,20 +109,59 @@ class Meter:
         """Write down what was counted; later, if another process is writing now."""
         with self._guard:
             counts, self._counts = self._counts, Counter()
+            failures, self._failures = self._failures, {}
             self._flushed = time.monotonic()
-        if counts:
+        if counts:  # an error is a count, too
             try:
-                self._usage.add(counts)
+                self._usage.add(counts, [*failures.values()])
             except SpellbookError:
                 with self._guard:
                     self._counts.update(counts)
+                    for kind, each in failures.items():
+                        later = self._failures.get(kind, each)
+                        count = each.count + (later.count if later is not each else 0)
+                        self._failures[kind] = Failures(kind, count, each.first, later.last)
 
-    def read(self) -> tuple[dict[str, Timing], dict[str, int]]:
-        """Return timings by verb and counts by name, of all processes that wrote theirs down, and of this one."""
+    def read(self, hours: int = KEPT_DAYS * 24) -> tuple[dict[str, Timing], dict[str, int]]:
+        """
+        Return timings by verb and counts by name of the last `hours`.
+
+        They are those of all processes that wrote theirs down, and of this one.
+        """
         self.flush()
-        found = self._usage.counts()
+        found = self._usage.counts(hours)
         timings = {name: _timing(buckets) for name, buckets in sorted(found.items()) if _ONCE not in buckets}
         return timings, {name: buckets[_ONCE] for name, buckets in found.items() if _ONCE in buckets}
+
+
+def brief(timings: Mapping[str, Timing], totals: Mapping[str, int]) -> dict[str, Any]:
+    """Return what `Meter.read` gives as `stats` shows it: timings, calls, errors by code, and how caches did."""
+    return {
+        "timings": {verb: asdict(timing) for verb, timing in timings.items()},
+        "calls": totals.get(CALLS, 0),
+        "errors": {name.removeprefix(f"{ERRORS} "): count for name, count in totals.items() if name.startswith(ERRORS)},
+        "by_meaning": totals.get(BY_MEANING, 0),
+        "caches": {
+            cache.replace(" ", "_"): {kind: totals.get(f"{cache} {kind}", 0) for kind in (HITS, MISSES)}
+            for cache in (QUERY_VECTORS, SEARCHES)
+        },
+    }
+
+
+def shape_of(error: BaseException) -> str:
+    """
+    Return an error's message without its values: `The query has … characters; the maximum is ….`
+
+    Texts of notes and questions may stand in a message, so only what the table of messages knows is taken from it. Of
+    any other error it is the class, and the function that raised it.
+    """
+    if isinstance(error, SpellbookError) and (shape := translate.shape(error.message)):
+        return shape
+    at = error.__traceback__
+    while at and at.tb_next:
+        at = at.tb_next
+    where = f" in {at.tb_frame.f_globals.get('__name__', '')}.{at.tb_frame.f_code.co_name}" if at else ""
+    return f"{type(error).__name__}{where}"
 
 
 def bucket(milliseconds: float) -> int:

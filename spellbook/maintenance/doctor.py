@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from spellbook import uptodate
 from spellbook.errors import EmbeddingError, StorageError
-from spellbook.index.metrics import Meter
+from spellbook.index.catalog.usage import local
+from spellbook.index.metrics import Meter, brief
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE
@@ -41,11 +43,14 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     for topic in topics:
         categories[topic.category or "(none)"] += topic.chunks
     timings, totals = meter.read()
+    looked_at = uptodate.looked_at(str(index.config.state))
     return {
         **{name: count for name, count in asdict(counts).items() if name != "second_pending"},
         "categories": categories,
         **sizes,
         "timings": {verb: asdict(timing) for verb, timing in timings.items()},
+        "day": brief(*meter.read(hours=24)),
+        "looked_at": local(looked_at) if looked_at else None,
         "embedded": totals.get("embedded", 0),
         "reused": totals.get("reused", 0),
         "opened": {note: use.count for note, use in catalog.usage.most(_MOST_OPENED).items()},

@@ -32,7 +32,8 @@ RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
 
 Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
 """
-How a target is spelled: in a wikilink, in quoted YAML, alone in YAML, in a Markdown link, or there between < and >.
+How a target is spelled: in a wikilink, in a wikilink in quoted YAML, as YAML, in a Markdown link, or there between
+< and >.
 """
 
 _WIKI = re.compile(
@@ -54,6 +55,7 @@ _TAG = r"""</?[A-Za-z][\w-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'
 _TOKEN = re.compile(
     rf"\\[^\w\s]|(?P<comment>%%)|(?P<html><!--)|<[A-Za-z][A-Za-z0-9+.-]{{1,31}}:[^\s<>]*>|{_TAG}|!?\[\[|(?P<open>\[)|(?P<close>\])"
 )
+_LINE_END = re.compile(r"[\r\n]")
 _NAMED = re.compile(r"[^#|]*")
 _NO_NAMES = frozenset({"", "~", "null", "true", "false"})
 _MOST_NAMED = 1_000
@@ -164,13 +166,17 @@ def _in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
         relation = key if key in RELATIONS else ""
         quoted: Style | None = "single" if event.style == "'" else "double" if event.style == '"' else None
         first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
-        found = [(*_trimmed(wiki), wiki["fragment"] or "", quoted or "wiki") for wiki in _wikis(header, first, last)]
-        if relation and not found:
-            found = _id_or_path(header, first + bool(quoted), last - bool(quoted), quoted or "bare")
-        for target, start, end, fragment, style in found:
+        is_named = False
+        for found in _wikis(header, first, last):
+            target, start, end = _trimmed(found)
             target = target.replace("''", "'") if quoted == "single" else target
             if target and not (quoted == "double" and "\\" in target):
-                yield relation, (target, fragment, style, match.start(1) + start, match.start(1) + end)
+                place = match.start(1) + start, match.start(1) + end
+                yield relation, (target, found["fragment"] or "", quoted or "wiki", *place)
+            is_named = True
+        is_plain = event.anchor is None and event.tag is None and not _LINE_END.search(header, first, last)
+        if relation and is_plain and not is_named and (named := _id_or_path(event.value)):
+            yield relation, (*named, "bare", match.start(1) + first, match.start(1) + last)
 
 
 def _scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:
@@ -194,16 +200,13 @@ def _scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:
             is_key = not is_key
 
 
-def _id_or_path(header: str, first: int, last: int, style: Style) -> list[tuple[str, int, int, str, Style]]:
-    """Return the id or the path that a text in YAML is, with the part of the note behind it as the fragment."""
-    text = header[first:last]
-    is_prose = len(text) > _MOST_NAMED or any(letter in text for letter in "\r\n")
-    if is_prose or _ELSEWHERE.match(text) or text.strip().casefold() in _NO_NAMES:
-        return []
+def _id_or_path(text: str) -> tuple[str, str] | None:
+    """Return the id or the path that a text names, and what is behind it of a part of the note; None if it is prose."""
+    text = text.strip()
+    if len(text) > _MOST_NAMED or _ELSEWHERE.match(text) or text.casefold() in _NO_NAMES:
+        return None
     named = text if text.endswith(".md") else (_NAMED.match(text) or [""])[0]
-    target = named.strip()
-    start = first + len(named) - len(named.lstrip())
-    return [(target, start, start + len(target), text[len(named) :].partition("|")[0], style)]
+    return (named, text[len(named) :]) if named.strip() else None
 
 
 def _in_body(note: Note) -> Iterator[_Place]:
@@ -472,7 +475,7 @@ def named(link: Link, written: str) -> str:
     if link.style == "single":
         return written.replace("''", "'")
     if link.style == "bare":
-        return str(load_value(written))
+        return str(load_value(written)).removesuffix(link.fragment)
     return _decoded(written) if link.is_markdown else written
 
 
@@ -485,7 +488,8 @@ def spelled(link: Link, written: str, target: str) -> str:
     if link.style == "wiki":
         return target
     if link.style == "bare":
-        return dump([target])[1:-1]  # as in a list, where a comma needs quotes
+        # As in a list, where a comma needs quotes.
+        return dump([target + link.fragment], written[0] if written[0] in "'\"" else None)[1:-1]
     kept = {}  # parts that stay keep their spelling
     for part in written.split("/"):
         kept[_decoded(part)] = part

@@ -119,8 +119,14 @@ class Note:
 
     @property
     def category(self) -> str:
-        """Frontmatter `category`, or ""."""
-        return _one(self.meta.get("category"))[:_MOST_NAME]
+        """The category that files the note: the first of `categories`, or ""."""
+        return next(iter(self.categories), "")
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Frontmatter `category`: one text, or a list."""
+        value = self.meta.get("category")
+        return tuple(each[:_MOST_NAME] for each in _many(value if isinstance(value, list) else [value]))
 
     @property
     def kind(self) -> str:

@@ -6,6 +6,7 @@ Nothing is decided here: the search runs as always, and this reports what it did
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from spellbook.search import ranking, weights
 from spellbook.search.question import Question, Ranked, Word
 from spellbook.search.ranking import Candidate
 from spellbook.search.searcher import Searcher, hits, nearly
+from spellbook.text import terms
+from spellbook.text.quoting import counted
 
 _SHOWN = 10
 _MOST_SHOWN = 100
@@ -45,7 +48,11 @@ class Row(Place):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a question was answered: its words, the number of candidates, and a row for each chunk shown."""
+    """
+    How a question was answered: its words, the number of candidates, and a row for each chunk shown.
+
+    `when` is what the question says of time, "" if it says nothing.
+    """
 
     query: str
     mode: str
@@ -55,6 +62,7 @@ class Explanation:
     rows: tuple[Row, ...]
     index: dict[str, Any]
     unmatched: tuple[Unmatched, ...] = ()
+    when: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
@@ -75,7 +83,8 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         if each.chunk.number in wanted
     }
     passed = [each for each in hits(question, found) if not refused.get(each.chunk.number)]
-    chosen = ranking.choose(passed, question.limit)
+    chosen = ranking.choose(passed, question.limit, question.per_note)
+    full = {path for path, count in Counter(each.chunk.path for each in chosen).items() if count == question.per_note}
     places = {each.chunk.number: place for place, each in enumerate(chosen, 1)}
     closest = {each.chunk.number for each in ([] if chosen else nearly(question, found))}
     if wanted:
@@ -93,6 +102,8 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
             verdict = f"hit {place}"
         elif each.instead:
             verdict = f"shown as its translation {each.instead}"
+        elif each.chunk.path in full and any(one is each for one in passed):
+            verdict = f"beyond {counted(question.per_note, 'chunk')} of one note"
         elif any(one is each for one in passed):
             verdict = f"beyond the limit of {question.limit}"
         else:
@@ -109,6 +120,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         tuple(rows),
         searcher.state(found).as_dict(),
         searcher.unmatched(question),
+        found.when,
     )
 
 
@@ -130,7 +142,7 @@ def _row(catalog: Catalog, found: Ranked, each: Candidate, verdict: str, place: 
 
 
 def _label(word: Word) -> str:
-    return " = ".join((word.text, *word.same)).replace('"', "")
+    return terms.readable(" = ".join((word.text, *word.same)).replace('"', ""))
 
 
 def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -> str:

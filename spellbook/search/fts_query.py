@@ -115,7 +115,7 @@ class Alike:
     @property
     def said(self) -> str:
         """Return it as people read it: `레디스 = redis`."""
-        same = ", ".join(each.strip('"*') for each in self.same)
+        same = ", ".join(terms.readable(each.strip('"*')) for each in self.same)
         return f"{self.word} = {same}"
 
 

@@ -50,10 +50,15 @@ _MARK = 1
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence, a table row or a line of code: the smallest part of an excerpt; `line` counts from 1."""
+    """
+    A sentence, a table row or a line of code: the smallest part of an excerpt; `line` counts from 1.
+
+    `gap` stands between it and the one before on its line: nothing within a sentence that was cut.
+    """
 
     text: str
     line: int
+    gap: str = " "
 
 
 def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tuple[Hit, ...]:
@@ -175,7 +180,7 @@ def _numbered(pieces: Sequence[Sentence], kept: Sequence[int]) -> str:
         if i > before + 1:
             rows.append(_GAP)
         if rows and i == before + 1 and before >= 0 and pieces[i].line == pieces[before].line:
-            rows[-1] += f" {pieces[i].text}"
+            rows[-1] += pieces[i].gap + pieces[i].text
         else:
             rows.append(f"{pieces[i].line}: {pieces[i].text}")
     return "\n".join(rows + ([] if len(pieces) - 1 in kept else [_GAP]))
@@ -210,7 +215,7 @@ def _short(sentence: Sentence, most: int, count: Count) -> list[Sentence]:
     cut = space + 1 if space > 0 else half
     return [
         part
-        for text in (sentence.text[:cut], sentence.text[cut:])
+        for text, gap in ((sentence.text[:cut], sentence.gap), (sentence.text[cut:], ""))
         if text.strip()
-        for part in _short(Sentence(text, sentence.line), most, count)
+        for part in _short(Sentence(text, sentence.line, gap), most, count)
     ]

@@ -86,7 +86,9 @@ class Answer:
 
     If nothing clearly answers, there are no hits, and `closest` are the closest notes, if they are close at all, each
     with its best passage as `text`.
-    `unmatched` are values of the filter that no note has.
+    `unmatched` are values of the filter that no note has. `found` counts the hits before the limit, at most what the
+    legs give (50 each, or four for each hit asked for). `ms` are the milliseconds that the answer took. `is_cached`
+    says whether the question's vector came from the cache, None if it was not searched by meaning.
     """
 
     query: str
@@ -94,10 +96,14 @@ class Answer:
     index: State
     closest: tuple[Hit, ...] = ()
     unmatched: tuple[Unmatched, ...] = ()
+    found: int = 0
+    ms: float = 0.0
+    is_cached: bool | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer as the command line's JSON shows it."""
-        shown = {"query": self.query, "hits": [hit.as_dict() for hit in self.hits], "index": self.index.as_dict()}
+        hits = [hit.as_dict() for hit in self.hits]
+        shown = {"query": self.query, "hits": hits, "found": self.found, "ms": self.ms, "index": self.index.as_dict()}
         if self.closest:
             shown["closest"] = [
                 {**asdict(hit.chunk.place), "score": hit.score, "text": hit.text} for hit in self.closest
@@ -115,6 +121,7 @@ class Question:
     `keywords` are phrases to match instead of the words of `text`. `limit` is 1 to 100 hits. `max_tokens`, at least 50,
     is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it, and without a filter,
     `ranking.related` decides. `unprompted` ignores the questions that notes name, which would find their own notes.
+    `per_note` is the most chunks of one note among the hits; 0 is no bound.
     """
 
     text: str
@@ -126,6 +133,7 @@ class Question:
     min_score: float | None = None
     max_tokens: int = 2_000
     unprompted: bool = False
+    per_note: int = 0
 
     def __post_init__(self) -> None:
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
@@ -147,6 +155,8 @@ class Question:
             raise InvalidInput(f"min_score={self.min_score} is out of range.", "Scores are from 0 to 1.")
         if self.max_tokens < 50:
             raise InvalidInput(f"max_tokens={self.max_tokens} is too small for an answer.", "Allow at least 50.")
+        if self.per_note < 0:
+            raise InvalidInput(f"per_note={self.per_note} is out of range.", "Give 1 or more, or 0 for no bound.")
 
 
 class Options(TypedDict, total=False):
@@ -156,6 +166,7 @@ class Options(TypedDict, total=False):
     filter: Filter | None
     min_score: float | None
     max_tokens: int
+    per_note: int
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Question:
@@ -195,7 +206,8 @@ class Ranked:
 
     `words` were asked for. `expected` is the share of them that the vault has, 0..1 by weight, None if the question was
     not asked by words. If it `quotes`, a candidate without the quoted phrases is no hit. `vector` is the question's,
-    None if it has none. `alike` is how much two candidates are by meaning, 0..1.
+    None if it has none, and `is_cached` says whether it was cached. `alike` is how much two candidates are by meaning,
+    0..1. `when` is what the question says of time, "" if it says nothing.
     """
 
     candidates: list[Candidate]
@@ -206,3 +218,5 @@ class Ranked:
     vector: Vectors | None
     quotes: bool
     alike: Callable[[Candidate, Candidate], float] = lambda one, other: 0.0
+    is_cached: bool = False
+    when: str = ""

@@ -307,11 +307,13 @@ def adjust(
     """
     Adjust by importance, outcome, pins, use and age; return the best first.
 
-    `half_lives` are days by category, and override weights.HALF_LIVES. `uses` are by note id. `now` is in seconds since
-    1970. Only a note with a date in its frontmatter ages, counted from its last use: file times change with every
-    clone of the vault.
+    `half_lives` are days by type or category, and override those of `weights`. A note's `type` goes before its
+    category. `uses` are by note id. `now` is in seconds since 1970. Only a note with a date in its frontmatter ages,
+    counted from its last use: file times change with every clone of the vault.
     """
     lives = {**weights.HALF_LIVES, **half_lives}
+    # A category of the name of a type is no type.
+    typed = {**weights.HALF_LIVES_OF_TYPES, **half_lives, "": 0.0}
     for each in candidates:
         found, base = each.chunk, each.score
         if not base:
@@ -331,7 +333,7 @@ def adjust(
             each.add("pinned", weights.PINNED)
             continue
         written = instant(found.updated or found.created)
-        life = lives.get(found.category, lives[""])
+        life = typed.get(_type(found)) or lives.get(found.category, lives[""])
         if written is not None and written < now and life < math.inf:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
             each.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
@@ -354,8 +356,10 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
         bound = min((bounds[above] for above in known.above if bounds.get(above)), default=math.inf)
         for each in of_note.get(path, ()):
             each.superseded = known
-            reason = f"superseded by {known.by[0]}" if known.by else "superseded"
-            each.add(reason, min(-weights.SUPERSEDED * each.score, bound - each.score - 0.0001))
+            each.add(
+                f"superseded by {known.by[0]}" if known.by else "superseded",
+                min(-weights.SUPERSEDED * each.score, bound - each.score - 0.0001),
+            )
         bounds[path] = max((each.score for each in of_note.get(path, ())), default=bound)
     for each in candidates:
         if each.chunk.path not in superseded and is_superseded(each.chunk):
@@ -394,9 +398,9 @@ def related(candidates: Sequence[Candidate], expected: float | None, chunks: int
     return [each for each, evidence in zip(candidates, sure, strict=True) if evidence >= min(weights.WEAK, enough)]
 
 
-def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
+def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0) -> list[Candidate]:
     """
-    Choose up to `limit` of `candidates`, best first.
+    Choose up to `limit` of `candidates`, best first, and up to `per_note` of one note; 0 is no bound.
 
     From its second chunk on, a note loses score for each further place. A text that repeats a chosen one loses score
     too. Either takes another note's place only if it is better even so.
@@ -429,4 +433,16 @@ def choose(candidates: Sequence[Candidate], limit: int) -> list[Candidate]:
         places[each.chunk.path] += 1
         texts.setdefault(each.chunk.key, each.chunk.path)
         chosen.append(each)
+        if places[each.chunk.path] == per_note:
+            left = [other for other in left if other.chunk.path != each.chunk.path]
     return chosen
+
+
+def _type(chunk: StoredChunk) -> str:
+    """Return the `type` of a chunk's note, folded; the first of a list, "" if there is none."""
+    said = next(iter(_listed(chunk.meta.get("type"))), "")
+    return said.strip().casefold() if isinstance(said, str) else ""
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [] if value is None else [value]

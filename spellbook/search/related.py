@@ -139,9 +139,11 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
 
     led = [leading for leading in links(index.catalog.links, path) if leading.path]
     for leading in led:
-        count(leading.path or "", 1.0, _by(leading.relation, "linked from here"))
+        said = leading.relation
+        count(leading.path or "", 1.0, f"linked from here ({said})" if said else "linked from here")
     for back in backlinks(index, [path]):
-        count(back.path, 1.0, _by(", ".join(back.relations), "links here"))
+        said = ", ".join(back.relations)
+        count(back.path, 1.0, f"links here ({said})" if said else "links here")
     shared: dict[str, set[str]] = defaultdict(set)
     for linked, target in _leading_to(index.catalog.links, list(dict.fromkeys(leading.path or "" for leading in led))):
         shared[target].add(linked.source)
@@ -208,10 +210,6 @@ def _newest_first(above: dict[str, set[str]], age: Callable[[str], tuple[float, 
                 above[path] -= circle
                 if path != newest:
                     above[path].add(newest)
-
-
-def _by(relation: str, why: str) -> str:
-    return f"{why} ({relation})" if relation else why
 
 
 def _leading_to(stored: Links, paths: Collection[str], *, lines: bool = False) -> list[tuple[Linked, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -64,12 +64,16 @@ class Searcher:
     def ask(self, question: Question) -> Answer:
         """Answer a question. Raises InvalidInput for a filter that makes no sense."""
         ranked = self.rank(question)
-        chosen = ranking.choose(hits(question, ranked), question.limit)
-        shown = self._pack(question, ranked, chosen)
+        passed = hits(question, ranked)
+        notes = Counter(each.chunk.path for each in passed)
+        found = sum(min(count, question.per_note or count) for count in notes.values())
+        shown = self._pack(question, ranked, ranking.choose(passed, question.limit, question.per_note))
         self._embed_next(ranked)
         near = [] if shown else [each.hit() for each in nearly(question, ranked)]
         closest = packing.passages(near, question.max_tokens, self._count, packing.by_words(_weights(question, ranked)))
-        return Answer(question.text, shown, self.state(ranked), closest, self.unmatched(question, paths=not shown))
+        unmatched = self.unmatched(question, paths=not shown)
+        is_cached = None if ranked.vector is None else ranked.is_cached
+        return Answer(question.text, shown, self.state(ranked), closest, unmatched, found, is_cached=is_cached)
 
     def state(self, ranked: Ranked) -> State:
         """Return the state of the index that gave these candidates."""
@@ -95,6 +99,8 @@ class Searcher:
         asked_for = self._time(question)
         if asked_for:
             question = replace(question, text=asked_for.rest)
+        with self._guard:
+            is_cached = question.text in self._asked
         vector = self._question_vector(question, reasons)
         is_read = vector is not None and retrieve.Written.of(question.text).is_read
         second = self._second_vector(question.text) if is_read else None
@@ -107,7 +113,8 @@ class Searcher:
         ranked = ranking.adjust(fused, self._index.config.half_lives, uses, self._clock())
         dated = when.prefer(ranked, asked_for) if asked_for else ranked
         candidates = ranking.supersede(dated, superseded)
-        return replace(found, candidates=candidates, alike=self._alike(candidates))
+        said = asked_for.reason if asked_for else ""
+        return replace(found, candidates=candidates, alike=self._alike(candidates), is_cached=is_cached, when=said)
 
     def near(
         self, vector: Vectors, limit: int = 5, limits: Sequence[Condition] = ()
@@ -243,7 +250,9 @@ class Searcher:
             word = words.legs.get(number)
             foreign = written.foreign(chunk, word.score if word else 0.0)
             note = notes.get(chunk.path, ranking.NOTHING)
-            second_score = helped.get(chunk.key) if retrieve.is_read(chunk) else None
+            second_score = helped.get(chunk.key)
+            if second_score is not None and not retrieve.is_read(chunk):
+                second_score = None
             candidates.append(Candidate(chunk, scores.get(number), word, foreign, note, second_score))
         return Ranked(candidates, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
 

@@ -105,6 +105,11 @@ HALF_LIVES: Mapping[str, float] = MappingProxyType(
 )
 """Days after which half of the loss by age has come, by category; "" is for all others. By hand; settings change it."""
 
+HALF_LIVES_OF_TYPES: Mapping[str, float] = MappingProxyType(
+    {"working": 2.0, "episodic": 90.0, "semantic": math.inf, "procedural": math.inf}
+)
+"""The same by a note's `type`, which goes before its category. By hand; settings change it."""
+
 FADED = 0.15
 """Largest share of a score that age takes. By hand."""
 

@@ -9,12 +9,12 @@ taken out of the question, which else would find notes about weeks. The date of 
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import Condition, day_of, instant
+from spellbook.index.filters import Condition, instant, last_before
 from spellbook.search import weights
 from spellbook.search.ranking import Candidate
 
@@ -52,14 +52,8 @@ class When:
     def condition(self) -> Condition:
         """The range as a condition on the notes."""
         low = None if self.first is None else _midnight(self.first)
-        high = None if self.last is None else _midnight(self.last + dt.timedelta(days=1)) - 1e-3
+        high = None if self.last is None else last_before(_midnight(self.last + dt.timedelta(days=1)))
         return Condition("when", low=low, high=high)
-
-    def holds(self, day: str) -> bool:
-        """Say whether a day (ISO 8601) is in the range."""
-        return (self.first is None or self.first.isoformat() <= day) and (
-            self.last is None or day <= self.last.isoformat()
-        )
 
 
 def _midnight(day: dt.date) -> float:
@@ -99,20 +93,17 @@ def prefer(candidates: Sequence[Candidate], when: When) -> list[Candidate]:
     if when.newest:
         best = max((each.score for each in candidates), default=0.0)
         near = [each for each in candidates if each.score and each.score >= best - weights.NEWEST_AMONG]
-        for place, day in enumerate(sorted({date(each.chunk) for each in near}, reverse=True)):
+        for place, day in enumerate(sorted({each.chunk.day for each in near}, reverse=True)):
             for each in near:
-                if date(each.chunk) == day:
+                if each.chunk.day == day:
                     each.add(when.reason, weights.NEWEST * 0.5**place)
     else:
+        days = when.condition
+        low, high = (math.inf * sign if at is None else at for at, sign in ((days.low, -1), (days.high, 1)))
         for each in candidates:
-            if each.score and when.holds(date(each.chunk)):
+            if each.score and low <= each.chunk.when <= high:
                 each.add(when.reason, weights.THEN)
     return sorted(candidates, key=lambda each: each.order)
-
-
-def date(chunk: StoredChunk) -> str:
-    """Return the day of a chunk's note, as ISO 8601: when it was created, else updated, else the file's time."""
-    return (chunk.created or chunk.updated or day_of(chunk.mtime_ns))[:10]
 
 
 # -- the tables

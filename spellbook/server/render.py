@@ -165,8 +165,9 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
     """Return a heading and as many of the notes below it as fit into `room` tokens."""
     lines = [f"{heading} {counted(len(listed), 'note')}:"]
     for each in listed:
-        why = f": {flat('; '.join(each.why))}" if isinstance(each, Related) else ""
-        line = f"- [{flat(each.title)}] id: {exact(each.id)} ({exact(each.path)}){why}"
+        why = "; ".join(each.why if isinstance(each, Related) else each.relations)
+        said = f": {flat(why)}" if why else ""
+        line = f"- [{flat(each.title)}] id: {exact(each.id)} ({exact(each.path)}){said}"
         if _cost([*lines, line]) > room - _MORE_TOKENS:
             lines.append(f"- … {len(listed) - len(lines) + 1} more")
             break
@@ -381,7 +382,11 @@ def _hit(number: int, hit: Hit) -> str:
 
 def fenced(found: Answer) -> Answer:
     """Return an answer for JSON, in which texts from outside are fenced and labelled."""
-    return replace(found, hits=tuple(replace(hit, text=_fenced(hit.text, hit.source)) for hit in found.hits))
+    hits, closest = (
+        tuple(replace(hit, text=_fenced(hit.text, hit.source)) for hit in listed)
+        for listed in (found.hits, found.closest)
+    )
+    return replace(found, hits=hits, closest=closest)
 
 
 def fenced_text(text: str, chunk: StoredChunk) -> str:

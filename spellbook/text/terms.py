@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from operator import add
 
@@ -29,6 +29,7 @@ _EMOJI = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
 # A search for one set of letters is several times as fast as a search for alternatives. So the alternatives are tried
 # only where the set was found.
 _RUN = re.compile(f"([{HANGUL}{HAN_KANA}]+)")
+_PAIRS = re.compile(f"[{HANGUL}{HAN_KANA}]{{2}}(?: [{HANGUL}{HAN_KANA}]{{2}})+")
 _OTHER_RUN, _ANY_OTHER = re.compile(f"[{THAI}]+|[{_EMOJI}]"), re.compile(f"[{THAI}{_EMOJI}]")
 _IS_EMOJI = re.compile(f"[{_EMOJI}]")
 _CLUSTER = re.compile("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*|.")
@@ -161,13 +162,20 @@ def quoted(*listed: str) -> str:
     return '"' + " ".join(listed) + '"' + "*" * bool(_LONE.fullmatch(listed[-1]))
 
 
+def readable(expression: str) -> str:
+    """Return words of the index, or an FTS5 expression, as people write them: `이펙 펙트` is `이펙트`."""
+    return _PAIRS.sub(lambda pairs: reduce(_chained, pairs[0].split()), expression)
+
+
+def _chained(run: str, pair: str) -> str:
+    return run + pair[1:] if run.endswith(pair[0]) else f"{run} {pair}"
+
+
 def scripts(text: str) -> dict[str, float]:
     """Return the shares, adding up to 1, that scripts have of the letters in `text`; {} if it has none."""
     if text.isascii():
         return {"latin": 1.0} if _LATIN.search(text) else {}
-    counts: Counter[str] = Counter()
-    for letter, count in Counter(text).items():
-        counts[script(letter)] += count
+    counts = Counter(map(script, text))
     counts.pop("", None)
     total = sum(counts.values())
     return {name: count / total for name, count in counts.items()}

@@ -70,7 +70,7 @@ SENTENCES = {
     "maintenance/evaluate.py": {"_failures"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "did_you_mean"},
-    "search/presentation.py": {"reasons", "shares"},
+    "search/presentation.py": {"reasons", "shares", "standing", "outside"},
     "search/when.py": {"reason"},
     "editing/revise.py": {"_place_of", "erase"},
     "maintenance/doctor.py": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-def demo(tmp_path: Path, embedder: str) -> str:
+def demo(tmp_path: Path, embedder: str, language: str = "en") -> str:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     environment = {
@@ -20,6 +21,7 @@ def demo(tmp_path: Path, embedder: str) -> str:
         "TMPDIR": str(scratch),
         "HOME": str(tmp_path),
         "SPELLBOOK_EMBEDDER": embedder,
+        "SPELLBOOK_LANG": language,
         "SPELLBOOK_STATE": str(tmp_path / "mine"),
     }
     done = subprocess.run(
@@ -43,9 +45,17 @@ def assert_whole(shown: str, embedder: str) -> None:
     assert "Done." in shown
 
 
-def test_the_tour(tmp_path: Path) -> None:
-    """The tour succeeds where no model is installed."""
-    assert_whole(demo(tmp_path, "hash"), "hash")
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_the_tour(tmp_path: Path, language: str) -> None:
+    """The tour succeeds where no model is installed, and each of its lines is Korean where that is chosen."""
+    shown = demo(tmp_path, "hash", language)
+    if language == "en":
+        assert_whole(shown, "hash")
+        return
+    done = [line for line in shown.splitlines() if line.startswith("   - ")]
+    assert len(done) == 10
+    assert all(re.search("[가-힣]", line) for line in done), done
+    assert "   - rest_end(): 기억 1개가 남았습니다" in done
 
 
 @pytest.mark.model

@@ -34,10 +34,11 @@ def test_init_of_a_new_folder(tmp_path: Path) -> None:
     first = spellbook("init", vault).stdout
     assert (vault / "system" / "ko" / "chunking-guide.md").is_file()
     assert (vault / ".spellbook" / "config.toml").is_file()
-    assert "9 files added" in first
+    assert "8 notes and the settings added" in first
+    assert spellbook("--vault", vault, "reindex").stdout.startswith("8 notes: 8 added"), "the same figure"
     assert f"spellbook --vault {vault} reindex" in first
     (vault / "welcome.ko.md").unlink()
-    assert "0 files added" in spellbook("init", vault).stdout
+    assert "is a vault; nothing added" in spellbook("init", vault).stdout
 
 
 def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
     (vault / "welcome.md").write_text("mine too")
     before = held(vault)
     said = spellbook("init", vault).stdout
-    assert "1 file added" in said
+    assert "is a vault; the settings added" in said
     assert "--guides" in said
     assert held(vault).keys() - before.keys() == {".spellbook/config.toml"}
     spellbook("--vault", vault, "reindex")
@@ -59,7 +60,7 @@ def test_init_of_a_folder_of_notes(tmp_path: Path) -> None:
         assert chunking["principles"]
         assert chunking["examples"]
         assert rules["keyword_guidelines"]
-    assert "7 files added" in spellbook("init", vault, "--guides").stdout
+    assert "7 notes added" in spellbook("init", vault, "--guides").stdout
     assert (vault / "system" / "ko" / "chunking-guide.md").is_file()
     assert before.items() <= held(vault).items()
 
@@ -69,7 +70,7 @@ def test_init_beside_what_is_no_note(tmp_path: Path) -> None:
     for name in ("picture.png", ".obsidian/a.md", ".trash/b.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    assert "9 files added" in spellbook("init", tmp_path).stdout
+    assert "8 notes and the settings added" in spellbook("init", tmp_path).stdout
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,9 @@ def test_the_values_of_a_message_are_all_told() -> None:
             "spellbook: line 2 of the text looks like it holds an AWS access key",
             "spellbook: 글의 2번째 줄에 비밀 정보로 보이는 것이 있습니다(AWS 액세스 키)",
         ),
+        ("beyond the limit of 5", "출력 개수 5를 넘음"),
+        ("The vault contains 59% of them, by weight.", "가중치로 볼 때 그중 59%가 보관함에 있습니다."),
+        ("note: no questions: name what this chunk answers", "참고: 질문이 없습니다. 이 청크가 답하는 질문을 적으세요"),
         ("search p50 3 ms, p95 12 ms (1 query)", "search 중앙값 3ms, 95% 12ms 이내(질문 1개)"),
         (
             "about 1 token; 100 to 512 are best: divide it where the question changes",
@@ -233,7 +236,7 @@ def test_commands_speak_korean(vault: Path) -> None:
     assert "바뀐 것 없음" in run(vault, "reindex").stdout
     assert "바뀐 것 없음" in run(vault, "reindex").stdout, "as the seal has it"
     status = run(vault, "status").stdout.splitlines()
-    assert "분류        (분류 없음) 1" in status
+    assert "분류        (분류 없음) 1 (청크 수)" in status
     assert {cell_len(re.match(r"\S+( \S+)? +", line)[0]) for line in status} == {12}  # type: ignore[index]
     assert "정상   보관함과 색인" in run(vault, "doctor").stdout
     assert run(vault, "find", "zzqqxx").stderr == "찾은 것이 없습니다.\n"

@@ -94,6 +94,19 @@ def test_the_only_chunk_of_a_note_is_the_note(book, hall, vault):
         assert book.restore(hit.id) == ("ops/hall2.md",)
 
 
+@pytest.mark.parametrize("name", ["ops/hall", "ops/hall.md", "01HALL"])
+def test_a_note_with_an_id_is_named_by_its_path_too(book, write_note, vault, name):
+    """With or without `.md`, its path means the whole note to every verb, as its id does."""
+    write_note("ops/hall.md", "# Hall\n\nIt is dark.\n\n## Lamp\n\nIt is broken.\n", id="01HALL")
+    assert [found.id for found in book.show(name)] == ["01HALL#", "01HALL#lamp"]
+    assert {row.id for row in book.why("dark lamp", name).rows} == {"01HALL#", "01HALL#lamp"}
+    assert book.revise(name, replace=("broken", "new")).path == "ops/hall.md"
+    assert book.move(name, "ops/hall2.md").new == "ops/hall2.md"
+    book.move("ops/hall2", "ops/hall.md")
+    assert book.erase(name).erased == "the note Hall (2 sections)"
+    assert not (vault / "ops" / "hall.md").exists()
+
+
 def test_a_memory_is_named_by_its_note(book, vault):
     """`scribe` returns the id of the note."""
     text = "Anna keeps the harbour keys.\n\n## Spare\n\nBob has a copy in the office of the harbour."

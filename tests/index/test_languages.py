@@ -7,7 +7,7 @@ import pytest
 from spellbook.index import sync
 from spellbook.index.catalog.schema import MIGRATIONS
 from spellbook.text import languages
-from tests.helpers import opened, rows
+from tests.helpers import as_before, opened, rows
 
 KOREAN = "어제 회의에서 저장소를 나누기로 했다. `git mv` 로 옮긴다.\n\n```python\nfor the_file in that_list: print('of')\n```"
 ENGLISH = "We decided to split the repository, and this is what it was for."
@@ -45,8 +45,8 @@ def test_an_older_index_gets_languages_without_embedding(vault, write_note):
     with opened(vault) as index:
         sync.run(index)
         rows(index.catalog, "DELETE FROM fields WHERE key = 'language'")
-        step = next(number for number, step in enumerate(MIGRATIONS) if not step.sql and step.then)
-        rows(index.catalog, f"PRAGMA user_version = {step}")
+    step = next(number for number, step in enumerate(MIGRATIONS) if not step.sql and step.then)
+    as_before(index.catalog.file, step)
     with opened(vault) as index:
         report = sync.run(index)
         assert (found(index), report.embedded, report.pending) == ([("a.md", "ko")], 0, 0)

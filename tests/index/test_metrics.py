@@ -137,7 +137,7 @@ def test_a_count_never_disturbs(catalog: Catalog) -> None:
     """If nothing can be stored, the timed verb still works."""
 
     class Full:
-        def add(self, counts: object) -> None:
+        def add(self, *given: object) -> None:
             raise StorageError("The disk is full.", "Make room.")
 
     meter = Meter(Full())  # type: ignore[arg-type]

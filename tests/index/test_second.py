@@ -24,7 +24,7 @@ from spellbook.models import embedders
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Answer, state
 from spellbook.server import render
-from tests.helpers import Counting, before_second, opened, rows
+from tests.helpers import SECOND, Counting, as_before, opened, rows
 
 
 @dataclass
@@ -118,7 +118,7 @@ def test_an_older_index_gets_them_without_embedding_anything_again(vault, write_
     write_note("b.md", "more")
     with opened(vault, Counting()) as index:
         sync.run(index)
-        before_second(index.catalog)
+    as_before(index.catalog.file, SECOND)
     second, first = Small(), Counting()
     with with_second(vault, second, first) as index:
         report = sync.run(index)
@@ -282,6 +282,27 @@ def test_unused_ones_go_with_the_embedders(vault, write_note):
         embed.maintain(dataclasses.replace(index, config=dataclasses.replace(index.config, cache_mb=0)))
         assert index.catalog.second.of([old]) == {}
         assert stored(index) == {"a", "two"}
+
+
+def test_the_bound_of_the_cache_counts_them(vault, write_note):
+    """Vectors that would fit alone do not fit beside those of the second encoder: unused ones go, used ones stay."""
+    for i in range(8):
+        write_note("a.md", f"text {i}")
+        write_note("b.md", "other")
+        with with_second(vault, Small()) as index:
+            sync.run(index)
+    with with_second(vault, Small()) as index:
+        [(alone,)] = rows(index.catalog, "SELECT sum(length(vector)) FROM vectors")
+        [(both,)] = rows(index.catalog, "SELECT ? + sum(length(vector)) FROM second", alone)
+        assert index.catalog.vectors.evict(both) == 0
+        assert index.catalog.vectors.evict(alone) > 0
+        index.catalog.second.evict()
+        [(left,)] = rows(
+            index.catalog,
+            "SELECT sum(length(vector)) FROM (SELECT vector FROM vectors UNION ALL SELECT vector FROM second)",
+        )
+        assert left <= alone
+        assert index.catalog.counts().pending == index.catalog.counts().second_pending == 0
 
 
 def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):

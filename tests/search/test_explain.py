@@ -46,6 +46,21 @@ def test_the_words_asked_for_are_told(filled):
     assert [(row.words, row.lacks) for row in given.rows[:1]] == [(("harbour",), ("krake*",))]
 
 
+def test_what_the_question_says_of_time_is_told(filled):
+    """`why` says which days a question means, also where no note is of then; of no other question."""
+    assert filled.why("harbour keys in May 2011").when == "from 2011-05-01 to 2011-05-31: in May 2011"
+    assert filled.why("harbour keys").when == ""
+
+
+def test_words_are_told_as_people_write_them(book, write_note):
+    """Korean words are asked for in pairs of letters and told as they were typed, synonyms too."""
+    write_note("a.md", "# 정리\n\n이펙트를 정리한다. 상태 끌어올리기와 같다.\n")
+    book.reindex()
+    [row] = book.why("effect 끌어올리기 정리").rows
+    assert set(row.words) == {"이펙트", "끌어올리기", "정리"}
+    assert book.search("effect 정리").hits[0].why["keyword"]["synonyms"] == ["effect = 이펙트"]
+
+
 @pytest.mark.parametrize(
     ("id", "asked", "expected"),
     [

@@ -114,6 +114,15 @@ def test_an_excerpt_without_a_word_of_the_question_is_the_beginning():
     assert shown.splitlines() == ["1: The first sentence stands here.", "…"]
 
 
+def test_what_an_excerpt_shows_of_a_line_is_as_it_is_written():
+    """A sentence that is too long is cut between its words, or within a long word, and the parts are joined as before."""
+    line = (
+        f"See https://example.org/{'x' * 120} and, 정한 것은   이것이다, the crane: 노트를 고쳐 쓰거나 지우지 않는다."
+    )
+    [shown] = excerpt(line, 1, 110, estimate_tokens, words("crane")).splitlines()
+    assert shown == f"1: {line}"
+
+
 def test_an_excerpt_is_the_sentences_that_answer():
     """An excerpt has the sentences with the question's words, in order, with line numbers and marked gaps."""
     nothing = [f"line {i} of nothing" for i in range(200)]

@@ -163,21 +163,20 @@ def _body(answer: httpx.Response) -> Fetched:
     kind = header.get_content_type() if header["content-type"] else ""
     if kind not in _HTML | _UNSAID | {"application/pdf"}:
         raise FetchError(f"{url} is {kind}, neither a web page nor a PDF.", "Give its text instead.", status)
-    pieces = _unpacked(answer)
     body = bytearray()
     is_pdf = kind == "application/pdf"
-    for piece in pieces:
+    for piece in _unpacked(answer):
         body += piece
         if kind in _UNSAID:
             is_pdf = body.startswith(b"%PDF-")
         most = MOST_PDF if is_pdf else MOST_HTML
         if len(body) > most:
             raise FetchError(f"{url} is over {most // 1_000_000} MB.", "Give the text that matters instead.", status)
-    charset = header.get_content_charset("")
-    canonical = answer.links.get("canonical", {}).get("url", "")
-    with contextlib.suppress(InvalidInput, PermissionDenied, ValueError):
-        canonical = checked(urljoin(url, canonical)) if canonical else ""
-    return Fetched(bytes(body), "application/pdf" if is_pdf else "text/html", url, charset, canonical)
+    canonical = ""
+    with contextlib.suppress(InvalidInput, PermissionDenied, ValueError, KeyError):
+        canonical = checked(urljoin(url, answer.links["canonical"]["url"]))
+    kind = "application/pdf" if is_pdf else "text/html"
+    return Fetched(bytes(body), kind, url, header.get_content_charset(""), canonical)
 
 
 def _unpacked(answer: httpx.Response) -> Iterable[bytes]:

@@ -65,8 +65,8 @@ def safe(text: str) -> str:
     """
     Return Markdown `text` as Markdown without anything that acts, ended by a line feed ("" for nothing).
 
-    Frontmatter of its own is left out. Safe text stays as it is. Time and memory grow with the text, and hostile text
-    can make that slow: run it within limits (`child`).
+    Frontmatter of its own is left out, and what lists and quotes nest deeper than 100 times. Safe text stays as it is.
+    Time and memory grow with the text, and hostile text can make that slow: run it within limits (`child`).
     """
     text = _without_header(visible(text)).strip("\n")
     tokens = _parser().parse(text)
@@ -286,20 +286,23 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
                 parts.append(image(alt, url, label))
         else:
             parts.append(Plain(token.content))
-    return written(parts)
+    return written(parts, begins_line=line_end == "\n")
 
 
-def written(parts: Sequence[str]) -> str:
+def written(parts: Sequence[str], begins_line: bool = True) -> str:
     """
     Return Markdown of `parts`, which are Markdown but for those that are `Plain`.
 
-    A character may be harmless or not by its neighbours, so runs of plain text are escaped as a whole.
+    A character may be harmless or not by its neighbours, so runs of plain text are escaped as a whole. What
+    `begins_line` must not start a list or a heading.
     """
     done = ""
     for is_plain, run in groupby(parts, lambda part: isinstance(part, Plain)):
         if is_plain:
             text = re.sub(r"[ \t]*\n[ \t]*", "\n", "".join(run))
-            done += _escaped_later(text) if done.strip() and not done.endswith("\n") else escaped(text.lstrip())
+            is_first = begins_line if not done.strip() else done.endswith("\n")
+            text = text if done.strip() else text.lstrip()
+            done += escaped(text) if is_first else _escaped_later(text)
             continue
         for mark in run:
             if mark == BREAK:
@@ -314,5 +317,6 @@ def code_span(text: str) -> str:
     text = text.replace(_TEMPLATE, "<\\%")
     runs = {len(run) for run in re.findall("`+", text)}
     ticks = "`" * next(count for count in count_from(1) if count not in runs)
-    pad = " " if "`" in (text[:1], text[-1:]) or (text.strip() and text[0] == text[-1] == " ") else ""
+    # A backslash before the last tick escapes nothing, and not everybody knows that.
+    pad = " " if text[:1] == "`" or text[-1:] in {"`", "\\"} or (text.strip() and text[0] == text[-1] == " ") else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"

@@ -37,7 +37,7 @@ from spellbook.index.catalog.sql import batches, quoted
 from spellbook.index.catalog.token_counts import Counted
 from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
-from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, instant, path_glob
+from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, instant, moment, path_glob
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.sqlite import Database
@@ -47,6 +47,7 @@ FILE = "catalog.db"
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "path_glob": (2, path_glob),
     "instant": (1, instant),
+    "moment": (3, moment),
     "label_key": (3, label_key),
     "questions_of": (1, questions_of),
     "link_key": (1, key),
@@ -210,7 +211,11 @@ class Catalog:
 
     def numbers(self, expression: str) -> list[int]:
         """Return the numbers of the chunks that match an FTS5 expression, in order."""
-        return [number for (number,) in self._rows("SELECT rowid FROM words WHERE words MATCH ?", (expression,))]
+        # As one value: a word may be in thousands of chunks, and a row of its own for each takes twice as long.
+        found: list[int] = json.loads(
+            self._rows("SELECT json_group_array(rowid) FROM words WHERE words MATCH ?", (expression,))[0][0]
+        )
+        return found
 
     def frequency(self, expression: str) -> int:
         """Return how many chunks match an FTS5 expression."""
@@ -270,6 +275,26 @@ class Catalog:
         """Return the paths of the notes that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         return [path for (path,) in self._rows(f"SELECT path FROM notes WHERE {where} ORDER BY path", values)]
+
+    def newest(self, conditions: Sequence[Condition], limit: int, offset: int) -> tuple[list[StoredChunk], int]:
+        """
+        Return the first chunks of `limit` notes after the first `offset`, newest first by `filters.moment`.
+
+        Of two equally new the greater id comes first. Also return how many notes meet `conditions`.
+        """
+        where, values = in_sql(self._database, conditions)
+        with self.reading():
+            [(total,)] = self._rows(f"SELECT count(*) FROM notes WHERE {where}", values)
+            rows = self._rows(
+                f"""
+                SELECT note, path FROM notes WHERE {where}
+                ORDER BY moment(created, updated, mtime_ns) DESC, id DESC LIMIT :limit OFFSET :offset
+                """,
+                {**values, "limit": limit, "offset": offset},
+            )
+            notes = ",".join(str(note) for note, _ in rows)
+            found = {each.path: each for each in self._found(f"note IN ({notes}) AND ordinal = 0", {})}
+        return [found[path] for _, path in rows], total
 
     def unmatched(
         self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True

@@ -45,6 +45,8 @@ _COMMON_FIELDS = {
     "updated",
     "when",
 }
+_OF_TOOLS = {"categories", "type"}
+"""Keys that tools write and filter by: where no note has them yet, nothing is found, and that is no error."""
 
 
 def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
@@ -65,7 +67,7 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
         column = {
             "importance": "importance",
             "created": "instant(created)",
-            "when": "coalesce(instant(created), instant(updated), mtime_ns / 1e9)",
+            "when": "moment(created, updated, mtime_ns)",
         }.get(key, "coalesce(instant(updated), mtime_ns / 1e9)")
         values |= {f"{name}low": condition.low, f"{name}high": condition.high}
         bounds = [f"{column} >= :{name}low"] * (condition.low is not None) + [f"{column} <= :{name}high"] * (
@@ -80,7 +82,9 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
         guides = f"SELECT note FROM fields WHERE key = 'guide' AND value IN (SELECT value FROM json_each(:{name}any))"
         return f"category = 'system' AND note IN ({guides})"
     values[name] = key
-    if not database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,)) and key not in _COMMON_FIELDS:
+    if not database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,)) and key not in (
+        _COMMON_FIELDS | _OF_TOOLS
+    ):
         present = sorted({*_distinct(database, "key", "1"), *_COMMON_FIELDS})
         meant = did_you_mean(alike(key, present)).removeprefix("; ").removesuffix(".").capitalize()
         raise InvalidInput(

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.notes.links import SUPERSEDES, key
@@ -17,8 +18,9 @@ from spellbook.system.sqlite import Database
 _LABELS = "('tags', 'keywords', 'entities')"
 """The keys of `fields`, as SQL, whose values relate two notes that share one: `search/related.py` weighs them."""
 
-_MOST_ABOVE = 500
-"""Notes that are looked at for what supersedes them, those asked for included. By hand: each takes some 5 µs."""
+_MOST_BETWEEN = 20
+"""Notes, beside those asked for and what supersedes them, that are looked at for what supersedes them. By hand: each
+takes some 10 µs, and a long row of notes that supersede one another may be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,7 @@ class Linked:
     link: LinkRow
 
 
-@dataclass(frozen=True, slots=True)
-class Superseding:
+class Superseding(NamedTuple):
     """A note that supersedes another, by the link in it; `when` is its date in seconds since 1970."""
 
     path: str
@@ -150,31 +151,31 @@ class Links:
             for path, name, target, fragment, markdown, line, relation in rows
         ]
 
-    def superseding(self, paths: Iterable[str]) -> list[Superseding]:
+    def superseding(self, paths: Collection[str]) -> list[Superseding]:
         """
         Return what may supersede the notes at `paths`, what may supersede that, and so on, the nearest first.
 
         May: the links were found by a name of the note; where each leads is for `links.Files` to say.
         """
         rows = self._database.rows(
-            """
-            WITH RECURSIVE above (path, note, ordinal) AS (
-                SELECT path, note, -1 FROM notes WHERE path IN (SELECT value FROM json_each(:paths))
-                AND EXISTS (SELECT 1 FROM links WHERE relation = :relation)
+            f"""
+            WITH RECURSIVE above (path, note, ordinal, name) AS (
+                SELECT path, note, -1, name FROM notes WHERE path IN (SELECT value FROM json_each(:paths))
+                AND EXISTS (SELECT 1 FROM links WHERE relation = '{SUPERSEDES}')
                 UNION
-                SELECT notes.path, links.note, links.ordinal
-                FROM above CROSS JOIN links ON relation = :relation AND links.name IN (
-                    SELECT link_key(above.path)
+                SELECT notes.path, links.note, links.ordinal, notes.name
+                FROM above CROSS JOIN links ON relation = '{SUPERSEDES}' AND links.name IN (
+                    SELECT above.name
                     UNION ALL SELECT value FROM fields WHERE note = above.note AND key IN ('id', 'aliases')
-                    UNION ALL SELECT name FROM moves WHERE new = above.path
+                    UNION ALL SELECT moves.name FROM moves WHERE new = above.path
                 ) CROSS JOIN notes ON notes.note = links.note
                 LIMIT :most
             )
-            SELECT path, id, title, coalesce(instant(created), instant(updated), mtime_ns / 1e9),
+            SELECT notes.path, id, title, coalesce(instant(created), instant(updated), mtime_ns / 1e9),
                 links.name, target, markdown
-            FROM above CROSS JOIN links USING (note, ordinal) CROSS JOIN notes USING (path)
+            FROM above CROSS JOIN links USING (note, ordinal) CROSS JOIN notes USING (note)
             """,
-            {"paths": json.dumps(list(paths)), "relation": SUPERSEDES, "most": _MOST_ABOVE},
+            {"paths": json.dumps(list(paths)), "most": 2 * len(paths) + _MOST_BETWEEN},
         )
         return [
             Superseding(path, id, title, when, LinkRow(name, target, "", bool(markdown), 0, SUPERSEDES))

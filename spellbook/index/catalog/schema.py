@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.index.catalog.words import Words
+from spellbook.index.filters import day_of, moment
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.sqlite import Migration
 
@@ -295,7 +296,7 @@ MIGRATIONS = (
     Migration(
         """
         ALTER TABLE links ADD COLUMN relation TEXT NOT NULL DEFAULT '';
-        CREATE INDEX links_relation ON links (relation, name) WHERE relation <> '';
+        CREATE INDEX links_superseding ON links (name) WHERE relation = 'supersedes';
         ALTER TABLE moves ADD COLUMN name TEXT;
         UPDATE moves SET name = link_key(old);
         CREATE INDEX moves_name ON moves (name);
@@ -309,6 +310,27 @@ MIGRATIONS = (
     ),
     # The language in which a REST session is answered.
     Migration("ALTER TABLE sessions ADD COLUMN language TEXT NOT NULL DEFAULT 'en'"),
+    # A note with several categories has each of them as a field. Only such notes are read again.
+    Migration(
+        "",
+        then="""
+        UPDATE files SET sha256 = '', read_ns = 0 WHERE path IN (
+            SELECT path FROM notes WHERE CASE WHEN json_valid(meta) THEN json_type(meta, '$.category') = 'array' END)
+        """,
+    ),
+    # Counts by the hour, in hours since 1970, and errors by what they have in common.
+    Migration(
+        """
+        CREATE TABLE counters (
+            name TEXT, bucket INTEGER, hour INTEGER, count INTEGER, PRIMARY KEY (name, bucket, hour)
+        ) WITHOUT ROWID;
+        INSERT INTO counters SELECT name, bucket, day * 24, count FROM measures;
+        DROP TABLE measures;
+        CREATE TABLE errors (
+            id TEXT PRIMARY KEY, code TEXT, verb TEXT, door TEXT, message TEXT, count INTEGER, first REAL, last REAL
+        ) WITHOUT ROWID;
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.
@@ -434,6 +456,16 @@ class StoredChunk(NamedTuple):
     def source(self) -> str:
         """Where its note says that the text comes from, "" if it does not say."""
         return str(self.meta.get("source") or "")
+
+    @property
+    def when(self) -> float:
+        """When its note is from, in seconds since 1970; see `filters.moment`."""
+        return moment(self.created, self.updated, self.mtime_ns)
+
+    @property
+    def day(self) -> str:
+        """The day of `when`, in local time and as ISO 8601."""
+        return day_of(int(self.when * 1e9))
 
     @property
     def place(self) -> Place:

@@ -1,24 +1,32 @@
 """
-Use counts: how often notes were opened, and how long verbs took. They are never written into a person's files.
+Use counts: how often notes were opened, how long verbs took, and what failed. None of it goes into a person's files.
 
 They are the one part of the catalog that cannot be rebuilt from the vault.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import hashlib
 import json
+import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spellbook.system.sqlite import Database
 
 KEPT_DAYS = 30
-"""Days for which counts and timings are kept."""
+"""Days for which counts, timings and errors are kept."""
 
-_DAY = 86_400
-"""Seconds of a day; `measures.day` counts days since 1970."""
+HOURS = 48
+"""Hours for which counts are kept by the hour; older ones are those of a day (UTC)."""
+
+_HOUR, _DAY = 3_600, 86_400
+
+_MOST_ERRORS = 1_000
 
 _PATIENCE = 0.05
 """Seconds to wait for another process's write: counting must not delay anything."""
@@ -32,11 +40,47 @@ class Use:
     last: float
 
 
+class Kind(NamedTuple):
+    """What equal errors have in common; `message` has no values in it, so no text of notes or questions."""
+
+    code: str
+    verb: str
+    door: str
+    message: str
+
+    @property
+    def id(self) -> str:
+        """The id of these errors: 12 hex digits."""
+        return hashlib.sha256("\0".join(self).encode("utf-8", "replace")).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Equal errors: how many, and when the first and the last were, in seconds since 1970."""
+
+    kind: Kind
+    count: int
+    first: float
+    last: float
+
+    def as_dict(self) -> dict[str, object]:
+        """Return them as JSON shows them."""
+        times = {"first": local(self.first), "last": local(self.last)}
+        return {"errorId": self.kind.id, **self.kind._asdict(), "count": self.count, **times}
+
+
+def local(seconds: float) -> str:
+    """Return a time of this machine's clock in ISO 8601, local, with its offset."""
+    return dt.datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
+
+
 class Usage:
     """The counters in a catalog's database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._folded = 0
+        """The hour in which this process last put old hours together into days."""
 
     def opened(self, notes: Iterable[str]) -> None:
         """Count that these notes, by id, were opened now. Raises StorageError if another process is writing."""
@@ -61,24 +105,65 @@ class Usage:
         rows = self._database.rows("SELECT * FROM uses ORDER BY count DESC, last DESC LIMIT ?", (limit,))
         return {note: Use(count, last) for note, count, last in rows}
 
-    def add(self, counts: Mapping[tuple[str, int], int]) -> None:
-        """Add to today's counts, by name and bucket. Raises StorageError if another process is writing."""
-        today = int(time.time()) // _DAY
+    def add(self, counts: Mapping[tuple[str, int], int], failures: Sequence[Failures] = ()) -> None:
+        """Add to this hour's counts, by name and bucket, and to the errors. Raises StorageError if another writes."""
+        now = time.time()
+        hour = int(now) // _HOUR
         with self._database.transaction("IMMEDIATE", _PATIENCE) as connection:
-            connection.execute("DELETE FROM measures WHERE day < ?", (today - KEPT_DAYS,))
+            if self._folded != hour:
+                _fold(connection, hour)
             connection.executemany(
                 """
-                INSERT INTO measures VALUES (?, ?, ?, ?)
-                ON CONFLICT (name, bucket, day) DO UPDATE SET count = count + excluded.count
+                INSERT INTO counters VALUES (?, ?, ?, ?)
+                ON CONFLICT (name, bucket, hour) DO UPDATE SET count = count + excluded.count
                 """,
-                [(name, bucket, today, count) for (name, bucket), count in counts.items()],
+                [(name, bucket, hour, count) for (name, bucket), count in counts.items()],
             )
+            if failures:
+                connection.executemany(
+                    """
+                    INSERT INTO errors VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    ON CONFLICT (id) DO UPDATE SET
+                        count = count + excluded.count, first = min(first, excluded.first),
+                        last = max(last, excluded.last)
+                    """,
+                    [(each.kind.id, *each.kind, each.count, each.first, each.last) for each in failures],
+                )
+                connection.execute("DELETE FROM errors WHERE last < ?", (now - KEPT_DAYS * _DAY,))
+                connection.execute(
+                    "DELETE FROM errors WHERE id IN (SELECT id FROM errors ORDER BY last DESC LIMIT -1 OFFSET ?)",
+                    (_MOST_ERRORS,),
+                )
+        self._folded = hour
 
-    def counts(self) -> dict[str, Counter[int]]:
-        """Return the counts of the last KEPT_DAYS, by name, then by bucket."""
+    def counts(self, hours: int = KEPT_DAYS * 24) -> dict[str, Counter[int]]:
+        """Return the counts of the last `hours`, this one included, by name, then by bucket."""
         found: dict[str, Counter[int]] = {}
         for name, bucket, count in self._database.rows(
-            "SELECT name, bucket, sum(count) FROM measures GROUP BY name, bucket"
+            "SELECT name, bucket, sum(count) FROM counters WHERE hour > ? GROUP BY name, bucket",
+            (int(time.time()) // _HOUR - hours,),
         ):
             found.setdefault(name, Counter())[bucket] = count
         return found
+
+    def failures(self, hours: int = KEPT_DAYS * 24) -> list[Failures]:
+        """Return the errors of which one was in the last `hours`, the latest first."""
+        rows = self._database.rows(
+            "SELECT code, verb, door, message, count, first, last FROM errors WHERE last > ? ORDER BY last DESC, id",
+            (time.time() - hours * _HOUR,),
+        )
+        return [Failures(Kind(*row[:4]), *row[4:]) for row in rows]
+
+
+def _fold(connection: sqlite3.Connection, hour: int) -> None:
+    """Put counts of hours that are older than HOURS together into days, and delete those older than KEPT_DAYS."""
+    old = f"hour < {hour - HOURS} AND hour % 24 <> 0"
+    connection.execute(
+        f"""
+        INSERT INTO counters SELECT name, bucket, hour / 24 * 24, sum(count) FROM counters
+        WHERE {old} GROUP BY 1, 2, 3
+        ON CONFLICT (name, bucket, hour) DO UPDATE SET count = count + excluded.count
+        """
+    )
+    connection.execute(f"DELETE FROM counters WHERE {old}")
+    connection.execute("DELETE FROM counters WHERE hour < ?", (hour - KEPT_DAYS * 24,))

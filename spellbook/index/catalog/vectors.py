@@ -5,6 +5,7 @@ cache.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
@@ -155,11 +156,17 @@ class Vectors:
         return width_of(rows[0][0]) if rows else 0
 
     def evict(self, most_bytes: int) -> int:
-        """Delete unused vectors, longest unused first, until all fit into `most_bytes`; return how many."""
+        """
+        Delete unused vectors, longest unused first, until all fit into `most_bytes`; return how many.
+
+        Those of the second encoder count too. Delete them afterwards with `Second.evict`.
+        """
         if self._rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0] <= most_bytes:
             return 0  # the whole database is within the limit
-        count, size = self._rows("SELECT count(*), (SELECT length(vector) FROM vectors LIMIT 1) FROM vectors")[0]
-        surplus = count - most_bytes // (size or 1)
+        sizes = "SELECT count(*), coalesce((SELECT length(vector) FROM {0} LIMIT 1), 0) FROM {0}"
+        [(count, size)], [(second_count, second_size)] = (self._rows(sizes.format(t)) for t in ("vectors", "second"))
+        excess = count * size + second_count * second_size - most_bytes
+        surplus = math.ceil(excess / ((size + second_size) or 1))
         if surplus <= 0:
             return 0
         with self._database.transaction("IMMEDIATE") as connection:

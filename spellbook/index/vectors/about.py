@@ -28,8 +28,8 @@ NEAR = 4
 _EACH = 3
 """Chunks that such a note gives: those nearest to the question. By hand."""
 
-_REMEMBERED = 4_000
-"""Notes whose means are kept: 1.5 KB each."""
+_REMEMBERED, _MOST_LABELS = 4_000, 20
+"""Notes whose means and labels are kept, 2 to 5 KB each, and the most labels of such a note."""
 
 _MOST_READ = 2_000
 """Most vectors that are read for the means of one question where they are not in memory."""
@@ -55,6 +55,7 @@ class _Note:
     first: int
     last: int
     mean: Vectors | None
+    labels: tuple[tuple[str, str], ...]
 
 
 class NoteVectors:
@@ -99,13 +100,14 @@ class NoteVectors:
         there = [path for path, note in notes.items() if note.mean is not None]
         means = [mean for path in there if (mean := notes[path].mean) is not None]
         whole = dict(zip(there, (np.stack(means) @ vector).tolist(), strict=True)) if means else {}
-        labels = self._index.catalog.labels.of(notes)
-        cosines = self._cosines(vector, {key for _, _, key in labels})
-        named: dict[str, list[tuple[str, str, float | None]]] = {}
-        for path, kind, key in labels:
-            named.setdefault(path, []).append((kind, key, cosines.get(key)))
+        cosines = self._cosines(vector, {key for note in notes.values() for _, key in note.labels})
         return {
-            path: About(note.first, note.last, whole.get(path), tuple(named.get(path, ())))
+            path: About(
+                note.first,
+                note.last,
+                whole.get(path),
+                tuple((kind, key, cosines.get(key)) for kind, key in note.labels),
+            )
             for path, note in notes.items()
         }
 
@@ -118,8 +120,8 @@ class NoteVectors:
         return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
 
     def _of(self, firsts: dict[str, int]) -> dict[str, _Note]:
-        """Return the notes at these paths with the means of their chunks' vectors; the number of its first chunk tells
-        one version of a note from another."""
+        """Return the notes at these paths with their labels and the means of their chunks' vectors; the number of its
+        first chunk tells one version of a note from another."""
         found: dict[str, _Note] = {}
         with self._guard:
             for path, first in firsts.items():
@@ -127,16 +129,23 @@ class NoteVectors:
                 if known is not None and known.first == first:
                     self._notes.move_to_end(path)
                     found[path] = known
+        missing = [path for path in firsts if path not in found]
+        if not missing:
+            return found
         members: dict[str, list[tuple[int, str]]] = {}
-        for path, number, key in self._index.catalog.labels.chunks([path for path in firsts if path not in found]):
+        for path, number, key in self._index.catalog.labels.chunks(missing):
             members.setdefault(path, []).append((number, key))
+        labels: dict[str, list[tuple[str, str]]] = {}
+        for path, kind, key in self._index.catalog.labels.of(missing):
+            labels.setdefault(path, []).append((kind, key))
         read = 0
         for path, rows in members.items():
             vectors, stored = self._nearest.vectors([key for _, key in rows], _MOST_READ - read)
             read += stored
-            note = _Note(rows[0][0], rows[-1][0], _mean(vectors))
+            note = _Note(rows[0][0], rows[-1][0], _mean(vectors), tuple(labels.get(path, ())))
             found[path] = note
-            if len(vectors) == len({key for _, key in rows}):  # else more come
+            is_whole = len(vectors) == len({key for _, key in rows})  # else more come
+            if is_whole and len(note.labels) <= _MOST_LABELS:
                 with self._guard:
                     self._notes[path] = note
                     while len(self._notes) > _REMEMBERED:

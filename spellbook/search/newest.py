@@ -1,0 +1,62 @@
+"""
+Recent: the notes of a vault by their dates, newest first. It only reads.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from spellbook.errors import InvalidInput
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import Filter, conditions, day_of, without_guides
+from spellbook.index.opened import Index
+
+MOST = 100
+"""Most notes that are listed at a time."""
+
+_MOST_OFFSET = 10_000_000
+_SHOWN = ("path", "line", "title", "heading", "text", "topic", "category", "keywords", "tags", "importance")
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The first chunk of each note that is listed, newest first, and how many notes there are in all."""
+
+    notes: tuple[StoredChunk, ...]
+    total: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the list as the command line's JSON shows it."""
+        return {"notes": [_as_dict(each) for each in self.notes], "total": self.total}
+
+
+def recent(index: Index, limit: int, offset: int, filter: Filter | None) -> Recent:
+    """
+    Return `limit` notes (1 to 100) after the first `offset`, newest first; equally new ones by id, the greater first.
+
+    Notes of other scopes and Spellbook's guides are left out as in a search. Raises InvalidInput.
+    """
+    if not 1 <= limit <= MOST:
+        raise InvalidInput(f"limit={limit} is out of range.", f"It is 1 to {MOST}; offset goes on from there.")
+    if not 0 <= offset <= _MOST_OFFSET:
+        raise InvalidInput(f"offset={offset} is out of range.", f"It is 0 to {_MOST_OFFSET:,}, the notes to leave out.")
+    asked = conditions(filter)
+    found, total = index.catalog.newest((*asked, *without_guides(asked), *index.visible), limit, offset)
+    return Recent(tuple(found), total)
+
+
+def said(chunk: StoredChunk) -> str:
+    """Return when a chunk's note is from in ISO 8601: as its frontmatter says it, else the file's time, local."""
+    if dated := chunk.created or chunk.updated:
+        return dated
+    try:
+        return dt.datetime.fromtimestamp(chunk.when).astimezone().isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):  # the system knows no local time for that year
+        return day_of(chunk.mtime_ns)
+
+
+def _as_dict(chunk: StoredChunk) -> dict[str, Any]:
+    ids = {"id": chunk.note, "chunk_id": chunk.id, "when": said(chunk)}
+    return {**ids, **{name: getattr(chunk, name) for name in _SHOWN}, "hash": chunk.hash}

@@ -1,0 +1,355 @@
+"""Fetching: public addresses only, however they are spelled, and never more time or bytes than allowed."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from spellbook.archive.pages import urls
+from spellbook.archive.pages.fetch import MOST_HTML, fetch
+from spellbook.archive.pages.guard import public
+from spellbook.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
+from tests.archive.pages.site import Site, serving
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Site]:
+    with serving() as site:
+        yield site
+
+
+@pytest.fixture
+def site(server: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A server that may be fetched from."""
+    monkeypatch.setenv("SPELLBOOK_FETCH_LOCAL", "1")
+    server.pages.clear()
+    server.seen.clear()
+    return server
+
+
+def answering(*addresses: str) -> Callable[..., list[tuple[object, ...]]]:
+    """A resolver that gives these addresses for every name."""
+
+    def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    return resolve
+
+
+LOCAL = [
+    "http://127.0.0.1/",
+    "http://localhost/",
+    "http://2130706433/",
+    "http://0x7f000001/",
+    "http://0x7f.1/",
+    "http://0177.0.0.1/",
+    "http://127.1/",
+    "http://127。0。0。1/",
+    "http://①②⑦.0.0.1/",
+    "http://[::1]/",
+    "http://[::]/",
+    "http://0.0.0.0/",
+    "http://[::ffff:127.0.0.1]/",
+    "http://[::127.0.0.1]/",
+    "http://[::ffff:0:127.0.0.1]/",
+    "http://[64:ff9b::7f00:1]/",
+    "http://[64:ff9b:1::7f00:1]/",
+    "http://[2002:7f00:1::]/",
+    "http://[2001:0:7f00:1::]/",
+    "http://[fe80::1%25lo]/",
+    "http://[fec0::1]/",
+    "http://[fd00:ec2::254]/",
+    "http://[2600:1f18::5efe:7f00:1]/",
+    "http://[ff02::1]/",
+    "http://169.254.169.254/latest/meta-data/",
+    "http://168.63.129.16/",
+    "http://10.0.0.1/",
+    "http://172.16.0.1/",
+    "http://192.168.0.1/",
+    "http://100.64.0.1/",
+    "http://192.0.2.1/",
+    "http://192.88.99.1/",
+    "http://198.18.0.1/",
+    "http://224.0.0.1/",
+    "http://240.0.0.1/",
+    "http://255.255.255.255/",
+    "http://93.184.216.34:22/",
+    "http://93.184.216.34:6379/",
+    "file:///etc/passwd",
+    "gopher://127.0.0.1/",
+    "http://user@127.0.0.1/",
+    "http://user:key@example.com/",
+    "http://127.0.0.1\\@example.com/",
+    "http://127.0.0.1%2f@example.com/",
+]
+
+
+@pytest.mark.parametrize("url", LOCAL)
+def test_no_spelling_of_a_local_address_is_fetched(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is connected to, and the code is PERMISSION_DENIED; INVALID_INPUT where it is no address at all."""
+    connected: list[object] = []
+    monkeypatch.setattr(socket, "create_connection", lambda *args, **_: connected.append(args))
+    with pytest.raises((PermissionDenied, InvalidInput)) as refused:
+        fetch(url, seconds=5)
+    assert not connected
+    no_address = {"http://0177.0.0.1/", "http://①②⑦.0.0.1/", "http://[fe80::1%25lo]/"}
+    assert refused.value.code == ("INVALID_INPUT" if url in no_address else "PERMISSION_DENIED")
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::5db8:d822"])
+def test_public_addresses_are_public(address: str) -> None:
+    """IPv4, IPv6, and IPv4 behind NAT64, which networks without IPv4 use."""
+    assert public(address, 443)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "http://", "http:///x", "https://exa mple.com/", "http://a" + "b" * 2_000, "http://[x]/"]
+)
+def test_what_is_no_address_is_said(url: str) -> None:
+    """INVALID_INPUT or PERMISSION_DENIED, never a traceback of a library."""
+    with pytest.raises(SpellbookError):
+        fetch(url, seconds=5)
+
+
+def test_one_bad_address_of_a_name_is_enough() -> None:
+    """A name with a public and a private address is refused before anything is connected to."""
+    with pytest.raises(PermissionDenied, match=r"10\.0\.0\.7"):
+        fetch("http://both.example/", resolve=answering("93.184.216.34", "10.0.0.7"))
+
+
+def test_the_checked_address_is_the_one_dialed(site: Site) -> None:
+    """A name that answers with an allowed address first and another one later is resolved once."""
+    site.add("/page", "hello")
+    asked = []
+
+    def rebinding(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        asked.append(host)
+        return answering("127.0.0.1" if len(asked) == 1 else "127.0.0.2")(host, port)
+
+    def allowed(address: str, port: int) -> bool:
+        return address == "127.0.0.1"
+
+    got = fetch(site.url("/page", "rebind.example"), allowed=allowed, resolve=rebinding)
+    assert (got.body, asked) == (b"hello", ["rebind.example"])
+    assert site.seen == [("/page", f"rebind.example:{site.port}", "")]
+    with pytest.raises(PermissionDenied, match=r"rebind\.example"):
+        fetch(site.url("/page", "rebind.example"), allowed=allowed, resolve=rebinding)
+    assert len(site.seen) == 1
+
+
+def test_tls_is_asked_for_the_name_not_the_address() -> None:
+    """The first bytes of TLS carry the name of the page, over a connection to the checked address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        hello = []
+
+        def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+            return answering("127.0.0.1")(host, port)
+
+        import threading
+
+        def accept() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                hello.append(connection.recv(4_096))
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        with pytest.raises(FetchError):
+            fetch(f"https://page.example:{port}/", allowed=lambda *_: True, resolve=resolve, seconds=10)
+        thread.join()
+    assert b"page.example" in hello[0]
+
+
+def test_a_redirect_into_the_network_is_refused(site: Site) -> None:
+    """Each redirect is checked as the first address was."""
+    inward = site.add("/in", status=302, Location="http://169.254.169.254/latest/")
+
+    def allowed(address: str, port: int) -> bool:
+        return port == site.port or public(address, port)
+
+    with pytest.raises(PermissionDenied, match=r"169\.254\.169\.254"):
+        fetch(inward, allowed=allowed)
+    for target in ("file:///etc/passwd", f"http://u:p@127.0.0.1:{site.port}/", "gopher://x/"):
+        with pytest.raises(PermissionDenied):
+            fetch(site.add("/in", status=302, Location=target), allowed=allowed)
+
+
+def test_redirects_are_followed_five_times_without_cookies(site: Site) -> None:
+    """Relative ones too; the sixth is an error, and a cookie is never sent back."""
+    for number in range(7):
+        site.add(f"/{number}", status=301, Location=f"{number + 1}", Set_Cookie="key=value")
+    site.add("/6", "there")
+    got = fetch(site.url("/1"))
+    assert (got.url, got.body) == (site.url("/6"), b"there")
+    assert {cookie for _, _, cookie in site.seen} == {""}
+    with pytest.raises(FetchError, match="more than 5 times"):
+        fetch(site.url("/0"))
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (401, "login"),
+        (402, "login"),
+        (403, "login"),
+        (404, "no such page"),
+        (429, "Wait"),
+        (500, "Wait"),
+        (503, "Wait"),
+        (304, "text"),
+    ],
+)
+def test_an_error_carries_the_status(site: Site, status: int, hint: str) -> None:
+    """FETCH_ERROR with HTTP's number, and what to do next."""
+    with pytest.raises(FetchError, match=f"HTTP {status}") as failed:
+        fetch(site.add("/x", "no", status))
+    assert failed.value.status == status
+    assert hint in failed.value.hint
+
+
+def packed(times: int) -> bytes:
+    data = b"<html>" + b"\0" * (2 * MOST_HTML)
+    for _ in range(times):
+        data = gzip.compress(data, 1)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "said"),
+    [
+        pytest.param({}, b"x" * (MOST_HTML + 1), "over 10 MB", id="long"),
+        pytest.param({"Content_Encoding": "gzip"}, packed(1), "over 10 MB", id="bomb"),
+        pytest.param({"Content_Encoding": "gzip, gzip"}, packed(2), "packed as", id="bomb in a bomb"),
+        pytest.param({"Content_Encoding": "br"}, b"x", "packed as br", id="not asked for"),
+        pytest.param({"Content_Encoding": "gzip"}, b"no gzip", "damaged", id="no gzip"),
+        pytest.param({"Content_Encoding": "gzip"}, gzip.compress(b"x" * 999)[:-9], "broke off", id="cut gzip"),
+        pytest.param({"content_length": "99"}, b"x", "cannot be fetched", id="cut"),
+        pytest.param({"content_type": "image/png"}, b"x", "is image/png", id="image"),
+        pytest.param({"content_type": "application/octet-stream"}, b"x" * (MOST_HTML + 1), "over 10 MB", id="unsaid"),
+    ],
+)
+def test_what_is_too_large_or_no_page_is_refused(site: Site, headers: dict[str, str], body: bytes, said: str) -> None:
+    """Sizes count after decompression, of one layer; types that are neither page nor PDF end at the header."""
+    with pytest.raises(FetchError, match=said):
+        fetch(site.add("/x", body, **headers))
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "expected"),
+    [
+        ("text/html; charset=EUC-KR", b"%PDF-1.7", ("text/html", "euc-kr")),
+        ("application/pdf", b"<html>", ("application/pdf", "")),
+        ("application/octet-stream", b"%PDF-1.7", ("application/pdf", "")),
+        ("", b"<html>", ("text/html", "")),
+        ("application/xhtml+xml", b"<html>", ("text/html", "")),
+    ],
+)
+def test_the_content_type_decides(site: Site, content_type: str, body: bytes, expected: tuple[str, str]) -> None:
+    """Not the ending of the address; where a server says nothing, the first bytes do."""
+    got = fetch(site.add("/x.pdf", body, content_type=content_type))
+    assert (got.content_type, got.charset, got.body) == (*expected, body)
+
+
+def test_gzip_is_unpacked_and_the_header_may_name_the_page(site: Site) -> None:
+    """One layer of gzip is read whole, and `Link: rel=canonical` is told."""
+    body = zlib.compress(b"y" * 3_000_000, wbits=31)
+    got = fetch(site.add("/x", body, Content_Encoding="gzip", Link='</the%20page>; rel="canonical"'))
+    assert got.body == b"y" * 3_000_000
+    assert got.canonical == site.url("/the%20page")
+
+
+def drip(piece: bytes, ended: Callable[[float], bool]) -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        while not ended(0.05):
+            request.wfile.write(piece)
+            request.wfile.flush()
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        pytest.param(b"", id="silent"),
+        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n", id="never begins"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX: y", id="header"),
+        pytest.param(b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\nx", id="body"),
+    ],
+)
+def test_a_server_that_drips_is_left(site: Site, piece: bytes) -> None:
+    """However it keeps the connection busy, all ends at the time given."""
+    started = time.monotonic()
+    with pytest.raises(FetchError, match="did not answer within"):
+        fetch(site.act("/slow", drip(piece, site.ended.wait)), seconds=0.4)
+    assert time.monotonic() - started < 5
+
+
+def test_a_resolver_that_hangs_is_left(site: Site) -> None:
+    """A name server that says nothing costs no more than the time given."""
+    with pytest.raises(FetchError, match="did not answer within"):
+        fetch("http://slow.example/", seconds=0.2, resolve=lambda *_, **__: site.ended.wait(30))
+
+
+def test_what_is_not_there_is_said() -> None:
+    """A closed port and an unknown name are FETCH_ERROR."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(FetchError, match="cannot be fetched"):
+        fetch(f"http://127.0.0.1:{port}/", allowed=lambda *_: True)
+
+    def unknown(*_: object, **__: object) -> list[tuple[object, ...]]:
+        raise socket.gaierror("no such name")
+
+    with pytest.raises(FetchError, match="cannot be resolved"):
+        fetch("http://nowhere.example/", resolve=unknown)
+
+
+def test_no_proxy_of_the_environment_is_used(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy would resolve names where nothing is checked."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    assert fetch(site.add("/x", "hello")).body == b"hello"
+
+
+# -- addresses as names
+
+
+@pytest.mark.parametrize(
+    ("url", "same"),
+    [
+        ("HTTPS://Example.COM:443/a?utm_source=x&b=1&fbclid=2#part", "https://example.com/a?b=1"),
+        ("http://example.com", "http://example.com/"),
+        ("http://example.com:8080/?gclid=1", "http://example.com:8080/"),
+        ("https://n.news.naver.com/a?sid=1&n_media=2&NaPm=3", "https://n.news.naver.com/a?sid=1"),
+        ("https://example.com/%EA%B0%80?q=%20&x", "https://example.com/%EA%B0%80?q=%20&x"),
+        ("https://example.com/?q=[[Note]]", "https://example.com/?q=%5B%5BNote%5D%5D"),
+    ],
+)
+def test_normalized(url: str, same: str) -> None:
+    """Fragment, tracking and default port do not name a page; all else stays as it is."""
+    assert urls.normalized(url) == same
+    assert urls.normalized(same) == same
+
+
+@pytest.mark.parametrize(
+    ("url", "named", "expected"),
+    [
+        ("https://m.hani.co.kr/a/1?x=1", "https://www.hani.co.kr/a/1#x", "https://www.hani.co.kr/a/1"),
+        ("https://evil.example/a", "https://good.example/b", ""),
+        ("https://a.example/x", "https://b.a.example/y", "https://b.a.example/y"),
+        ("https://a.example/x", "https://a.example/", ""),
+        ("https://a.example/x", "javascript:alert(1)", ""),
+        ("https://a.example/x", "https://u:p@a.example/y", ""),
+        ("https://a.example/x", "http://[", ""),
+        ("", "https://a.example/x", ""),
+    ],
+)
+def test_a_page_names_only_pages_of_its_site(url: str, named: str, expected: str) -> None:
+    """Else a page could pass for an article of another site, which then would count as saved."""
+    assert urls.canonical(url, named) == expected

@@ -1,0 +1,250 @@
+"""Safe Markdown: what a stranger wrote acts nowhere, and a reader still sees it."""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from spellbook.archive.pages.safe import escaped, image, line, link, safe
+from spellbook.book import Spellbook
+from spellbook.notes import links
+from spellbook.notes.note import parse
+from tests.helpers import rows
+
+BROWSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+"""Reads Markdown as a viewer does that lets raw HTML through."""
+
+EVIL = """\
+---
+title: not mine
+cssclasses: [evil]
+tags: [theirs]
+---
+# Title [[Note]] #tag
+
+text #tag (#tag2) ,#t3 **#bold** [[Note]] ![[Note]] [[Note|alias]] [[Note]](b) [^1] #한글태그
+%%hidden%% `= this.x` `$= dv.pages()` `` $= x `` <% tp.file.title %> $= y [key:: value] obsidian://open?vault=x
+a line ^block-id
+
+^alone
+
+[^1]: [[Note]]
+
+<script>alert(1)</script>
+
+<div onclick="x"><img src=x onerror=alert(1)></div> and <b>bold</b> <!-- c --> <javascript:alert(1)> &lt;script&gt;
+
+[js](javascript:alert(1)) [upper](JaVaScRiPt:alert(1)) [data](data:text/html,x) [file](file:///etc/passwd)
+[ob](obsidian://open) [rel](Note.md) [abs](/Note.md) [frag](#Title) [ref][r] ![rel](Note.md) ![i](https://x.example/i.png)
+![](https://x.example/i.png "t") [![in](https://x.example/i.png)](https://y.example) !<https://x.example>
+
+[r]: javascript:alert(1)
+
+- [ ] a task #tag
+- [x] done 📅 2026-01-01
+
+> [!danger]- callout
+> [[Note]]
+
+```dataviewjs
+dv.pages()
+```
+
+~~~tasks
+not done
+~~~
+
+   ```query
+   [[Note]]
+   ```
+
+```mermaid
+click x "javascript:alert(1)"
+```
+
+```python exec title="x"
+a = "[[kept]]"  # kept
+b = "<% tp %>"
+```
+
+| [[Note]] | `a` |
+|---|---|
+| #tag | <b>x</b> ![[Note]] |
+
+$$\\href{javascript:alert(1)}{x}$$
+"""
+
+
+def tokens(found: Sequence[Token]) -> Iterator[Token]:
+    for token in found:
+        yield token
+        yield from tokens(token.children or ())
+
+
+def active(text: str) -> list[str]:
+    """Everything in a safe text that a viewer with raw HTML, Obsidian or a plugin would act on."""
+    acts = []
+    for token in tokens(BROWSER.parse(text)):
+        address = str(token.attrGet("href") or "https:")
+        is_bad = token.type in {"html_block", "html_inline", "image"} or not re.match("https?:|mailto:", address)
+        if token.type == "fence" and token.info not in {"", "python", "js"}:
+            is_bad = True
+        if token.type == "code_inline" and re.match(r"\s*\$?=", token.content):
+            is_bad = True
+        acts += [f"{token.type} {token.content}"] if is_bad else []
+    note = parse("x.md", f"---\ntitle: x\n---\n\n{text}".encode())
+    prose = re.sub(r"(?ms)^[> ]*(`{3,}).*?^[> ]*\1$|(`+)(?!`).*?(?<!`)\2(?!`)", "", text.replace("\\`", "x"))
+    acts += [f"link {each.target}" for each in links.find(note)]
+    acts += [f"tag {tag}" for tag in note.tags]
+    acts += ["template"] * ("<%" in text)
+    acts += re.findall(r"(?m)%%|!\[\[|(?<!\\)\$|(?:^|\s)\^[\w-]+$|(?<![\\\w])#\w+|^\s*[-*+] \[.\]|^> \[!", prose)
+    return acts
+
+
+def test_nothing_of_a_hostile_page_acts() -> None:
+    """No link, tag, embed, script, comment, query, template, task, callout or block id, and no header of its own."""
+    assert len(active(EVIL)) > 30
+    text = safe(EVIL)
+    assert active(text) == []
+    assert "cssclasses" not in text
+
+
+def test_a_reader_sees_what_was_there() -> None:
+    """Letters, headings, lists, tables, code and links to the web are kept."""
+    text = safe(EVIL)
+    for kept in (
+        "# Title \\[\\[Note\\]\\] \\#tag\n",
+        "\n- \\[ \\] a task \\#tag\n- \\[x\\] done",
+        '```python\na = "[[kept]]"  # kept\nb = "<\\% tp %>"\n```',
+        "\n```\ndv.pages()\n```\n",
+        "| \\[\\[Note\\]\\] | `a` |\n| --- | --- |\n",
+        "[그림: i](https://x.example/i.png)",
+        "[그림: in](https://y.example)",
+        "js upper data file\nob rel abs frag ref 그림: rel",
+        "mailto",
+    )[:-1]:
+        assert kept in text, kept
+    shown = BROWSER.render(text)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
+    assert "%%hidden%% = this.x $= dv.pages() $= x &lt;% tp.file.title %&gt;" in shown
+    assert safe(text) == text
+
+
+def test_the_index_finds_no_link_and_no_tag(vault: Path, write_note: Callable[..., Path], book: Spellbook) -> None:
+    """The note is indexed as a person's would be, and its sections are found."""
+    write_note("Note.md", "# Note\n\nA note that a page would like to embed.\n")
+    write_note("article/x/page.md", safe(EVIL), title="page", trust="untrusted")
+    book.reindex()
+    assert rows(book.index.catalog, "SELECT * FROM links") == []
+    assert rows(book.index.catalog, "SELECT path, tags FROM notes WHERE tags NOT IN ('', '[]')") == []
+    assert book.around("Note.md").backlinks == ()
+    assert {hit.path for hit in book.find("tp.file.title").hits} == {"article/x/page.md"}
+
+
+FRAGMENTS = [
+    *("[[", "]]", "![[", "[", "]", "(", ")", "](", "#tag", "#", "%%", "`", "``", "```", "~~~", "\n", "\n\n", "\n> "),
+    *("- ", "1. ", "2) ", "    ", "  \n", "\t", "<%", "%>", "<b>", "</b>", "<script>", "<!--", "-->", "a", "한글", " "),
+    *("|", "|---|---|\n", "| a | b |\n", "$=", "=", "= x", "^block", "::", "\\", "\\\n", "&lt;", "&#35;", "&amp;lt;"),
+    *(
+        "https://x.example/",
+        "javascript:",
+        "data:",
+        "*",
+        "**",
+        "_",
+        "~~",
+        "---\n",
+        "===\n",
+        "Note.md",
+        "[x]: Note.md\n",
+    ),
+    *("<https://a.example>", "obsidian://x", "```dataviewjs\n", "\r", "\u200b", '"', "{", "!", "<a href='x'>", "[^1]"),
+    *("- [ ] ", "$", "> [!x] ", "\U000e0041", "\0", "\u2028", "#️⃣", "＃tag"),
+]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_mixture_acts(seed: int) -> None:
+    """Whatever marks stand beside each other, and after a second pass too."""
+    chosen = random.Random(seed)
+    for _ in range(400):
+        text = "".join(chosen.choice(FRAGMENTS) for _ in range(chosen.randint(1, 25)))
+        once = safe(text)
+        assert (active(once), text) == ([], text)
+        assert (active(safe(once)), text) == ([], text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "2 * 3 * 4, snake_case, C#, a#b, f(x)[0], 1 < 2, AT&T",
+            "2 \\* 3 \\* 4, snake_case, C#, a#b, f(x)\\[0\\], 1 < 2, AT&T",
+        ),
+        ("std::vector a:: b", "std::vector a:\\: b"),
+        ("* a\n* b\n\n  c\n\n1. x\n1) y", "* a\n\n* b\n\n  c\n\n1. x\n\n1) y"),
+        ("- a\n  - b\n    1. c\n- d", "- a\n  - b\n    1. c\n- d"),
+        ("> q\n> - x\n>\n> y", "> q\n>\n> - x\n>\n> y"),
+        ("a  \nb\\\nc\nd", "a  \nb  \nc\nd"),
+        ("Head\n===\n\nHead 2\n---\n***", "# Head\n\n## Head 2\n\n***"),
+        ("## 1. Head ##\n\\# no head", "## 1. Head\n\n\\# no head"),
+        ("**굵게** *em* ~~x~~ `co``de`", "**굵게** *em* ~~x~~ `co``de`"),
+        ("    indented\n", "```\nindented\n```"),
+        ("````C++ {.x}\n```\n````", "````c++\n```\n````"),
+        ("[a b](<https://x.example/(a) b?q=%20#p> 't')", "[a b](https://x.example/%28a%29%20b?q=%20#p)"),
+        ("[![a](https://x.example/i)](https://y.example)", "[image: a](https://y.example)"),
+        ("---\na: 1\n---\nrest", "rest"),
+        ("---\n\nrest\n\n---\n\nmore", "***\n\nrest\n\n***\n\nmore"),
+        ("", ""),
+        (" \n\u200b\n", ""),
+    ],
+)
+def test_what_is_harmless_reads_as_before(text: str, expected: str) -> None:
+    """Each form has one spelling, and only what could act is escaped."""
+    assert safe(text) == (f"{expected}\n" if expected else "")
+
+
+def test_letters_that_nobody_sees_are_left_out() -> None:
+    """Tags of Unicode can spell a whole order to a model; joiners of scripts and emoji stay."""
+    order = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore all")
+    assert safe(f"a\u200b{order}\u202eb\0c\x1b[1m") == "abc\\[1m\n"
+    assert safe("می\u200cخواهم 👨\u200d👩") == "می\u200cخواهم 👨\u200d👩\n"
+    assert safe(unicodedata.normalize("NFD", "한글")) == "한글\n"
+
+
+def test_a_title_is_one_line_that_links_nowhere() -> None:
+    """It stands in frontmatter, where Obsidian and Spellbook read wikilinks."""
+    assert line("a\n [[Note]]\u202e <% x %>", 80) == "a [Note] < % x %>"
+    assert line("가" * 90, 80) == "가" * 79 + "…"
+
+
+def test_parts_for_writers() -> None:
+    """Plain text, a link and an image as Markdown."""
+    assert escaped("1. a\n- b [x](y)") == "1\\. a\n\\- b \\[x\\](y)"
+    assert link("a", "https://x.example/a b") == "[a](https://x.example/ab)"
+    assert link("a", "javascript:alert(1)") == "a"
+    assert image("a\n[b]", "https://x.example/", "그림") == "[그림: a \\[b\\]](https://x.example/)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 3_000,
+        "> " * 500 + "x",
+        "- " * 300 + "x",
+        "*a **b " * 2_000,
+        "`" * 5_000,
+        "|" * 2_000 + "\n" + "|-" * 2_000,
+        "<" * 9_999,
+    ],
+)
+def test_deep_and_odd_texts_are_read(text: str) -> None:
+    """Nesting and repetition neither overflow nor hang."""
+    assert active(safe(text)) == []

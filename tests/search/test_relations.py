@@ -1,0 +1,397 @@
+"""Relations in frontmatter, what they mean for ranking, and how they survive renames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spellbook import book as books
+from spellbook.book import Spellbook
+from spellbook.cli import main
+from spellbook.errors import MemoryNotFound
+from spellbook.index import lookup, sync
+from spellbook.notes import links
+from spellbook.notes.frontmatter import compose
+from spellbook.notes.note import parse
+from spellbook.server import render
+from tests.helpers import RELATIONS, Counting, as_before, from_scratch, held, opened, rows, told
+
+Write = Callable[..., Path]
+
+
+def relations(text: str) -> list[tuple[str, str, str]]:
+    """The relations of a note with this header, as written."""
+    found = links.find(parse("a.md", f"---\n{text}\n---\nbody [[x]]".encode()))
+    return [(each.relation, each.target, each.fragment) for each in found if each.relation]
+
+
+@pytest.mark.parametrize(
+    ("header", "targets"),
+    [
+        ('supersedes: "[[a/Old]]"', ["a/Old"]),
+        ("supersedes: '[[a/Old|the old one]]'", ["a/Old"]),
+        ("supersedes: '[[Don''t]]'", ["Don't"]),
+        ("supersedes: [[a/Old]]", ["a/Old"]),
+        ('supersedes: ["[[a]]", "[[b]]"]', ["a", "b"]),
+        ('supersedes:\n  - "[[a]]"\n  - b/c.md\n  - 01HALL', ["a", "b/c.md", "01HALL"]),
+        ("supersedes: 01HALL", ["01HALL"]),
+        ("supersedes: 20261122", ["20261122"]),
+        ("supersedes: a/C# notes.md", ["a/C# notes.md"]),
+        ('supersedes: "a b"  # because', ["a b"]),
+        ('supersedes: "\\uC61B"', ["옛"]),
+        ("? supersedes\n: a", ["a"]),
+        ("{x: [supersedes], supersedes: a, y: b}", ["a"]),
+        ("&k x: 1\nsupersedes: b", ["b"]),
+        ("supersedes:", []),
+        ("supersedes: null", []),
+        ("supersedes: https://x.org/a", []),
+        ("supersedes: {id: a}", []),
+        ("supersedes: |\n  a", []),
+        ("supersedes: 'a\n  b'", []),
+        ("x: {supersedes: a}\ny: supersedes", []),
+    ],
+)
+def test_every_form_is_read(header: str, targets: list[str]) -> None:
+    """One or a list, of wikilinks, ids and paths; what names no note is none."""
+    assert relations(header) == [("supersedes", target, "") for target in targets]
+
+
+def test_other_relations_and_fragments() -> None:
+    """Each relation has its key's name; a section belongs to its note; other keys are links without a name."""
+    assert relations('derived_from: [[01HALL|it]]\ncontradicts: ["[[b#Part]]", c#Part]\nup: "[[c]]"\nsee: d') == [
+        ("derived_from", "01HALL", "|it"),
+        ("contradicts", "b", "#Part"),
+        ("contradicts", "c", "#Part"),
+    ]
+
+
+@settings(max_examples=200)
+@given(st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12))
+def test_what_is_written_is_read_again(name: str) -> None:
+    """Whatever a note is called, what a writer puts into frontmatter leads to it."""
+    name = name.strip().strip("./")
+    path = f"decision/a/{name or 'x'}.md"
+    for value in (links.wikilink(path), [links.wikilink(path), links.wikilink("b.md")]):
+        note = parse("new.md", compose({"supersedes": value}, "text").encode())
+        [first, *_] = links.find(note)
+        reached = links.Files([path, "b.md"]).relation("new.md", first.target)
+        assert (first.relation, reached and reached.path) == ("supersedes", path)
+
+
+def test_a_writer_names_a_note(book: Spellbook, write_note: Write) -> None:
+    """By its id, its path or a chunk's id; it is written as Obsidian does."""
+    write_note("decision/door/Left door.md", "# Left\n\ntext\n", id="01LEFT")
+    book.reindex()
+    for id in ("01LEFT", "decision/door/Left door.md", "01LEFT#"):
+        assert lookup.relation(book.index, id) == "[[decision/door/Left door]]"
+    shown = compose({"supersedes": lookup.relation(book.index, "01LEFT")}, "x")
+    assert 'supersedes: "[[decision/door/Left door]]"\n' in shown
+    with pytest.raises(MemoryNotFound):
+        lookup.relation(book.index, "nothing")
+
+
+# -- where they lead
+
+
+def paths(book: Spellbook, **asked: object) -> list[str]:
+    return [hit.path for hit in book.find("door", **asked).hits]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "'[[decision/Old door]]'",
+        "'[[Old door]]'",
+        "[['old door']]",
+        "'[[the first]]'",
+        "decision/Old door.md",
+        "decision/old door",
+        "01OLD",
+        "['[[nothing]]', 01OLD#, 01GONE]",
+    ],
+)
+def test_the_older_note_stands_below(book: Spellbook, write_note: Write, named: str) -> None:
+    """By path, name, alias or id: the old note is below the new one, whatever matches better, and says so."""
+    write_note("decision/Old door.md", "door door door door\n", id="01OLD", aliases="[the first]")
+    write_note(
+        "new.md", "# The new door\n\nWe take the left of the two that were offered to us in May.\n", supersedes=named
+    )
+    assert paths(book) == ["new.md", "decision/Old door.md"]
+    old = book.find("door").hits[1]
+    assert old.why["superseded_by"] == {"path": "new.md", "id": "new", "title": "The new door"}
+    assert "\n   superseded by The new door id: new\n" in render.answer(book.find("door"))
+    [back] = book.around("01OLD").backlinks
+    assert (back.path, back.relations) == ("new.md", ("supersedes",))
+    book.erase("new", hard=True)
+    assert "superseded_by" not in book.find("door").hits[0].why
+
+
+def test_a_note_never_supersedes_itself(book: Spellbook, write_note: Write) -> None:
+    """Nor does one that is called like a note that is not there."""
+    write_note("door.md", "door\n", id="01DOOR", supersedes="[01DOOR, door, '[[nothing]]']")
+    assert ["superseded_by" in hit.why for hit in book.find("door").hits] == [False]
+
+
+def test_an_id_goes_before_a_path_and_a_name(book: Spellbook, write_note: Write) -> None:
+    """Where a text is the id of one note and the name of another, the id counts."""
+    write_note("a.md", "door a\n", id="b")
+    write_note("x/b.md", "door b\n")
+    write_note("new.md", "door new\n", supersedes="b")
+    assert [hit.path for hit in book.find("door").hits if "superseded_by" in hit.why] == ["a.md"]
+
+
+def test_relations_are_shown_by_name(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Links, backlinks and related notes, in Python, on the command line, as JSON and for agents."""
+    write_note("old.md", "# Old\n")
+    write_note(
+        "new.md", "# New\n\n[[old]]\n", supersedes="old.md", contradicts="'[[old]]'", derived_from="https://x.org"
+    )
+    around = book.around("new")
+    assert [(each.target, each.line, each.path, each.relation) for each in around.links] == [
+        ("old.md", 2, "old.md", "supersedes"),
+        ("old", 3, "old.md", "contradicts"),
+        ("old", 8, "old.md", ""),
+    ]
+    assert around.related[0].why == (
+        "linked from here (supersedes)",
+        "linked from here (contradicts)",
+        "linked from here",
+    )
+    [back] = book.around("old").backlinks
+    assert (back.lines, back.relations) == ((2, 3, 8), ("supersedes", "contradicts"))
+    assert book.around("old").related[0].why == ("links here (supersedes, contradicts)",)
+    run = CliRunner()
+    shown = run.invoke(main, ["--vault", str(vault), "show", "old"], catch_exceptions=False).stdout
+    assert "Linked from\n  new.md:2, 3, 8  New (supersedes, contradicts)\n" in shown
+    as_json = json.loads(run.invoke(main, ["--vault", str(vault), "show", "new", "--json"]).stdout)
+    assert [each["relation"] for each in as_json["links"]] == ["supersedes", "contradicts", ""]
+    told_agents = render.shown(book.show("old"), book.around("old"), 2_000)
+    assert "- [New] id: new (new.md): supersedes; contradicts" in told_agents
+
+
+# -- chains, circles, hidden notes
+
+
+@pytest.fixture
+def chain(write_note: Write) -> None:
+    """Three decisions, of which the oldest matches best."""
+    write_note("a.md", "door door door door\n", created="2026-01-01", topic="one")
+    write_note("b.md", "door door, seen again\n", created="2026-02-01", supersedes="'[[a]]'", topic="two")
+    text = "# Third\n\nThe door, as it was decided after all those talks in spring and early summer\n"
+    write_note("c.md", text, created="2026-03-01", supersedes="'[[b]]'", topic="one")
+
+
+@pytest.mark.usefixtures("chain")
+def test_a_chain_ranks_newest_first(book: Spellbook) -> None:
+    """Whatever the limit, the filter and the verb, also if the filter leaves the middle one out."""
+    for limit in (1, 2, 3, 10):
+        found = paths(book, limit=limit)
+        assert found == ["c.md", "b.md", "a.md"][:limit]
+    for ask in (book.search, book.memorize, book.find):
+        assert [hit.path for hit in ask("door", min_score=0).hits] == ["c.md", "b.md", "a.md"]
+        assert [hit.path for hit in ask("door", filter={"topic": "one"}).hits] == ["c.md", "a.md"]
+
+
+@pytest.mark.usefixtures("chain")
+def test_a_date_in_the_question_does_not_lift_what_is_superseded(book: Spellbook) -> None:
+    """A question for January finds the decision of January below the one that replaced it."""
+    found = [hit.path for hit in book.search("door in January 2026", min_score=0).hits]
+    assert found.index("c.md") < found.index("b.md") < found.index("a.md")
+
+
+def test_a_long_chain(book: Spellbook, write_note: Write) -> None:
+    """Each note of a long chain is named by its successor, and the newest is the first."""
+    for number in range(40):
+        before = {"supersedes": f"'[[n{number - 1}]]'"} if number else {}
+        write_note(
+            f"n{number}.md", "door " * (40 - number) + f"{number}\n", created=f"2026-01-{number % 28 + 1:02}", **before
+        )
+    found = book.find("door", limit=100).hits
+    assert [hit.path for hit in found] == [f"n{number}.md" for number in reversed(range(40))]
+    assert [hit.why["superseded_by"]["path"] for hit in found[1:]] == [hit.path for hit in found[:-1]]
+
+
+@pytest.mark.parametrize("order", ["abc", "cab", "bca"])
+def test_in_a_circle_the_newest_is_not_superseded(book: Spellbook, write_note: Write, order: str) -> None:
+    """Whoever supersedes whom in it, the newest of them stands first, and the others are superseded."""
+    for name, old in zip("abc", "bca", strict=True):
+        write_note(f"{name}.md", f"door {name}\n", created=f"2026-0{order.index(name) + 1}-01", supersedes=old)
+    found = book.find("door").hits
+    assert found[0].path == f"{order[-1]}.md"
+    assert ["superseded_by" in hit.why for hit in found] == [False, True, True]
+
+
+def test_a_hidden_successor_is_not_named(vault: Path, write_note: Write) -> None:
+    """From a scope or under a filter by privacy, a successor out of sight counts, without its title, id and path."""
+    write_note("old.md", "door door\n", privacy_scope="team")
+    write_note("secret.md", "# Takeover\n\ndoor\n", scope="acme", supersedes="old", privacy_scope="private")
+    with books.open(vault, embedder="hash") as book:
+        assert "superseded by Takeover id: secret" in render.answer(book.find("door"))
+        [alone] = book.find("door", filter={"path": "old.md"}).hits
+        assert alone.why["superseded_by"]["title"] == "Takeover"
+        [seen] = book.find("door", filter={"privacy_scope": "team"}).hits
+    with books.open(vault, embedder="hash", scope="lantern") as book:
+        [hit] = book.find("door").hits
+        shown = render.answer(book.find("door"))
+    for each in (hit, seen):
+        assert each.why["superseded_by"] == {}
+        assert [one["reason"] for one in each.why["adjustments"]] == ["superseded"]
+        assert "secret" not in str(each.as_dict())
+    assert "\n   superseded\n" in shown
+    assert not any(word in shown for word in ("Takeover", "secret"))
+
+
+def test_what_failed_is_found_and_says_so(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """The outcome is in the head for agents and people, in a pointer, and a named share of the score."""
+    write_note("try.md", "# Redis\n\nWe keep the door in Redis.\n", outcome="failed")
+    shown = render.answer(book.find("door"))
+    assert "\n   outcome: failed\n" in shown
+    assert "outcome failed -0.05" in shown
+    run = CliRunner().invoke(main, ["--vault", str(vault), "find", "door"], catch_exceptions=False).stdout
+    assert "      outcome: failed\n" in run
+    write_note("long.md", "# Long\n\n" + "door and more words of it\n" * 200, outcome="partial", status="superseded")
+    small = render.answer(book.find("door", limit=1, filter={"path": "long.md"}, max_tokens=70))
+    assert "left out for space, partial, superseded) id: long#" in small
+
+
+# -- renames
+
+
+@pytest.fixture
+def two(write_note: Write) -> dict[str, bytes]:
+    """A decision that supersedes another in several ways, with odd blanks and comments in its header."""
+    write_note("decision/old.md", "# Old\n\ndoor door\n", age=100)
+    header = (
+        "---\r\ntitle:   New # mine\r\nsupersedes:  [ '[[decision/old|it]]',  decision/old.md ]\r\n"
+        'derived_from: "[[old]]"\r\ncontradicts:\r\n- decision/old # really\r\n- "decision/old#Why"\r\n---\r\n\r\ndoor\r\n'
+    )
+    return {"new.md": write_note("new.md", header, age=100).read_bytes()}
+
+
+def is_below(book: Spellbook) -> bool:
+    """Whether the old note, wherever it is, is superseded by the new one."""
+    first, second = book.find("door").hits
+    return first.path == "new.md" and second.why.get("superseded_by", {}).get("path") == "new.md"
+
+
+@pytest.mark.parametrize("to", ["decision/older.md", "old.md", "x/it's old, 옛.md"])
+def test_mv_mends_relations_and_undo_restores_every_byte(
+    book: Spellbook, vault: Path, two: dict[str, bytes], to: str
+) -> None:
+    """Only the targets change, in wikilinks and in paths, quoted as YAML needs it, and all of them come back."""
+    book.reindex()
+    before = held(vault)
+    book.move("decision/old.md", to)
+    link, name = to.removesuffix(".md").replace("'", "''"), to.rpartition("/")[2].removesuffix(".md")
+    path, bare = (f"'{link}.md'", f"'{link}'") if "," in to else (to, link)
+    expected = two["new.md"].decode()
+    for old, new in {
+        "'[[decision/old|it]]'": f"'[[{link}|it]]'",
+        " decision/old.md ": f" {path} ",
+        '"[[old]]"': f'"[[{name}]]"',
+        "- decision/old #": f"- {bare} #",
+        '"decision/old#Why"': f'"{to.removesuffix(".md")}#Why"',
+    }.items():
+        expected = expected.replace(old, new)
+    assert (vault / "new.md").read_bytes().decode() == expected
+    assert is_below(book)
+    book.undo()
+    assert {path: data for path, data in held(vault).items() if not path.startswith(".")} == before
+    assert is_below(book)
+
+
+@pytest.mark.parametrize("to", ['a: b/it\'s "old".md', "x/#1 - old.md", "x/[a] | b.md"])
+def test_a_name_that_no_link_can_hold_keeps_the_relation(
+    book: Spellbook, vault: Path, two: dict[str, bytes], to: str
+) -> None:
+    """A person may rename a note to what Spellbook would not call it."""
+    book.reindex()
+    (vault / to).parent.mkdir(parents=True, exist_ok=True)
+    (vault / "decision/old.md").rename(vault / to)
+    book.reindex()
+    assert is_below(book)
+
+
+@pytest.mark.parametrize("named", ["'[[decision/old]]'", "'[[old]]'", "decision/old.md", "decision/old"])
+@pytest.mark.parametrize("steps", [["elsewhere/renamed.md"], ["x/old.md", "y/again.md", "z/third.md"]])
+def test_a_rename_outside_keeps_the_relation(
+    book: Spellbook, vault: Path, write_note: Write, named: str, steps: list[str]
+) -> None:
+    """By `git mv` or in a file manager, once or several times: where the note went is known by its text."""
+    write_note("decision/old.md", "# Old\n\ndoor door\n")
+    write_note("new.md", "door\n", supersedes=named)
+    book.reindex()
+    at = "decision/old.md"
+    for to in steps:
+        (vault / to).parent.mkdir(exist_ok=True)
+        (vault / at).rename(vault / to)
+        book.reindex()
+        at = to
+        assert is_below(book)
+        assert [back.path for back in book.around(at).backlinks] == ["new.md"]
+
+
+def test_a_rename_outside_with_an_edit_keeps_the_relation_by_id(
+    book: Spellbook, vault: Path, write_note: Write
+) -> None:
+    """A note with an id is known again under any path, with any text."""
+    write_note("decision/old.md", "door door\n", id="01OLD")
+    write_note("new.md", "door\n", supersedes="'[[decision/old]]'")
+    book.reindex()
+    (vault / "decision/old.md").unlink()
+    write_note("other/name.md", "door, quite different\n", id="01OLD")
+    book.reindex()
+    assert is_below(book)
+
+
+def test_doctor_mends_a_relation_whose_note_was_renamed(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Wikilinks and paths are repaired like links in the text; ids that lead to a note are no broken links."""
+    write_note("decision/old.md", "# Old\n\ndoor\n", id="01OLD")
+    write_note("new.md", "door\n", supersedes="['[[decision/old]]', decision/old.md, 01OLD, 01GONE]")
+    book.reindex()
+    (vault / "decision/old.md").rename(vault / "decision/older.md")
+    book.reindex()
+    made = book.mend_links()
+    assert sorted(guess.target for guess in made.guesses if guess.path is None) == ["01GONE"]
+    assert "supersedes: ['[[decision/older]]', decision/older.md, 01OLD, 01GONE]\n" in (vault / "new.md").read_text()
+
+
+def test_a_merge_of_a_note_with_its_successor(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """One note is left, which supersedes nothing, and what superseded the other one supersedes it."""
+    write_note("old.md", "# Old\n\nThe door is red.\n", id="01OLD")
+    write_note("new.md", "# New\n\nThe door is green, and has a bell.\n", id="01NEW", supersedes="'[[old]]'")
+    write_note("newest.md", "# Newest\n\nNo door.\n", supersedes="[01OLD, '[[new]]']")
+    book.reindex()
+    book.merge("old.md", "new.md", keep="both", apply=True)
+    found = {hit.path: hit.why.get("superseded_by", {}).get("path") for hit in book.find("door").hits}
+    assert found == {"newest.md": None, "old.md": "newest.md"}
+
+
+# -- a state of before
+
+
+def test_an_older_index_gets_relations_without_embedding(vault: Path, write_note: Write, tmp_path: Path) -> None:
+    """Only the notes with relations are read again, and where notes went before is still known."""
+    write_note("old.md", "# Old\n\ndoor door\n", age=100)
+    write_note("plain.md", "[[old]]\n", age=100)
+    write_note("new.md", "door\n", supersedes="old", derived_from="'[[plain]]'", age=100)
+    with opened(vault) as index:
+        sync.run(index)
+        (vault / "old.md").rename(vault / "renamed.md")
+        sync.run(index)
+    as_before(index.catalog.file, RELATIONS)
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        read_again = rows(index.catalog, "SELECT path FROM files WHERE sha256 = ''")
+        report = sync.run(index)
+        assert (read_again, report.embedded, embedder.taken()) == ([("new.md",)], 0, 0)
+        assert told(index) == from_scratch(vault, tmp_path / "scratch")
+        assert rows(index.catalog, "SELECT old, new, name FROM moves") == [("old.md", "renamed.md", "old")]
+    with books.open(vault, embedder="hash") as book:
+        assert is_below(book)
