@@ -257,6 +257,8 @@ def update(
         meta["supersedes"] = list(dict.fromkeys([*map(str, there), *(links.wikilink(each.path) for each in replaced)]))
     old = new = ""
     if outcome:
+        if outcome not in form.RESULTS:
+            raise InvalidInput(f"There is no outcome {outcome!r:.40}.", f"It is one of {', '.join(form.RESULTS)}.")
         meta["outcome"] = outcome
         old, new = form.with_outcome(_body(book, chunk.path), outcome, reason, dt.date.today())
     done = book.revise(

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
-from mcp.types import GetPromptResult, PromptMessage, TextContent
+from mcp.server.mcpserver.prompts.base import Message
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, TextContent
 
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, MemoryNotFound
@@ -256,7 +258,10 @@ def _add_resources(mcp: MCPServer, book: Spellbook) -> None:
         with guard:
             if key in cache and cache[key][0] > now:
                 return cache[key][1]
-        text = json.dumps(_searched(book, query, filters, limit, now), ensure_ascii=False)
+        try:
+            text = json.dumps(_searched(book, query, filters, limit, now), ensure_ascii=False)
+        except InvalidInput as error:
+            raise MCPError(INVALID_PARAMS, f"{error.code}: {error}") from error
         with guard:
             cache[key] = now + _CACHE_SECONDS, text
             while len(cache) > _CACHED:
@@ -337,17 +342,17 @@ _NONE = {"ko": "이 질문과 관련된 기억이 없습니다.", "en": "No memo
 def _add_prompt(mcp: MCPServer, book: Spellbook) -> None:
     def memory_injection(query: str = "", token_budget: str = "1200", context_type: str = "general") -> Any:
         """Memories that are related to a question, within a token budget, to put before it."""
+        wrong = ""
         if not query.strip():
-            raise InvalidInput("memory_injection needs a query.", "Say what the task or the conversation is about.")
-        if not token_budget.strip().isdigit() or not _LEAST_BUDGET <= int(token_budget) <= _MOST_BUDGET:
-            raise InvalidInput(
-                f"token_budget is {token_budget!r:.40}.", f"It is a number from {_LEAST_BUDGET} to {_MOST_BUDGET}."
-            )
-        if context_type not in {"general", *_FAVOURED}:
-            raise InvalidInput(f"context_type is {context_type!r:.40}.", "It is general, task or conversation.")
+            wrong = "memory_injection needs a query: say what the task or the conversation is about"
+        elif not token_budget.strip().isdecimal() or not _LEAST_BUDGET <= int(token_budget) <= _MOST_BUDGET:
+            wrong = f"token_budget is a number from {_LEAST_BUDGET} to {_MOST_BUDGET:,}, not {token_budget!r:.40}"
+        elif context_type not in {"general", *_FAVOURED}:
+            wrong = f"context_type is general, task or conversation, not {context_type!r:.40}"
+        if wrong:
+            raise MCPError(INVALID_PARAMS, f"{InvalidInput.code}: {wrong}.")
         text, meta = injection(book, query, int(token_budget), context_type)
-        message = PromptMessage(role="user", content=TextContent(type="text", text=text))
-        return GetPromptResult(messages=[message], _meta=meta)
+        return Message(TextContent(type="text", text=text, _meta=meta), role="user")
 
     mcp.prompt(name="memory_injection", title="Memories for a question")(memory_injection)
 
