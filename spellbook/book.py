@@ -171,6 +171,17 @@ class Spellbook:
                 self.index.catalog.usage.opened(each.note for each in found)
         return found
 
+    def resolve(self, id: str) -> StoredChunk:
+        """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
+        self.refresh()
+        return lookup.resolve(self.index, id)
+
+    def alike(
+        self, id: str, filter: Filter | None = None, *, limit: int = 5, least: float = 0.75
+    ) -> list[tuple[StoredChunk, float]]:
+        """Return the chunks of other notes that say nearly what a note says, each with its score, best first."""
+        return self._searcher.alike(lookup.resolve(self.index, id).path, conditions(filter), limit, least)
+
     def around(self, id: str) -> related.Around:
         """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
         self.refresh()

@@ -11,7 +11,6 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from spellbook.notes.splitter import sentences
 from spellbook.text.terms import scripts
@@ -19,7 +18,6 @@ from spellbook.text.terms import scripts
 DECISION, CHECKPOINT = "decision", "checkpoint"
 """Categories of the two kinds of notes."""
 
-Result = Literal["success", "partial", "failed"]
 RESULTS: dict[str, tuple[str, str]] = {
     "success": ("성공", "success"),
     "partial": ("부분 성공", "partial"),
@@ -122,12 +120,12 @@ def read_checkpoint(body: str) -> Checkpoint:
     return Checkpoint("\n\n".join(said), steps, tuple(files))
 
 
-def with_outcome(body: str, outcome: Result, reason: str, day: dt.date) -> tuple[str, str]:
+def with_outcome(body: str, outcome: str, reason: str, day: dt.date) -> tuple[str, str]:
     """
     Return a change of a decision's body that records an outcome: the text that is there now, and what replaces it.
 
-    The line comes after the outcomes that are there. Without any, the old text is "", and the new one is appended. If
-    the last outcome is the same, both are equal.
+    `outcome` is one of RESULTS. The line comes after the outcomes that are there; without any, the old text is "", and
+    the new one is appended. If the last outcome is the same, both are equal.
     """
     own = _language(body, reason)
     said = " ".join(reason.split())

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _EMBED_NEXT = 20
 """Candidates by words whose vectors, if missing, are embedded next."""
+_MOST_ALIKE = 20
+"""Chunks of a note that are compared with other notes."""
+
 _REMEMBERED = 256
 """Questions whose vectors are cached."""
 _COUNTED = 2_000
@@ -113,15 +116,31 @@ class Searcher:
         found = replace(found, candidates=candidates, alike=self._alike(candidates), is_cached=is_cached)
         return replace(found, when=asked_for.reason, is_time_all=asked_for.is_all) if asked_for else found
 
-    def near(self, vector: Vectors, limit: int = 5) -> list[tuple[StoredChunk, float]]:
-        """Return the chunks nearest to a passage's unit vector with their scores, best first."""
+    def near(
+        self, vector: Vectors, limit: int = 5, limits: Sequence[Condition] = ()
+    ) -> list[tuple[StoredChunk, float]]:
+        """Return the chunks within `limits` nearest to a passage's unit vector with their scores, best first."""
         self.used = time.monotonic()
         with self._index.catalog.reading():
             if self._index.catalog.fingerprint != self._index.embedder.fingerprint:
                 return []  # its vectors are of another model
-            best = self._nearest.chunks(vector, self._index.visible, limit, [])
+            best = self._nearest.chunks(vector, (*limits, *self._index.visible), limit, [])
         scored = [(each, score(cosine, self._index.embedder.scale)) for chunks, cosine in best for each in chunks]
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))[:limit]
+
+    def alike(
+        self, path: str, limits: Sequence[Condition], limit: int, least: float
+    ) -> list[tuple[StoredChunk, float]]:
+        """Return the best chunk of each other note within `limits` that is near to a chunk of the note at `path`."""
+        import numpy as np
+
+        chunks = self._index.catalog.at(path)[:_MOST_ALIKE]
+        best: dict[str, tuple[StoredChunk, float]] = {}
+        for blob in self._index.catalog.vectors.of([each.key for each in chunks]).values():
+            for chunk, value in self.near(np.frombuffer(blob, dtype="<f4"), limit + len(chunks), limits):
+                if chunk.path != path and value >= max(least, best.get(chunk.path, (chunk, 0.0))[1]):
+                    best[chunk.path] = (chunk, value)
+        return sorted(best.values(), key=lambda pair: -pair[1])[:limit]
 
     # -- the stages
 

@@ -21,6 +21,7 @@ import anyio
 from anyio.abc import TaskStatus
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import GetPromptResult, InputRequiredResult
 from pydantic import ValidationError
 
 from spellbook._version import __version__
@@ -32,7 +33,7 @@ from spellbook.system.heap import freeze
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 
-TOOLSETS = ("core", "desk", "backup")
+TOOLSETS = ("core", "desk", "backup", "memento", "decisions")
 """Toolsets by name, which is that of the module that registers it."""
 
 INSTRUCTIONS = """\
@@ -104,6 +105,14 @@ class _Server(MCPServer):
 
     async def run_stdio_async(self) -> None:
         await stdio.serve(self._lowlevel_server)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Return a prompt; what its message says of itself in `_meta` is said of the whole."""
+        made = await super().get_prompt(name, arguments, context)
+        about = made.messages[0].content.meta if isinstance(made, GetPromptResult) and made.messages else None
+        return made.model_copy(update={"meta": about}) if about else made
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
         self.called.set()

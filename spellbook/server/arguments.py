@@ -137,6 +137,15 @@ def _number(default: int, least: int, most: int, description: str) -> Any:
     return Annotated[int, Field(ge=least, le=most, description=description), _or(default)]
 
 
+def _lines(description: str, most: int = 1_000) -> Any:
+    """Return the type of an optional list of at most 100 texts, None if it was not given."""
+    given = list[Annotated[str, Field(max_length=most)]]
+    listed = BeforeValidator(lambda value: _listed(_absent(value)))
+    return Annotated[
+        Annotated[given, Field(max_length=100)] | None, Field(description=description), listed, _decoded(200_000)
+    ]
+
+
 def _object(description: str, most: int, **schema: Any) -> Any:
     """Return the type of an optional object of at most `most` characters as JSON."""
     kind = {"type": "object", "description": description, **schema}
@@ -245,3 +254,60 @@ OnConflict = Annotated[
     _or("skip"),
 ]
 DryFirst = _flag("Only report what would be done.", default=True)
+
+MaybeQuery = text("A question or a sentence, in any language; the newest without one.", 20_000)
+SavedKind = Annotated[Literal["decision", "checkpoint"], Field(description="What to save.")]
+FoundKind = Annotated[Literal["all", "decision", "checkpoint"], Field(description="What to look for."), _or("all")]
+DecisionTopic = text("What a decision is about: voxel:chicken_design.", 300)
+DecisionText = text("What was decided. Its first sentence is its title.", 20_000)
+Reasoning = text("Why.", 100_000)
+Confidence = Annotated[
+    Annotated[float, Field(ge=0, le=1)] | None,
+    Field(description="How sure it is, 0 to 1."),
+    BeforeValidator(_absent),
+]
+Involvement = Annotated[
+    Literal["", "requested", "approved", "rejected"], Field(description="What the person did about it."), _or("")
+]
+Summary = text("Where the work of a checkpoint stands.", 20_000)
+Steps = _lines("Tasks that come next.")
+Files = _lines("Files that are open.")
+Superseded = _lines('Ids of decisions that this one replaces; "topic" for all living ones of its topic.', 5_000)
+Outcome = Annotated[
+    Literal["", "success", "partial", "failed"],
+    Field(description="How it turned out."),
+    BeforeValidator(lambda value: value.strip().lower() if isinstance(value, str) else value),
+    _or(""),
+]
+OutcomeFilter = Annotated[
+    Literal["", "success", "partial", "failed", "pending"],
+    Field(description="Only decisions with this outcome."),
+    _or(""),
+]
+OutcomeReason = text("What happened.", 20_000)
+
+MemoryText = _needed("What to remember, in Markdown.", 10_000_000)
+MemoryType = Annotated[
+    Literal["working", "episodic", "semantic", "procedural"],
+    Field(description="working: for days; episodic: what happened; semantic: what is so; procedural: how to do it."),
+    _or("episodic"),
+]
+Tags = _lines("Tags; the first one is the topic.", 300)
+Importance = Annotated[
+    Annotated[float, Field(ge=0, le=1)] | Literal["high", "medium", "low"],
+    Field(description="0 to 1, or high, medium, low."),
+    _or(0.5),
+]
+MemorySource = text("Where it comes from: a path, a URL, a person.", 300)
+Privacy = Annotated[
+    Literal["private", "team", "public"],
+    Field(description="Who may read it where a server serves several."),
+    _or("private"),
+]
+Project = text("The project it belongs to; else the server's scope.", 200)
+RecallFilter = _object(
+    "type, tags (any of them), project_id, time_from, time_to (dates), or any key that search filters by.",
+    20_000,
+    additionalProperties=True,
+)
+NoteId = _needed("The id of a memory, or of a chunk of it.")

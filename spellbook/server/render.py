@@ -389,6 +389,11 @@ def fenced(found: Answer) -> Answer:
     return replace(found, hits=hits, closest=closest)
 
 
+def fenced_text(text: str, chunk: StoredChunk) -> str:
+    """Return a text of the note of `chunk` for JSON, fenced and labelled if it comes from outside."""
+    return _fenced(text, chunk.source)
+
+
 def _head(chunk: StoredChunk) -> str:
     return f"[{presentation.titles(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
 

@@ -1,0 +1,239 @@
+"""The memento toolset through a client: remember, recall, pin, forget; memories as resources; the prompt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
+
+from spellbook.book import Spellbook
+from spellbook.notes.note import parse
+from spellbook.server.app import build
+
+
+def run(book: Spellbook, script: Callable[..., Any], mode: Any = "auto") -> Any:
+    """Run a conversation with a server that has the toolset, and return its result."""
+
+    async def talk() -> Any:
+        async with Client(build(book, ("core", "memento"), live=False), mode=mode) as client:
+
+            async def call(tool: str, **arguments: object) -> Any:
+                answer = await client.call_tool(tool, arguments)
+                text = answer.content[0].text
+                return json.loads(text) if not answer.is_error and text.startswith("{") else text
+
+            return await script(call, client)
+
+    return anyio.run(talk)
+
+
+def tool(book: Spellbook, name: str, **arguments: object) -> Any:
+    return run(book, lambda call, _: call(name, **arguments))
+
+
+def read(book: Spellbook, uri: str) -> Any:
+    async def script(_: Any, client: Client) -> Any:
+        try:
+            return json.loads((await client.read_resource(uri)).contents[0].text)
+        except MCPError as error:
+            return error
+
+    return run(book, script)
+
+
+def prompt(book: Spellbook, **arguments: str) -> Any:
+    async def script(_: Any, client: Client) -> Any:
+        try:
+            return await client.get_prompt("memory_injection", arguments)
+        except MCPError as error:
+            return error
+
+    return run(book, script)
+
+
+def text_of(vault: Path, path: str) -> str:
+    return (vault / path).read_text("utf-8")
+
+
+def test_a_memory_is_a_note_without_what_was_not_said(book, vault):
+    """Defaults are not written, the type is; topic and folder are the first tag."""
+    done = tool(
+        book,
+        "remember",
+        content="프로젝트에서 TypeScript를 도입하기로 결정했다.",
+        tags=["typescript", "decision"],
+        importance=0.8,
+        privacy_scope="team",
+        source="meeting-notes",
+    )
+    assert done["path"] == "memory/typescript/프로젝트에서 TypeScript를 도입하기로 결정했다.md"
+    meta = parse(done["path"], text_of(vault, done["path"]).encode()).meta
+    assert (meta["type"], meta["privacy_scope"], meta["importance"]) == ("episodic", "team", 0.8)
+    assert meta["keywords"][:2] == ["typescript", "decision"]
+    assert (done["memory_id"], done["importance"]) == (meta["id"], 0.8)
+    plain = tool(book, "remember", content="The kettle is loud.")
+    meta = parse(plain["path"], text_of(vault, plain["path"]).encode()).meta
+    assert plain["path"].startswith("memory/inbox/")
+    assert not {"importance", "privacy_scope", "source", "tags", "scope", "questions"} & set(meta)
+
+
+def test_what_is_remembered_already_is_said(book, vault):
+    """The same words are not written again; force writes."""
+    one = tool(book, "remember", content="The kettle is loud.")
+    again = tool(book, "remember", content="The kettle is loud.")
+    assert again == {"status": "exists", "memory_id": one["memory_id"]}
+    assert len(list(vault.rglob("memory/**/*.md"))) == 1
+    assert "path" in tool(book, "remember", content="The kettle is loud.", force=True)
+
+
+def test_recall_finds_memories_and_notes_of_people(book, write_note):
+    """One item a note, by type, tags, project and time; a note without a type counts as semantic."""
+    one = tool(book, "remember", content="The kettle on deck three is loud.", type="working", tags=["kettle"])
+    write_note(
+        "kettle.md", "# Kettle\n\n## A\n\nThe kettle is loud.\n\n## B\n\nThe kettle is old.\n", created="2026-01-05"
+    )
+    found = tool(book, "recall", query="kettle loud", format="json")
+    assert sorted(item["path"] for item in found["items"]) == sorted([one["path"], "kettle.md"])
+    by_type = {
+        kind: tool(book, "recall", query="kettle", format="json", filters={"type": [kind]})
+        for kind in ("working", "semantic")
+    }
+    assert [item["path"] for item in by_type["working"]["items"]] == [one["path"]]
+    assert [item["path"] for item in by_type["semantic"]["items"]] == ["kettle.md"]
+    early = tool(book, "recall", query="kettle", format="json", filters={"time_to": "2026-02-01"})
+    assert [item["path"] for item in early["items"]] == ["kettle.md"]
+    tagged = tool(book, "recall", query="kettle", format="json", filters={"tags": ["kettle", "none"]})
+    (item,) = tagged["items"]
+    assert (item["id"], item["type"], item["pinned"], item["last_accessed"]) == (
+        one["memory_id"],
+        "working",
+        False,
+        None,
+    )
+    assert item["recall_reason"]
+    assert "There is no type" in tool(book, "recall", query="kettle", filters={"type": "odd"})
+    assert "INVALID_INPUT" in tool(book, "recall", query="kettle", filters={"time_from": "yesterday-ish"})
+
+
+def test_a_pin_is_one_key(book, vault, write_note):
+    """Any note can be pinned; the same again changes nothing, and unpinning takes the key out."""
+    file = write_note("own.md", "# Own\n\ntext\n")
+    before = file.read_bytes()
+    assert tool(book, "pin", memory_id="own.md")["pinned"] is True
+    with_pin = file.read_bytes()
+    assert b"pinned: true" in with_pin
+    tool(book, "pin", memory_id="own.md")
+    assert file.read_bytes() == with_pin
+    assert tool(book, "unpin", memory_id="own.md")["pinned"] is False
+    assert b"pinned" not in file.read_bytes()
+    book.undo()
+    book.undo()
+    assert file.read_bytes() == before
+    assert "MEMORY_NOT_FOUND" in tool(book, "pin", memory_id="01NONE")
+
+
+def test_a_memory_is_forgotten_whole_and_a_persons_note_is_not(book, vault, write_note):
+    """Whichever chunk the id names; undo brings it back."""
+    content = "# Kettle\n\nAbout kettles.\n\n## Loud\n\nIt is loud.\n"
+    one = tool(book, "remember", content=content)
+    chunk = book.index.catalog.at(one["path"])[-1].id
+    done = tool(book, "forget", memory_id=chunk)
+    assert (done["memory_id"], done["success"]) == (one["memory_id"], True)
+    assert not (vault / one["path"]).exists()
+    assert (vault / done["trash"]).exists()
+    book.undo()
+    assert (vault / one["path"]).exists()
+    write_note("own.md", "# Own\n\ntext\n")
+    assert "person's own" in tool(book, "forget", memory_id="own.md")
+    assert (vault / "own.md").exists()
+
+
+def test_memories_are_resources(book, write_note):
+    """By id, by path and by a chunk's id, with the relations that either side says."""
+    one = tool(book, "remember", content="The kettle is loud.")
+    write_note(
+        "later.md",
+        "It was the valve.\n",
+        derived_from=f"[[{one['path'].removesuffix('.md')}]]",
+        contradicts=one["memory_id"],
+    )
+    for id in (one["memory_id"], one["path"], book.index.catalog.at(one["path"])[0].id):
+        memory = read(book, f"memory://{quote(id, safe='/')}")
+        assert (memory["id"], memory["content"].strip()) == (one["memory_id"], "The kettle is loud.")
+    later = book.resolve("later.md").note
+    assert memory["links"]["source_of"] == memory["links"]["contradicts"] == [later]
+    assert read(book, "memory://later.md")["links"]["derived_from"] == [one["memory_id"]]
+    assert memory["last_accessed"]
+    assert read(book, "memory://01NONE").code == INVALID_PARAMS
+    assert "There is no type" in str(read(book, "memory://search?query=x&filters=%7B%22type%22%3A%22odd%22%7D"))
+
+
+def test_search_is_a_resource_that_a_write_makes_new(book):
+    """The answer is cached until something is written."""
+    tool(book, "remember", content="The kettle is loud.")
+
+    async def script(call: Any, client: Client) -> Any:
+        async def ask(uri: str) -> Any:
+            return json.loads((await client.read_resource(uri)).contents[0].text)
+
+        first = await ask("memory://search?query=kettle&limit=5")
+        second = await ask("memory://search?query=kettle&limit=5")
+        await call("remember", content="The second kettle is quiet.")
+        third = await ask("memory://search?query=kettle&limit=5")
+        newest = await ask("memory://search")
+        typed = await ask(f"memory://search?query=kettle&filters={quote(json.dumps({'type': ['working']}))}")
+        return first, second, third, newest, typed
+
+    first, second, third, newest, typed = run(book, script)
+    assert first == second
+    assert (first["total_count"], third["total_count"], newest["total_count"], typed["total_count"]) == (1, 2, 2, 0)
+    assert first["expires_at"] > first["cached_at"]
+    assert newest["results"][0]["content"].strip() == "The second kettle is quiet."
+    assert read(book, "memory://index")["total_topics"] == 1
+
+
+def test_the_prompt_stays_within_its_budget(book):
+    """In the question's language, numbered, with ids; nothing related is said."""
+    for number in range(12):
+        tool(
+            book,
+            "remember",
+            content=f"주전자 {number}번은 시끄럽고 선실에 있다. " * 8,
+            type="procedural" if number == 7 else "episodic",
+        )
+    made = prompt(book, query="주전자는 어디에 있나요?", token_budget="300")
+    text = made.messages[0].content.text
+    assert text.startswith("다음은 이 사람의 기억에서")
+    assert 0 < made.meta["memories_used"] < 12
+    assert made.meta["token_count"] <= 300
+    assert "(id: " in text
+    task = prompt(book, query="주전자는 어디에 있나요?", token_budget="1500", context_type="task")
+    assert "주전자 7번" in task.messages[0].content.text.split("\n2. ")[0]
+    for wrong in ({}, {"query": "x", "token_budget": "many"}, {"query": "x", "context_type": "odd"}):
+        assert "INVALID_INPUT" in str(prompt(book, **wrong))
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_both_protocol_eras_offer_the_same(book, mode):
+    """Tools, resource templates and the prompt."""
+
+    async def script(_: Any, client: Client) -> Any:
+        tools = {each.name for each in (await client.list_tools()).tools}
+        templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
+        fixed = [str(each.uri) for each in (await client.list_resources()).resources]
+        prompts = [each.name for each in (await client.list_prompts()).prompts]
+        return tools, templates, fixed, prompts
+
+    tools, templates, fixed, prompts = run(book, script, mode)
+    assert {"remember", "recall", "pin", "unpin", "forget"} <= tools
+    assert templates[0].startswith("memory://search")
+    assert fixed == ["memory://index"]
+    assert prompts == ["memory_injection"]
