@@ -307,6 +307,7 @@ MIGRATIONS = (
         CREATE TABLE IF NOT EXISTS counters (
             name TEXT, bucket INTEGER, hour INTEGER, count INTEGER, PRIMARY KEY (name, bucket, hour)
         ) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS counters_hour ON counters (hour);
         INSERT OR REPLACE INTO counters SELECT name, bucket, day * 24, count FROM measures;
         DELETE FROM measures;
         CREATE TABLE IF NOT EXISTS errors (
