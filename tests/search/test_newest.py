@@ -138,7 +138,7 @@ def test_the_command_lists_and_search_without_a_question_does(vault, dated):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["search"], "There is nothing to search for"),
+        (["search"], "Give a QUERY"),
         (["search", "--filter", "path=a/", "--min-score", "0.5"], "--min-score needs a QUERY"),
         (["recent", "-n", "0"], "limit=0 is out of range"),
         (["recent", "--filter", "when=soon"], "is no date"),
