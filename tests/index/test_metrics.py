@@ -221,17 +221,17 @@ def test_both_doors_count_their_errors(vault: Path, book: Spellbook) -> None:
     async def conversation(agent: Agent) -> None:
         await agent.refused("show", id="the-duck")
         await agent.refused("search", query="the duck", limit=1_000)
+        await agent.refused("the duck", text="\ud800")
         await agent.call("stats")
 
     talk(book, conversation)
-    found = {(each.kind.door, each.kind.verb): each.kind for each in book.index.catalog.usage.failures()}
     book.meter.flush()
     found = {(each.kind.door, each.kind.verb): each.kind for each in book.index.catalog.usage.failures()}
-    assert found.keys() == {("cli", "show"), ("stdio", "show"), ("stdio", "search")}
+    assert found.keys() == {("cli", "show"), ("stdio", "show"), ("stdio", "search"), ("stdio", "")}
     assert found["cli", "show"][3] == found["stdio", "show"][3] != ""
     assert found["stdio", "search"] == ("INVALID_INPUT", "search", "stdio", "arguments: less_than_equal")
     day = book.stats()["day"]
-    assert (day["calls"], day["errors"]) == (3, {"INVALID_INPUT": 1, "MEMORY_NOT_FOUND": 2})
+    assert (day["calls"], day["errors"]) == (4, {"INVALID_INPUT": 2, "MEMORY_NOT_FOUND": 2})
 
 
 def test_an_older_catalog_keeps_its_counts(vault: Path, write_note: Write) -> None:
