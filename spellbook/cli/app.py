@@ -257,7 +257,7 @@ def _opened(ctx: click.Context) -> Iterator[Spellbook]:
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
-            book.meter.failed(ctx.command_path.partition(" ")[2], "cli", error)
+            book.meter.failed(ctx.command_path.removeprefix(ctx.find_root().command_path).strip(), "cli", error)
             raise
 
 

@@ -84,7 +84,7 @@ def search(book: Spellbook, query: str | None, as_json: bool, **asked: Any) -> N
     if query is not None:
         output.result(book.search(query, **asked), as_json, output.answer)
     elif asked["filter"] is None:
-        raise click.UsageError("There is nothing to search for: give a QUERY, or list notes by --filter K=V.")
+        raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
     elif asked["min_score"] is not None:
         raise click.UsageError("--min-score needs a QUERY: a list of notes has no scores.")
     else:

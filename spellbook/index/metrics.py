@@ -99,11 +99,14 @@ class Meter:
         self.count(f"{ERRORS} {code}", 1)
 
     def _count(self, name: str, at: int, number: int) -> None:
+        if self.add(name, at, number):
+            self.flush()
+
+    def add(self, name: str, at: int = _ONCE, number: int = 1) -> bool:
+        """Count without writing anything down; return whether it is time to `flush`. An event loop may call it."""
         with self._guard:
             self._counts[name, at] += number
-            due = time.monotonic() - self._flushed > _FLUSH_SECONDS
-        if due:
-            self.flush()
+            return time.monotonic() - self._flushed > _FLUSH_SECONDS
 
     def flush(self) -> None:
         """Write down what was counted; later, if another process is writing now."""

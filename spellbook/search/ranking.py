@@ -333,7 +333,8 @@ def adjust(
             each.add("pinned", weights.PINNED)
             continue
         written = instant(found.updated or found.created)
-        life = typed.get(_type(found)) or lives.get(found.category, lives[""])
+        kind = found.meta.get("type")
+        life = (typed.get(_folded(kind)) if kind else None) or lives.get(found.category, lives[""])
         if written is not None and written < now and life < math.inf:
             days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
             each.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
@@ -438,10 +439,10 @@ def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0) -> li
     return chosen
 
 
-def _type(chunk: StoredChunk) -> str:
-    """Return the `type` of a chunk's note, folded; the first of a list, "" if there is none."""
-    said = next(iter(_listed(chunk.meta.get("type"))), "")
-    return said.strip().casefold() if isinstance(said, str) else ""
+def _folded(kind: object) -> str:
+    """Return the `type` of a note, or the first of several, as it is compared; "" if it is no text."""
+    first = next(iter(_listed(kind)), "")
+    return first.strip().casefold() if isinstance(first, str) else ""
 
 
 def _listed(value: object) -> list[object]:

@@ -14,10 +14,12 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskStatus
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -50,7 +52,7 @@ Spellbook is the person's long-term memory: Markdown notes they own, written by 
 """
 
 _MOST_NAME = 64
-"""Letters of a tool's name that are counted with an error; whoever calls may give any."""
+"""Most letters of a tool's name."""
 
 WARM_UP_SECONDS = 1.0
 CALL_SECONDS = 0.25
@@ -116,31 +118,32 @@ class _Server(MCPServer):
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
         self.called.set()
-        self._meter.count(CALLS, 1)
+        if self._meter.add(CALLS):
+            await anyio.to_thread.run_sync(self._meter.flush)
         try:
             unicode.check(arguments)
         except InvalidInput as error:
-            self._meter.failed(name[:_MOST_NAME], self.door, error)
+            await self._failed(name, error)
             raise ToolError(f"Error executing tool {name}: {error.code}: {error}") from error
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
-                self._failed(name, error)
+                await self._failed(name, error)
                 raise
             found = error.__cause__.errors(include_url=False)
             wrong = [one_line(f"{'.'.join(map(str, each['loc']))}: {each['msg']}") for each in found]
             kinds = ", ".join(sorted({each["type"] for each in found}))
-            self._meter.failed(name, self.door, error.__cause__, code=InvalidInput.code, message=f"arguments: {kinds}")
+            await self._failed(name, error, code=InvalidInput.code, message=f"arguments: {kinds}")
             raise ToolError(f"Error executing tool {name}: INVALID_INPUT: {'; '.join(wrong)}.") from error.__cause__
 
-    def _failed(self, name: str, error: ToolError) -> None:
-        """Count what a tool failed with; a tool that is not there has no cause."""
-        cause = error.__cause__
-        while isinstance(cause, ToolError):
-            cause = cause.__cause__
-        if cause is not None:
-            self._meter.failed(name, self.door, cause)
+    async def _failed(self, name: str, error: BaseException | None, **known: str) -> None:
+        """Count what a tool failed with; a tool that is not there has no cause. Whoever calls may give any name."""
+        while isinstance(error, ToolError):
+            error = error.__cause__
+        if error is not None:
+            verb = name if name.isidentifier() and len(name) <= _MOST_NAME else ""
+            await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self.door, error, **known))
 
 
 class Background:

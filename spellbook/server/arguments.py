@@ -179,8 +179,8 @@ IndexTokens = _number(800, 50, 50_000, "Most tokens of the answer.")
 TopicTokens = _number(4_000, 50, 50_000, _FITTING)
 Form = Annotated[Literal["text", "json"], Field(description="text to read, json to compute with."), _or("text")]
 Filter = _object(
-    "Keys: category, topic, tags, keywords, entities, kind, importance (at least), "
-    "path (a glob), created and updated (2026-11-01..2026-11-30), or any frontmatter key. A list means any of it; "
+    "Keys: category, topic, tags, keywords, entities, kind, importance (at least), path "
+    "(a glob), created, updated and when (2026-11-01..2026-11-30), or any frontmatter key. A list means any of it; "
     'a key that ends in "!" is negated.',
     20_000,
     additionalProperties=True,

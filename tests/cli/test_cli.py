@@ -25,7 +25,7 @@ from spellbook.config import Config, load
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
 
-ANSWER = {"query", "hits", "index"}
+ANSWER = {"query", "hits", "found", "ms", "index"}
 HIT = {
     "backlinks",
     "id",

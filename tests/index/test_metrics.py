@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import sqlite3
 import subprocess
@@ -11,14 +12,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from spellbook import book as books
+from spellbook import uptodate
 from spellbook.book import Spellbook
-from spellbook.errors import StorageError
+from spellbook.cli import main
+from spellbook.errors import InvalidInput, MemoryNotFound, StorageError
+from spellbook.index import sync
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.usage import Use
+from spellbook.index.catalog.schema import MIGRATIONS
+from spellbook.index.catalog.usage import Failures, Kind, Use
 from spellbook.index.metrics import Meter, bucket
 from spellbook.system.processes import Watched, present, processes
+from tests.helpers import Counting, opened, rows
+from tests.server.test_mcp import Agent, talk
 
 Write = Callable[..., Path]
 
@@ -131,6 +139,138 @@ def test_old_counts_go(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(time, "time", lambda: now)
     catalog.usage.add({("new", 1): 5})
     assert catalog.usage.counts().keys() == {"new"}
+
+
+def test_counts_are_by_the_hour_and_later_by_the_day(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last hours can be told apart; after 48 hours those of a day are one, and no count is lost."""
+    start = 20_000 * 86_400
+    for hour in (0, 5, 5, 23, 30):
+        monkeypatch.setattr(time, "time", lambda hour=hour: start + hour * 3_600 + 60)
+        catalog.usage.add({("search", 8): 1})
+    assert [catalog.usage.counts(hours).get("search", {}).get(8) for hours in (1, 8, 26, 48)] == [1, 2, 4, 5]
+    hours = "SELECT hour - 480000, count FROM counters WHERE name = 'search' ORDER BY 1"
+    assert rows(catalog, hours) == [(0, 1), (5, 2), (23, 1), (30, 1)]
+    monkeypatch.setattr(time, "time", lambda: start + 75 * 3_600)
+    catalog.usage.add({("find", 8): 1})
+    assert rows(catalog, hours) == [(0, 4), (30, 1)]
+    monkeypatch.setattr(time, "time", lambda: start + 100 * 3_600)
+    catalog.usage.add({("find", 8): 1})
+    assert rows(catalog, hours) == [(0, 4), (24, 1)]
+    assert catalog.usage.counts()["search"] == {8: 5}
+
+
+def fail(meter: Meter, error: Exception, verb: str = "search", door: str = "cli") -> None:
+    """Raise an error, so that it has a place, and have it counted."""
+    try:
+        raise error
+    except Exception as raised:
+        meter.failed(verb, door, raised)
+
+
+def test_equal_errors_are_one_and_hold_no_text(catalog: Catalog, tmp_path: Path) -> None:
+    """Errors are grouped by code, verb, door and message without its values; others by class and place."""
+    meter = Meter(catalog.usage)
+    for secret in ("the duck", "the swan"):
+        fail(meter, MemoryNotFound(f"There is no memory {secret!r}.", "Search for the duck."))
+    fail(meter, MemoryNotFound("There is no memory 'the duck'."), door="stdio")
+    fail(meter, InvalidInput("duck duck duck: the swan"), verb="revise")
+    fail(meter, KeyError("the duck"))
+    meter.flush()
+    found = [each.as_dict() for each in Catalog.open(tmp_path).usage.failures()]
+    assert sorted((each["code"], each["verb"], each["door"], each["message"], each["count"]) for each in found) == [
+        ("INTERNAL_ERROR", "search", "cli", "KeyError in tests.index.test_metrics.fail", 1),
+        ("INVALID_INPUT", "revise", "cli", "InvalidInput in tests.index.test_metrics.fail", 1),
+        ("MEMORY_NOT_FOUND", "search", "cli", "There is no memory ….", 2),
+        ("MEMORY_NOT_FOUND", "search", "stdio", "There is no memory ….", 1),
+    ]
+    assert all(each["first"] <= each["last"] and len(str(each["errorId"])) == 12 for each in found)
+    stored = b"".join(file.read_bytes() for file in tmp_path.iterdir() if file.name.startswith("catalog.db"))
+    assert b"MEMORY_NOT_FOUND" in stored
+    assert b"duck" not in stored
+    fail(meter, MemoryNotFound("There is no memory 'x'."))
+    assert meter.read()[1]["errors MEMORY_NOT_FOUND"] == 4
+    assert next(each.count for each in catalog.usage.failures() if each.kind.door == "cli" and each.count > 1) == 3
+
+
+def test_errors_are_kept_for_thirty_days_and_a_thousand_of_them(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has not come again for 30 days goes, and of more than 1,000 kinds the oldest."""
+    now = time.time()
+
+    def add(first: int, last: int, days: int) -> None:
+        monkeypatch.setattr(time, "time", lambda: now - days * 86_400)
+        at = time.time()
+        kinds = [Kind("X", f"verb {number}", "cli", "") for number in range(first, last)]
+        catalog.usage.add({("errors X", -1_000): 1}, [Failures(kind, 1, at, at) for kind in kinds])
+
+    add(0, 10, 60)
+    add(10, 20, 20)
+    assert len(catalog.usage.failures()) == 10
+    add(20, 1_015, 0)
+    found = catalog.usage.failures()
+    assert len(found) == 1_000
+    assert {each.kind.verb for each in found} >= {f"verb {number}" for number in range(20, 1_015)}
+    assert len(catalog.usage.failures(hours=24)) == 995
+
+
+def test_both_doors_count_their_errors(vault: Path, book: Spellbook) -> None:
+    """The command line and the server count what they answer with an error; wrong arguments by what is wrong."""
+    CliRunner().invoke(main, ["--vault", str(vault), "show", "the-duck"])
+
+    async def conversation(agent: Agent) -> None:
+        await agent.refused("show", id="the-duck")
+        await agent.refused("search", query="the duck", limit=1_000)
+        await agent.refused("the duck", text="\ud800")
+        await agent.call("stats")
+
+    talk(book, conversation)
+    book.meter.flush()
+    found = {(each.kind.door, each.kind.verb): each.kind for each in book.index.catalog.usage.failures()}
+    assert found.keys() == {("cli", "show"), ("stdio", "show"), ("stdio", "search"), ("stdio", "")}
+    assert found["cli", "show"][3] == found["stdio", "show"][3] != ""
+    assert found["stdio", "search"] == ("INVALID_INPUT", "search", "stdio", "arguments: less_than_equal")
+    day = book.stats()["day"]
+    assert (day["calls"], day["errors"]) == (4, {"INVALID_INPUT": 2, "MEMORY_NOT_FOUND": 2})
+
+
+def test_an_older_catalog_keeps_its_counts(vault: Path, write_note: Write) -> None:
+    """Counts by the day of the version before go on; nothing is embedded, and no note is read again."""
+    write_note("a.md", "The copper harbour.", age=100)
+    with opened(vault) as index:
+        sync.run(index)
+        today = int(time.time()) // 86_400
+        rows(index.catalog, "DROP TABLE errors")
+        rows(index.catalog, "DROP TABLE counters")
+        rows(index.catalog, "INSERT INTO measures VALUES ('search', 8, ?, 5)", today)
+        step = next(number for number, step in enumerate(MIGRATIONS) if "TABLE IF NOT EXISTS counters" in step.sql)
+        rows(index.catalog, f"PRAGMA user_version = {step}")
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        embedder.taken()
+        report = sync.run(index)
+        assert (report.embedded, report.unchanged, embedder.taken()) == (0, 1, 0)
+        assert index.catalog.usage.counts() == {"search": {8: 5}}
+        assert index.catalog.usage.failures() == []
+
+
+def test_the_last_look_at_the_folder_is_known(vault: Path, write_note: Write) -> None:
+    """`looked_at` is when the whole folder was last looked at, by a search, or by a reindex with nothing to do."""
+    write_note("a.md", "The copper harbour.", age=100)
+    with books.open(vault, embedder="hash") as book:
+        assert uptodate.looked_at(str(book.config.state)) is None
+        book.find("copper")
+        first = book.stats()["looked_at"]
+        assert abs(dt.datetime.fromisoformat(first).timestamp() - time.time()) < 60
+        os.utime(book.config.state / uptodate.LOOKED, (1, 1))
+        book.hand_over(Watched(is_current=True))
+        book.find("copper")  # a watcher's vault is not looked at again
+        assert book.stats()["looked_at"][:4] in {"1969", "1970"}
+    state = str(book.config.state)
+    for _ in range(3):
+        os.utime(book.config.state / uptodate.LOOKED, (1, 1))
+        CliRunner().invoke(main, ["--vault", str(vault), "reindex"])
+        assert uptodate.looked_at(state) != 1
 
 
 def test_a_count_never_disturbs(catalog: Catalog) -> None:

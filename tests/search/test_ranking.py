@@ -83,6 +83,44 @@ def test_what_stays_true_does_not_age(category):
     assert ranked(aged(5_000, category="log"), mode="semantic", half_lives={"log": math.inf})[0].score == 1
 
 
+@pytest.mark.parametrize(
+    ("days", "given"),
+    [
+        (2, {"type": "working", "category": "decision"}),
+        (90, {"type": "Episodic"}),
+        (90, {"type": ["episodic", "trip"], "category": "project"}),
+        (180, {"type": "meeting", "category": "project"}),
+        (365, {"category": "working"}),
+        (365, {"type": 7}),
+    ],
+)
+def test_a_type_goes_before_the_category(days, given):
+    """A known `type` sets the half-life; any other leaves it to the category, which shares no names with types."""
+    year = ranked(aged(365), mode="semantic")[0].score
+    assert ranked(aged(days, **given), mode="semantic")[0].score == pytest.approx(year, abs=1e-3)
+
+
+@pytest.mark.parametrize("type", ["semantic", "procedural"])
+def test_knowledge_does_not_age(type):
+    """What is `semantic` or `procedural` does not age, whatever its category."""
+    assert ranked(aged(5_000, type=type, category="project"), mode="semantic")[0].score == 1
+
+
+def test_a_setting_names_a_type_or_a_category():
+    """`half_lives` overrides either; the setting for all others does not reach a note whose category has one."""
+    lives = {"working": math.inf, "log": 30.0, "trip": 10.0, "": 50.0}
+    year = ranked(aged(365), mode="semantic")[0].score
+    for days, given in (
+        (30, {"category": "log"}),
+        (10, {"type": "trip", "category": "log"}),
+        (50, {}),
+        (180, {"category": "project"}),
+    ):
+        [each] = ranked(aged(days, **given), mode="semantic", half_lives=lives)
+        assert each.score == pytest.approx(year, abs=1e-3), given
+    assert ranked(aged(5_000, type="working"), mode="semantic", half_lives=lives)[0].score == 1
+
+
 def test_a_note_without_a_date_and_one_of_tomorrow_do_not_age():
     """Notes without a date or with a future date do not age; the file's time is ignored."""
     for each in ranked(candidate("a.md", 0.8), aged(-30, path="b.md")):
@@ -153,6 +191,22 @@ def test_a_note_does_not_fill_all_places():
     assert [each.chunk.path for each in chosen] == ["crowd.md", "near.md", "crowd.md", "crowd.md", "crowd.md"]
     assert [each.score for each in chosen] == sorted((each.score for each in chosen), reverse=True)
     assert reasons(chosen[2]) == ["chunk 2 of its note here"]
+
+
+@pytest.mark.parametrize(
+    ("per_note", "expected"),
+    [
+        (0, ["a.md", "b.md", "a.md", "a.md"]),
+        (1, ["a.md", "b.md", "c.md"]),
+        (2, ["a.md", "b.md", "a.md", "c.md"]),
+        (9, ["a.md", "b.md", "a.md", "a.md"]),
+    ],
+)
+def test_a_note_has_at_most_so_many_places(per_note, expected):
+    """With `per_note` the places that a note may not have go to others, even to much worse ones."""
+    many = [candidate("a.md", 0.9 - i / 1000, id=f"a#{i}") for i in range(4)]
+    found = ranked(*many, candidate("b.md", 0.89), candidate("c.md", 0.3), mode="semantic")
+    assert [each.chunk.path for each in choose(found, 4, per_note)] == expected
 
 
 def test_a_copy_gives_way():

@@ -286,6 +286,35 @@ def test_above_the_best_score_the_stronger_match_comes_first(vault, write_note):
         assert [(hit.path, hit.score) for hit in hits] == [("strong.md", 1.0), ("weak.md", 1.0)]
 
 
+def test_one_entry_a_note_and_how_many_there_are(vault, write_note):
+    """`per_note` bounds the chunks of a note; `found` counts what it leaves, before the limit; `why` says what it took."""
+    write_note("a.md", "".join(f"## Part {i}\n\nlighthouse {i}\n\n" for i in range(4)))
+    write_note("b.md", "the lighthouse")
+    with opened(vault) as index:
+        sync.run(index)
+        for per_note, limit, paths, count in ((0, 5, 5, 5), (1, 5, 2, 2), (2, 5, 3, 3), (1, 1, 1, 2), (0, 2, 2, 5)):
+            answer = ask(index, "lighthouse", "keyword", per_note=per_note, limit=limit)
+            assert (len(answer.hits), answer.found) == (paths, count)
+        verdicts = [
+            row.verdict
+            for row in explain.why(index, Searcher(index), Question("lighthouse", "keyword", per_note=1)).rows
+        ]
+        assert sorted(verdicts) == [*["beyond 1 chunk of one note"] * 3, "hit 1", "hit 2"]
+        assert ask(index, "nothing", "keyword").found == 0
+    with pytest.raises(InvalidInput, match="per_note=-1"):
+        Question("x", per_note=-1)
+
+
+def test_an_answer_says_how_long_it_took_and_whether_its_vector_was_cached(book, write_note):
+    """`ms` and `found` are in the JSON; the second time a question is asked, its vector is not made again."""
+    write_note("a.md", "the lighthouse")
+    answers = [book.search("lighthouse"), book.search("lighthouse"), book.find("lighthouse")]
+    assert [each.is_cached for each in answers] == [False, True, None]
+    assert all(0 < each.as_dict()["ms"] < 60_000 and each.as_dict()["found"] == 1 for each in answers)
+    day = book.stats()["day"]
+    assert (day["by_meaning"], day["caches"]["query_vectors"]) == (2, {"hits": 1, "misses": 1})
+
+
 # -- what is a hit at all
 
 

@@ -318,15 +318,17 @@ MIGRATIONS = (
             SELECT path FROM notes WHERE CASE WHEN json_valid(meta) THEN json_type(meta, '$.category') = 'array' END)
         """,
     ),
-    # Counts by the hour, in hours since 1970, and errors by what they have in common.
+    # Counts by the hour, in hours since 1970, and errors by what they have in common. The table of before stays, empty:
+    # a server of an older version that still runs counts into it.
     Migration(
         """
-        CREATE TABLE counters (
+        CREATE TABLE IF NOT EXISTS counters (
             name TEXT, bucket INTEGER, hour INTEGER, count INTEGER, PRIMARY KEY (name, bucket, hour)
         ) WITHOUT ROWID;
-        INSERT INTO counters SELECT name, bucket, day * 24, count FROM measures;
-        DROP TABLE measures;
-        CREATE TABLE errors (
+        CREATE INDEX IF NOT EXISTS counters_hour ON counters (hour);
+        INSERT OR REPLACE INTO counters SELECT name, bucket, day * 24, count FROM measures;
+        DELETE FROM measures;
+        CREATE TABLE IF NOT EXISTS errors (
             id TEXT PRIMARY KEY, code TEXT, verb TEXT, door TEXT, message TEXT, count INTEGER, first REAL, last REAL
         ) WITHOUT ROWID;
         """

@@ -1,0 +1,151 @@
+"""recent: the notes of a vault by their dates; the filter key `when`; `search` without a question."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from spellbook import book as books
+from spellbook.cli import main
+from spellbook.errors import InvalidInput
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
+
+NOW = dt.datetime(2026, 11, 20, 12).timestamp()
+
+
+@pytest.fixture
+def dated(vault, write_note):
+    """Notes by each kind of date, the newest first in this order."""
+    write_note("created.md", "# C\n\nfirst\n\n## Later\n\nsecond", created="2026-11-18", updated="2026-01-01")
+    write_note("updated.md", "# U", updated="2026-11-17T08:00:00")
+    write_note("b/file.md", "a person's own note without a header")
+    write_note("a/file.md", "another one")
+    write_note("old.md", "# O", created="2020-01-01")
+    for path, day in (("b/file.md", 15), ("a/file.md", 15), ("old.md", 19), ("created.md", 1)):
+        at = dt.datetime(2026, 11, day, 9).timestamp()
+        os.utime(vault / path, (at, at))
+    return ["created.md", "updated.md", "b/file.md", "a/file.md", "old.md"]
+
+
+def paths(found):
+    return [each.path for each in found.notes]
+
+
+def test_the_newest_come_first_by_created_then_updated_then_the_file(book, dated):
+    """Each note is there once, by its first chunk; equally new ones come by id, the greater first; pages go on."""
+    found = book.recent()
+    assert (paths(found), found.total) == (dated, 5)
+    assert found.notes[0].text.strip().endswith("first")
+    assert paths(book.recent(2)) == dated[:2]
+    assert [*paths(book.recent(2)), *paths(book.recent(2, 2)), *paths(book.recent(2, 4))] == dated
+    assert (paths(book.recent(20, 5)), book.recent(20, 5).total) == ([], 5)
+
+
+@pytest.mark.parametrize(
+    ("filter", "expected"),
+    [
+        ({"when": "2026-11"}, ["created.md", "updated.md", "b/file.md", "a/file.md"]),
+        ({"when": "2026-11-15"}, ["b/file.md", "a/file.md"]),
+        ({"when": "..2026-11-15"}, ["b/file.md", "a/file.md", "old.md"]),
+        ({"when": {"from": "2026-11-17"}}, ["created.md", "updated.md"]),
+        ({"when!": "2026"}, ["old.md"]),
+        ({"created": "2026-11"}, ["created.md"]),
+        ({"path": "a/", "when": "2026"}, ["a/file.md"]),
+    ],
+)
+def test_when_is_the_date_of_every_note(book, dated, filter, expected):
+    """A note without a date of its own is in the range that its file's time is in."""
+    assert paths(book.recent(filter=filter)) == expected
+
+
+def test_no_moment_falls_between_two_days(book, vault, write_note):
+    """What was saved in the last microsecond of a day belongs to that day or to the next."""
+    write_note("late.md", "text")
+    midnight = int(dt.datetime(2026, 11, 16).timestamp())
+    os.utime(vault / "late.md", ns=(0, midnight * 10**9 - 5_000))
+    found = [book.recent(filter={"when": f"2026-11-{day}"}).total for day in (15, 16)]
+    assert found == [1, 0]
+
+
+def test_words_of_time_mean_the_same_date(book, vault, write_note):
+    """A note of another time zone is of the day that it is here, for the filter and for a question's words alike."""
+    here = dt.datetime(2026, 11, 18, 1).astimezone()
+    far = here.astimezone(dt.timezone(here.utcoffset() - dt.timedelta(hours=6)))
+    assert far.isoformat().startswith("2026-11-17")
+    write_note("far.md", "the harbour decision", created=f"'{far.isoformat()}'")
+    book.refresh()
+    assert paths(book.recent(filter={"when": "2026-11-18"})) == ["far.md"]
+    searcher = Searcher(book.index, lambda: NOW)
+    for text, is_preferred in (("harbour of 2026-11-18", True), ("harbour of 2026-11-17", False)):
+        [hit] = searcher.ask(Question(text, min_score=0.0)).hits
+        assert any("2026-11" in each["reason"] for each in hit.why["adjustments"]) is is_preferred
+
+
+def test_other_scopes_and_guides_are_left_out(vault, write_note):
+    """A scope sees its own and shared notes; the guides are listed where a filter names them."""
+    write_note("mine.md", "x", scope="acme")
+    write_note("theirs.md", "x", scope="other")
+    write_note("all.md", "x")
+    write_note("guide.md", "x", category="system", guide="chunking")
+    with books.open(vault, embedder="hash", scope="acme") as book:
+        assert (sorted(paths(book.recent())), book.recent().total) == (["all.md", "mine.md"], 2)
+        assert paths(book.recent(filter={"category": "system"})) == ["guide.md"]
+
+
+@pytest.mark.parametrize("asked", [(0,), (101,), (-1,), (5, -1), (5, 10**30)])
+def test_bounds_are_checked(book, asked):
+    """A number out of range is an error that says which and what it may be."""
+    with pytest.raises(InvalidInput, match=r"(limit|offset)=.*out of range.*It is \d to"):
+        book.recent(*asked)
+
+
+def test_odd_file_times_are_listed(book, vault, write_note):
+    """A file from before 1970 or far ahead has a date, and the list is JSON."""
+    write_note("a.md", "x")
+    write_note("b.md", "x", created="0001-01-01")
+    write_note("c.md", "x", created="9999-12-31")
+    os.utime(vault / "a.md", (-86_400 * 400, -86_400 * 400))
+    found = book.recent()
+    assert paths(found) == ["c.md", "a.md", "b.md"]
+    assert [each.day[:4] for each in found.notes] == ["9999", "1968", "0001"]
+    assert json.loads(json.dumps(found.as_dict()))["total"] == 3
+
+
+def run(vault, *line, **environment):
+    return CliRunner().invoke(main, ["--vault", str(vault), *line], env={"SPELLBOOK_EMBEDDER": "hash", **environment})
+
+
+def test_the_command_lists_and_search_without_a_question_does(vault, dated):
+    """Both print a line a note, how many more there are, and the same JSON."""
+    done = run(vault, "recent", "-n", "2")
+    assert [line.split("  ")[:2] for line in done.stdout.splitlines()] == [
+        ["2026-11-18", "created.md:5"],
+        ["2026-11-17", "updated.md:4"],
+    ]
+    assert "2 of 5 notes, newest first." in done.stderr
+    assert "노트 5개 중 2개, 최신순." in run(vault, "recent", "-n", "2", SPELLBOOK_LANG="ko").stderr
+    listed = json.loads(run(vault, "recent", "--filter", "path=a/", "--json").stdout)
+    assert listed == json.loads(run(vault, "search", "--filter", "path=a/", "--json").stdout)
+    assert [each["id"] for each in listed["notes"]] == ["a/file"]
+    assert "No notes." in run(vault, "recent", "--filter", "when=1999").stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["search"], "Give a QUERY"),
+        (["search", "--filter", "path=a/", "--min-score", "0.5"], "--min-score needs a QUERY"),
+        (["recent", "-n", "0"], "limit=0 is out of range"),
+        (["recent", "--filter", "when=soon"], "is no date"),
+    ],
+)
+def test_what_makes_no_list_is_wrong_usage(vault, line, said):
+    """The message says what to give, and the exit code is 2."""
+    done = run(vault, *line)
+    assert done.exit_code == 2
+    assert said in done.stderr
