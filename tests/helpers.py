@@ -112,6 +112,7 @@ def before_second(catalog: Catalog) -> None:
     for table in ("second", "second_pending"):
         rows(catalog, f"DROP TABLE {table}")
     rows(catalog, "DELETE FROM meta WHERE key LIKE 'second%'")
+    rows(catalog, "ALTER TABLE sessions DROP COLUMN language")  # a later step
     rows(catalog, f"PRAGMA user_version = {SECOND}")
 
 

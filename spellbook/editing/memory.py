@@ -34,7 +34,7 @@ _MOST_READ = 2_000
 """Letters in which the first words are looked for."""
 
 Labels = Literal["given", "derived"]
-"""Who labels a memory: whoever writes it, or `editing.labels`, from its tags and its text."""
+"""Who labels a memory: whoever writes it, or `editing.keywords`, from its tags and its text."""
 
 BROKEN = re.compile(r"[\x00\ud800-\udfff]")  # NUL and half letters, which no YAML and no UTF-8 holds
 LISTS = ("keywords", "questions", "tags")
@@ -69,7 +69,7 @@ class Memory:
         words = str(self.meta.get("title") or "").split() or heading.split() or _first_words(self.text)
         # What no file may be called, written otherwise: "Keys: [draft] of #3" is "Keys - (draft) of 3".
         name = re.sub(r"[:?|/\\]+ ", " - ", " ".join(words).translate(_OTHERWISE))
-        name = re.sub(r"#(?=\w)", "", name)
+        name = " ".join(re.sub(r"#(?=\w)", "", name).split())
         if len(name.encode()) > _MOST_NAME_BYTES:
             cut = name.encode()[:_MOST_NAME_BYTES].decode("utf-8", "ignore")
             name = cut[: cut.rfind(" ")] if " " in cut.strip() else name
