@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from spellbook.notes.note import code_spans
-from spellbook.text import terms
+from spellbook.text import credentials, terms
 
 MOST = 8
 """Identifiers and names that become keywords. By hand: keywords are embedded with the text."""
@@ -40,9 +40,9 @@ def derived(text: str, tags: Sequence[str], frequency: Callable[[str], int], mos
 
     Identifiers come first, in order: inline code, wikilinks, `useState`, `v1.2`, `GPT-4`, `config.toml`, `JWT`. Names
     are capitalised words within sentences; a name is rare if at most `most_chunks` chunks have it, as `frequency` says,
-    and the rarest come first.
+    and the rarest come first. What looks like a secret is none.
     """
-    text = _NOT_PROSE.sub(" ", text[:_MOST_READ])
+    text = _NOT_PROSE.sub(" ", credentials.masked(text[:_MOST_READ]))
     spans = list(code_spans(text))
     found = [(start, text[start:end].strip("` ")) for start, end in spans]
     for start, end in reversed(spans):

@@ -76,6 +76,16 @@ def test_a_memory_without_labels(book, vault):
     ]
 
 
+def test_a_secret_is_no_keyword_and_no_name(book, vault):
+    """A secret that is written by force stands in the text alone: neither labels nor the file's name show it."""
+    secret = "h4Kz9QwLm2XvT7"
+    for text in (f"token: {secret} for useState", f"# token: {secret}\n\nplain", f"**password** is {secret}, JWT"):
+        [written] = book.scribe({"text": text, "metadata": {"topic": "t"}}, labels="derived", force=True).written
+        note = parse("", (vault / written.path).read_bytes())
+        assert secret in note.body
+        assert secret.lower() not in f"{written.path} {note.meta} {book.log()[0].what}".lower()
+
+
 def test_given_keywords_stay_and_none_may_be_found(book, vault):
     """Keywords that were given are not changed, and a text without any gets no empty list."""
     given = {"text": "We use GPT-4 here.", "metadata": {"topic": "t", "keywords": ["model"]}}
