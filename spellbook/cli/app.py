@@ -148,6 +148,17 @@ filter_option = click.option(
 )
 
 
+def read_stdin(ctx: click.Context | None = None, param: click.Parameter | None = None) -> bytes:
+    """Return the bytes of stdin. Raises BadParameter if they are more than a note may have."""
+    from spellbook.notes.note import MOST_BYTES
+
+    with click.open_file("-", "rb") as stdin:
+        data: bytes = stdin.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise click.BadParameter(f"stdin: it is over {MOST_BYTES / 1e6:g} MB.", ctx, param)
+    return data
+
+
 def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
     from pathlib import Path
 
@@ -157,11 +168,7 @@ def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> byte
     if value is None:
         return None
     if value == "-":
-        with click.open_file("-", "rb") as stdin:
-            data: bytes = stdin.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise click.BadParameter(f"stdin: it is over {MOST_BYTES / 1e6:g} MB.", ctx, param)
-        return data
+        return read_stdin(ctx, param)
     try:
         return disk.read_small(Path(value), MOST_BYTES)
     except (OSError, ValueError) as error:

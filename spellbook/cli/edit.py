@@ -1,4 +1,4 @@
-"""Commands that change notes, and take changes back: scribe, erase, revise, merge, restore, log, undo, mv."""
+"""Commands that change notes, and take changes back: scribe, add, erase, revise, merge, restore, log, undo, mv."""
 
 from __future__ import annotations
 
@@ -10,27 +10,35 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import command, file_argument, json_option, scope_option
+from spellbook.cli.app import command, file_argument, json_option, read_stdin, scope_option
 from spellbook.text.quoting import one_line, plain, quoted
 from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
+    from spellbook.editing.write import Scribed
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+
+
+category_option = click.option("--category", help="project, preference, knowledge, decision, article …")
+source_option = click.option("--source", help="Where it comes from.")
+title_option = click.option("--title", help="Its title, also its file's name; without it, its heading or first words.")
+force_option = click.option(
+    "--force", is_flag=True, help="Write it even if it is a duplicate, or looks like a password or a key."
+)
 
 
 @command(
     file_argument(required=True),
     click.option("--topic", help="The topic that it is filed under."),
-    click.option("--category", help="project, preference, knowledge, decision, article …"),
+    category_option,
+    title_option,
     click.option("-k", "--keyword", "keywords", multiple=True, help="A term to find it by; repeat for more."),
     click.option("-q", "--question", "questions", multiple=True, help="A question that it answers; repeat for more."),
-    click.option("--source", help="Where it comes from."),
+    source_option,
     scope_option,
-    click.option(
-        "--force", is_flag=True, help="Write it even if it is a duplicate, or looks like a password or a key."
-    ),
+    force_option,
     json_option,
 )
 def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool, **labels: Any) -> None:
@@ -55,7 +63,40 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
                 "A memory needs a topic and keywords.",
                 "Give --topic and -k, or put them into the frontmatter; nothing was written.",
             )
-    done = book.scribe(chunk, source=source, force=force)
+    _written(book.scribe(chunk, source=source, force=force), as_json)
+
+
+@command(
+    click.argument("text", nargs=-1, required=True),
+    click.option("--topic", default="inbox", show_default=True, help="The topic that it is filed under."),
+    category_option,
+    title_option,
+    click.option("-t", "--tag", "tags", multiple=True, help="A tag; repeat for more."),
+    source_option,
+    scope_option,
+    force_option,
+    json_option,
+)
+def add(book: Spellbook, text: tuple[str, ...], source: str, force: bool, as_json: bool, **labels: Any) -> None:
+    """
+    Keep TEXT as a quick note, or what stdin holds with -.
+
+    Its keywords are its tags, and the names and identifiers in it.
+
+    \b
+    spellbook add "Mina moved the staging database to port 5433" -t staging
+    """
+    from spellbook.notes.note import decode
+
+    said = " ".join(text)
+    if text == ("-",):
+        said = decode("stdin", read_stdin())[0].removeprefix("\ufeff")
+    meta = {key: list(value) if key == "tags" else value for key, value in labels.items() if value}
+    _written(book.scribe({"text": said, "metadata": meta}, source=source, force=force, labels="derived"), as_json)
+
+
+def _written(done: Scribed, as_json: bool) -> None:
+    """Print where one memory was written, or why it was not; then exit with 1."""
     if as_json:
         output.as_json({**output.fields(done), "status": "success" if done.written else "warning"})
     if not done.written:
@@ -103,10 +144,11 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
         is_flag=True,
         help="Delete permanently instead of moving to the trash; only earlier snapshots still have it.",
     ),
+    click.option("--whole", is_flag=True, help="If ID is a section's id, erase its whole note."),
     click.option("--yes", is_flag=True, help="Do not ask before --hard."),
     json_option,
 )
-def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, yes: bool, as_json: bool) -> None:
+def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes: bool, as_json: bool) -> None:
     """
     Erase a note, one section of it, or a topic, into the vault's .trash folder.
 
@@ -119,7 +161,7 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, yes: bool, as_js
     """
     if hard and not yes and sys.stdin.isatty():
         output.confirm(f"Delete {id} permanently?")
-    done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard)
+    done = book.erase_topic(id, hard=hard) if is_topic else book.erase(id, hard=hard, whole=whole)
     if as_json:
         output.as_json({"status": "erased", **output.fields(done)})
     else:

@@ -267,7 +267,7 @@ def log(entries: Sequence[Entry]) -> None:
     for entry in entries:
         kinds = Counter(trace.kind for trace in entry.traces)
         files = ", ".join(translated(f"{count} {kind}") for kind, count in kinds.items())
-        state = f"  ({translated(entry.state)})" if entry.state else ""
+        state = "  ".join(["", *filter(None, (entry.state and f"({translated(entry.state)})", entry.session))])
         at = dt.datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M")
         click.echo(
             f"{entry.id:>5}  {at}  {entry.verb:<8} {one_line(entry.what)}  {click.style(files + state, dim=True)}"

@@ -34,7 +34,7 @@ _MOST_READ = 2_000
 """Letters in which the first words are looked for."""
 
 Labels = Literal["given", "derived"]
-"""Who labels a memory: whoever writes it, or `editing.labels`, from its tags and its text."""
+"""Who labels a memory: whoever writes it, or `editing.keywords`, from its tags and its text."""
 
 BROKEN = re.compile(r"[\x00\ud800-\udfff]")  # NUL and half letters, which no YAML and no UTF-8 holds
 LISTS = ("keywords", "questions", "tags")
@@ -64,12 +64,17 @@ class Memory:
 
     @property
     def name(self) -> str:
-        """The name of its note's file: the title, the first heading, or the first words, as a reader sees them."""
+        """
+        The name of its note's file: the title, the first heading, or the first words, as a reader sees them.
+
+        A name is shown in many places, so no secret goes into it.
+        """
         heading = next((block.text for block in blocks(self.text) if block.kind == "heading" and block.text), "")
-        words = str(self.meta.get("title") or "").split() or heading.split() or _first_words(self.text)
+        title = credentials.masked(str(self.meta.get("title") or heading))
+        words = title.split() or _first_words(credentials.masked(self.text[:_MOST_READ]))
         # What no file may be called, written otherwise: "Keys: [draft] of #3" is "Keys - (draft) of 3".
         name = re.sub(r"[:?|/\\]+ ", " - ", " ".join(words).translate(_OTHERWISE))
-        name = re.sub(r"#(?=\w)", "", name)
+        name = " ".join(re.sub(r"#(?=\w)", "", name).split())
         if len(name.encode()) > _MOST_NAME_BYTES:
             cut = name.encode()[:_MOST_NAME_BYTES].decode("utf-8", "ignore")
             name = cut[: cut.rfind(" ")] if " " in cut.strip() else name
@@ -85,16 +90,16 @@ class Memory:
 
 def _first_words(text: str) -> list[str]:
     """Return the first words of the prose of Markdown, of its code if it has nothing else."""
-    source = lines(text[:_MOST_READ])
+    source = lines(text)
     prose = (
         heading_text(_ITEM.sub("", "".join(source[first:last])))
         for block in blocks("".join(source))
         for first, last in block.prose
     )
-    for said in (*prose, _FENCE.sub("", text[:_MOST_READ])):
+    for said in (*prose, _FENCE.sub("", text)):
         if any(map(str.isalnum, said)):
             return said.replace("|", " ").split()[:_MOST_NAME_WORDS]
-    return text[:_MOST_READ].split()[:_MOST_NAME_WORDS]
+    return text.split()[:_MOST_NAME_WORDS]
 
 
 @dataclass(slots=True)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, get_args
 
-from spellbook.editing import labels as own_labels
-from spellbook.editing import memory
+from spellbook.editing import keywords, memory
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import embed, extract, sync
@@ -26,7 +25,7 @@ _MOST_COMPARED = 10_000
 _MOST_SHOWN = 200_000
 """Letters of a text that are compared with a chunk that it repeats: by words, and by lines."""
 
-_EMBED_AT_ONCE = 512
+_EMBED_AT_ONCE = 256
 """Chunks of a memory that are embedded before `scribe` returns; the next run embeds the rest of a long one."""
 
 _RARE, _RARE_SHARE = 20, 0.02
@@ -148,7 +147,7 @@ def _labelled(index: Index, given: Memory) -> Memory:
     if given.meta.get("keywords"):
         return given
     rare = max(_RARE, int(index.catalog.counts().chunks * _RARE_SHARE))
-    words = own_labels.derived(given.text, given.meta.get("tags") or (), index.catalog.frequency, rare)
+    words = keywords.derived(given.text, given.meta.get("tags") or (), index.catalog.frequency, rare)
     return replace(given, meta={**given.meta, **({"keywords": words} if words else {})})
 
 

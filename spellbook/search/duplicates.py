@@ -43,6 +43,7 @@ _BLOCK = 2_000  # vectors
 _MOST_NEAR = 20  # links of one vector to others of a block: groups are joined through each other
 _MOST_DOUBTS = 5  # pairs of one chunk that are looked at for a contradiction
 _LEAST_WORDS = 3  # below its headings; a chunk with fewer is not compared
+_TITLE = re.compile(r"\s*#[ \t]")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _WORD = re.compile(r"\w+")
 
@@ -91,8 +92,10 @@ class Piece:
         words = (word for line in lines for word in _WORD.finditer(line))
         if len([*islice(words, _LEAST_WORDS)]) < _LEAST_WORDS:
             return None
-        # A person's title for a note is its file's name; a memory's is made from its text.
-        is_named = note.kind != "memory" or found.title != found.path.rpartition("/")[2].removesuffix(".md")
+        # A person's title for a note is its file's name; that of a memory without a title is made from its text.
+        file = found.path.rpartition("/")[2].removesuffix(".md")
+        is_made = note.kind == "memory" and found.title == file
+        is_named = not is_made or note.meta.get("title") or _TITLE.match(found.text)
         subject = fold(" > ".join(filter(None, (found.title if is_named else "", found.heading))))
         masked, numbers = diff.masked(found.text)
         language = declared(note.meta.get("language") or note.meta.get("lang"))

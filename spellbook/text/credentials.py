@@ -110,6 +110,17 @@ def find(text: str) -> list[Secret]:
     return [Secret(kind, text.count("\n", 0, start) + 1, value) for start, kind, value in found.values()]
 
 
+def masked(text: str) -> str:
+    """Return `text` with `…` in place of what looks like a secret."""
+    kept: list[str] = []
+    at = 0
+    for start, stop, _, _ in sorted(_candidates(text)):
+        if start >= at:
+            kept += [text[at:start], "…"]
+        at = max(at, stop)
+    return "".join([*kept, text[at:]])
+
+
 def in_metadata(meta: Mapping[str, Any]) -> list[tuple[str, Secret]]:
     """Return what in frontmatter looks like a secret, each with its key."""
     return [(key, secret) for key, value in meta.items() for text in _texts(value) for secret in find(f"{key}: {text}")]

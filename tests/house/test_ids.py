@@ -116,6 +116,17 @@ def test_a_memory_is_named_by_its_note(book, vault):
     assert not (vault / written.path).exists()
 
 
+def test_a_note_with_its_own_id_is_named_by_its_path_too(book, hall):
+    """A path means its note, with and without `.md`, also where the note has an id of its own; so do its sections."""
+    hall.write_text(f"---\nid: 01HALL\n---\n{TEXT}")
+    for name in ("01HALL", "ops/hall", "ops/hall.md"):
+        assert [found.id for found in book.show(f"{name}#spare")] == ["01HALL#spare"]
+        assert len(book.show(name)) == len(IDS)
+    assert book.revise("ops/hall", append="The end.").chunk_id == "01HALL"
+    assert book.move("ops/hall", "ops/tower.md").new == "ops/tower.md"
+    assert book.erase("ops/tower").erased == "the note Keys (3 sections)"
+
+
 def test_what_is_added_to_a_note_comes_last(book, keys):
     """
     Text appended to a note goes to its end, text appended to `<note>#` to the end of the text above the first section.

@@ -253,13 +253,16 @@ def test_json_has_the_names_that_the_reference_tells(
     ask("show ops/keys")
     ask("topics")
     ask("topics ops", "topics TOPIC")
-    ask("scribe - --topic tea -k tea", stdin="Green tea steeps for two minutes.")
+    ask("scribe - --topic tea -k tea", "scribe, add", stdin="Green tea steeps for two minutes.")
+    ask("add Coffee does not.", "scribe, add")
     ask("revise ops/keys --set importance=high")
     ask("mv ops/keys.md infra/keys.md")
     ask("merge infra/keys ops/rotation")
     ask("erase ops/rotation")
     ask("restore ops/rotation")
-    ask("log")
+    logged = ask("log")["entries"]
+    assert isinstance(logged, list)
+    holds(logged[0], "an entry in it")
     ask("undo")
     file = vault.parent / "vault.zip"
     ask(f"export {file}")

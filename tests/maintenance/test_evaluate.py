@@ -348,7 +348,18 @@ def test_a_memory_is_not_told_apart_by_the_name_that_was_made_from_it(book: Spel
         book.scribe({"text": f"We keep {days} days of backups of the harbour.", "metadata": meta}, force=True)
     done = book.check()
     [found] = done.contradictions
-    assert {place.path.rpartition("/")[2][:10] for place in found.chunks} == {"we-keep-14", "we-keep-30"}
+    assert {place.path.rpartition("/")[2][:10] for place in found.chunks} == {"We keep 14", "We keep 30"}
+
+
+@pytest.mark.parametrize("is_heading", [True, False])
+def test_memories_of_two_titles_are_told_apart_by_them(book: Spellbook, is_heading: bool) -> None:
+    """A given title says what a memory is about, also where its file is called by it."""
+    for days, of in ((30, "harbour 1"), (14, "harbour 2")):
+        text = f"# {of}\n\n" * is_heading + f"We keep {days} days of backups of the harbour."
+        meta = {"topic": "backup", "keywords": ["backup"], **({} if is_heading else {"title": of})}
+        [written] = book.scribe({"text": text, "metadata": meta}, force=True).written
+        assert written.path == f"knowledge/backup/{of}.md"
+    assert book.check().contradictions == ()
 
 
 def test_comparing_goes_on_past_one_block(vault: Path, memory: Write, monkeypatch: pytest.MonkeyPatch) -> None:

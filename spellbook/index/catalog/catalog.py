@@ -244,8 +244,8 @@ class Catalog:
         return self._found(f"same IN ({quoted(same)}) AND {where}", values) if same else []
 
     def note(self, id: str) -> list[StoredChunk]:
-        """Return all chunks, in order, of the note with this id, or else this path; none if there is none."""
-        return self._found("notes.id = :id", {"id": id}) or self.at(id)
+        """Return all chunks, in order, of the note with this id, or else this path, also without `.md`; or none."""
+        return self._found("notes.id = :id", {"id": id}) or self.at(id) or self.at(f"{id}.md")
 
     def meant(self, id: str) -> list[StoredChunk]:
         """

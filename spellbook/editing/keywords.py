@@ -1,5 +1,5 @@
 """
-Labels from the text itself, for what is written without any: its identifiers and its rare names. Questions are never
+Keywords from the text itself, for what is written without any: its identifiers and its rare names. Questions are never
 made up. Pure.
 """
 
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from spellbook.notes.note import code_spans
-from spellbook.text import terms
+from spellbook.text import credentials, terms
 
 MOST = 8
 """Identifiers and names that become keywords. By hand: keywords are embedded with the text."""
@@ -17,8 +17,8 @@ MOST = 8
 _MOST_READ, _MOST_LETTERS, _MOST_COUNTED = 20_000, 60, 40
 """Letters of a text that are read, letters of a keyword, and names that are counted in the vault."""
 
-_NOT_PROSE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|https?://\S+|^---$.*?^---$", re.S | re.M)
-_WIKILINK = re.compile(r"!?\[\[([^\]|#^\n]*)[^\]\n]*\]\]")
+_NOT_PROSE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|https?://\S+", re.S | re.M)
+_WIKILINK = re.compile(r"!?\[\[([^\[\]|#^\n]{1,200})[^\[\]\n]{0,200}\]\]")
 _LATIN = "A-Za-z\u00c0-\u024f"
 _TOKEN = re.compile(rf"(?<![{_LATIN}0-9_.])\.?[{_LATIN}][{_LATIN}0-9_]*(?:[-./][{_LATIN}0-9_]+)*(?:\+\+|#)?")
 _HUMP = re.compile(r"[a-z0-9][A-Z]")
@@ -26,18 +26,23 @@ _FILE = re.compile(rf"(?:[{_LATIN}0-9_-]{{2,}}/)*[{_LATIN}0-9_-]{{2,}}\.[A-Za-z]
 _NAME = re.compile(rf"[{_LATIN}]{{2,}}(?:-[{_LATIN}]+)*")
 _OPENS = frozenset(".!?:;•*>|\"'“‘([-#")
 _CJK = re.compile(f"[{terms.HANGUL}{terms.HAN_KANA}]")
+_DATE_WORDS = """
+Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June July August September
+October November December
+"""
+_DATES = frozenset(_DATE_WORDS.split())
 _SHOUTED = frozenset({"OK", "TODO", "NOTE", "FIXME", "AND", "OR", "NOT"})
 
 
-def derived(text: str, tags: Sequence[str], counted: Callable[[str], int], most_chunks: int) -> list[str]:
+def derived(text: str, tags: Sequence[str], frequency: Callable[[str], int], most_chunks: int) -> list[str]:
     """
     Return keywords for a text: `tags`, then at most `MOST` of its identifiers and rare names.
 
     Identifiers come first, in order: inline code, wikilinks, `useState`, `v1.2`, `GPT-4`, `config.toml`, `JWT`. Names
-    are capitalised words within sentences; a name is rare if at most `most_chunks` chunks have it, as `counted` says,
-    and the rarest come first.
+    are capitalised words within sentences; a name is rare if at most `most_chunks` chunks have it, as `frequency` says,
+    and the rarest come first. What looks like a secret is none.
     """
-    text = _NOT_PROSE.sub(" ", text[:_MOST_READ])
+    text = _NOT_PROSE.sub(" ", credentials.masked(text[:_MOST_READ]))
     spans = list(code_spans(text))
     found = [(start, text[start:end].strip("` ")) for start, end in spans]
     for start, end in reversed(spans):
@@ -49,7 +54,7 @@ def derived(text: str, tags: Sequence[str], counted: Callable[[str], int], most_
     identifiers = dict.fromkeys(each for _, each in sorted(found) if _is_keyword(each))
     known = {each.casefold() for each in (*tags, *identifiers)}
     names = [name for name in dict.fromkeys(_names(text)) if name.casefold() not in known][:_MOST_COUNTED]
-    counts = {name: counted(terms.phrase(name)) for name in names}
+    counts = {name: frequency(terms.phrase(name)) for name in names}
     rare = sorted((name for name in names if counts[name] <= most_chunks), key=lambda name: counts[name])
     return list(dict.fromkeys([*tags, *[*(each for each in identifiers if each not in tags), *rare][:MOST]]))
 
@@ -78,7 +83,7 @@ def _names(text: str) -> list[str]:
         for word in _NAME.finditer(line):
             before = line[: word.start()].rstrip()
             is_first = not before or before[-1] in _OPENS
-            if not (word[0][0].isupper() and word[0][1:].islower()) or (is_first and not is_cjk):
+            if not (word[0][0].isupper() and word[0][1:].islower()) or (is_first and not is_cjk) or word[0] in _DATES:
                 continue
             if last == word.start() - 1 and line[last] == " " and names[-1].count(" ") < 2:
                 names[-1] += f" {word[0]}"

@@ -1,0 +1,110 @@
+"""The command that opens a note's file: in an editor, at its line, or in Obsidian. No shell is used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from spellbook.cli import output
+from spellbook.cli.app import command
+from spellbook.text.quoting import one_line
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook
+
+_PLUS = "vi vim nvim gvim mvim view nano pico micro emacs emacsclient kak joe jed mg ne gedit"
+_COLON = "subl sublime_text zed zeditor hx helix"
+_GOTO = "code code-insiders codium vscodium cursor windsurf"
+_LINE = "idea pycharm webstorm goland clion rider phpstorm rubymine"
+FORMS = {
+    **dict.fromkeys(_PLUS.split(), ("+{line}", "{path}")),
+    **dict.fromkeys(_COLON.split(), ("{path}:{line}",)),
+    **dict.fromkeys(_GOTO.split(), ("--goto", "{path}:{line}")),
+    **dict.fromkeys(_LINE.split(), ("--line", "{line}", "{path}")),
+    "kate": ("--line", "{line}", "{path}"),
+    "mate": ("--line", "{line}", "{path}"),
+    "notepad++": ("-n{line}", "{path}"),
+}
+"""How editors are given a file and a line; all others get the file alone."""
+
+
+@command(
+    click.argument("id"),
+    click.option("--obsidian", is_flag=True, help="Open it in Obsidian."),
+)
+def open_(book: Spellbook, id: str, obsidian: bool) -> None:
+    """
+    Open the note of ID in your editor ($VISUAL or $EDITOR) at the line of its text, or in Obsidian.
+
+    \b
+    spellbook open ops/keys#rotation
+    spellbook open ops/keys --obsidian
+    """
+    from urllib.parse import quote
+
+    path, line = _place(book, id)
+    file = book.config.vault / path
+    _run(_opener(f"obsidian://open?path={quote(str(file), safe='')}") if obsidian else _editor(file, line))
+
+
+def _place(book: Spellbook, id: str) -> tuple[str, int]:
+    """Return the path and the line of a chunk or a note; also of a file that cannot be read as a note."""
+    from spellbook.errors import MemoryNotFound
+
+    try:
+        found = book.show(id)[0]
+    except MemoryNotFound:
+        for fault in book.index.catalog.notes.faults():
+            if id.removesuffix(".md") == fault.path.removesuffix(".md"):
+                return fault.path, fault.line or 1
+        raise
+    return found.path, found.line
+
+
+def _editor(file: Path, line: int) -> list[str]:
+    """Return the command of the person's editor for a file. Raises InvalidInput if no editor is set."""
+    import shlex
+
+    from spellbook.errors import InvalidInput
+
+    said = next(filter(None, (os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))), "")
+    try:
+        # Windows' paths have backslashes, which mean something to a shell of other systems.
+        program = [each.strip('"') for each in shlex.split(said, posix=False)] if os.name == "nt" else shlex.split(said)
+    except ValueError as error:
+        raise InvalidInput(f"VISUAL or EDITOR cannot be read: {said!r:.200} ({error}).", "Close its quotes.") from error
+    if not program:
+        raise InvalidInput(
+            "No editor is set.", 'Set VISUAL or EDITOR, for example EDITOR="code --wait", or give --obsidian.'
+        )
+    form = FORMS.get(Path(program[0]).name.lower().removesuffix(".exe").removesuffix(".cmd"), ("{path}",))
+    return [*program, *(each.format(path=file, line=line) for each in form)]
+
+
+def _opener(address: str) -> list[str]:
+    """Return the command with which this system opens an address."""
+    if sys.platform == "win32":
+        return ["rundll32", "url.dll,FileProtocolHandler", address]
+    return ["open" if sys.platform == "darwin" else "xdg-open", address]
+
+
+def _run(command: list[str]) -> None:
+    """Run a program in the foreground. Raises InvalidInput if there is none of this name; exits with 1 if it fails."""
+    import subprocess
+
+    from spellbook.errors import InvalidInput
+
+    try:
+        code = subprocess.run(command, check=False).returncode
+    except OSError as error:
+        raise InvalidInput(
+            f"{one_line(command[0])}: it cannot be started ({error.strerror}).",
+            f"Install it, or open this yourself: {one_line(command[-1])}",
+        ) from error
+    if code:
+        output.say(f"spellbook: {one_line(command[0])} ended with exit code {code}.", err=True)
+        sys.exit(1)
