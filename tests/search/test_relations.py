@@ -41,6 +41,7 @@ def relations(text: str) -> list[tuple[str, str, str]]:
         ('supersedes: ["[[a]]", "[[b]]"]', ["a", "b"]),
         ('supersedes:\n  - "[[a]]"\n  - b/c.md\n  - 01HALL', ["a", "b/c.md", "01HALL"]),
         ("supersedes: 01HALL", ["01HALL"]),
+        ("supersedes: memory:17", ["memory:17"]),
         ("supersedes: 20261122", ["20261122"]),
         ("supersedes: a/C# notes.md", ["a/C# notes.md"]),
         ('supersedes: "a b"  # because', ["a b"]),

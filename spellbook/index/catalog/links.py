@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spellbook.index.catalog.schema import LinkRow
-from spellbook.notes.links import SUPERSEDES, key
+from spellbook.notes.links import key
+from spellbook.notes.relations import SUPERSEDES
 from spellbook.system.sqlite import Database
 
 _LABELS = "('tags', 'keywords', 'entities')"
