@@ -97,6 +97,16 @@ def test_a_writer_names_a_note(book: Spellbook, write_note: Write) -> None:
         lookup.relation(book.index, "nothing")
 
 
+def test_a_person_names_a_note(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """`revise --set` takes a wikilink as it is typed, and writes it with the quotes that Obsidian wants."""
+    write_note("old.md", "text\n")
+    write_note("new.md", "text\n", title="New")
+    line = ["--vault", str(vault), "revise", "new", "--set", "supersedes=[[old]]"]
+    assert CliRunner().invoke(main, line, catch_exceptions=False).exit_code == 0
+    assert (vault / "new.md").read_text() == '---\ntitle: New\nsupersedes: "[[old]]"\n---\ntext\n'
+    assert [link.relation for link in book.around("new").links] == ["supersedes"]
+
+
 # -- where they lead
 
 
