@@ -234,7 +234,8 @@ def _metadata(pairs: Sequence[str]) -> dict[str, object]:
         key, equals, value = pair.partition("=")
         if not equals:
             raise InvalidInput(f"--set {pair!r:.100} is not K=V.", "For example --set importance=high.")
-        read = load_value(value)
+        # YAML takes a wikilink without quotes for a list in a list.
+        read = value if value.startswith("[[") and value.endswith("]]") else load_value(value)
         if key in LISTS and not isinstance(read, list):
             read = [part.strip() for part in value.split(",") if part.strip()]
         found[key] = value if key in TEXTS or read is None or isinstance(read, str) else read

@@ -21,6 +21,7 @@ from spellbook.errors import Conflict, InvalidInput
 from spellbook.index.filters import fold, instant
 from spellbook.notes.links import replaced
 from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse
+from spellbook.notes.relations import RELATIONS
 from spellbook.notes.splitter import sentences
 from spellbook.text.diff import contradiction
 
@@ -29,7 +30,10 @@ Take = Literal["", "first", "other", "both"]
 
 _Path = tuple[str, ...]
 
-_LISTS = {"keywords": r",", "questions": r"\n", "tags": r"[,\s]+", "aliases": r","}
+_LISTS = {
+    **{"keywords": r",", "questions": r"\n", "tags": r"[,\s]+", "aliases": r","},
+    **dict.fromkeys(RELATIONS, r"\n"),
+}
 _OWN = {*_LISTS, "entities", "importance", "id", "created", "updated", "modified", "title", MERGED}
 _MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _NEXT_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)")
@@ -392,7 +396,8 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
 
 def _more(key: str, ours: list[Any], theirs: Sequence[Any], name: Any) -> dict[str, object]:
     there = {name(each) for each in ours}
-    new = [each for each in {name(each): each for each in reversed(theirs)}.values() if name(each) not in there]
+    others = {name(each): each for each in reversed(theirs) if each != ""}
+    new = [each for named, each in others.items() if named not in there]
     return {key: [*ours, *reversed(new)]} if new else {}
 
 

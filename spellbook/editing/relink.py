@@ -214,6 +214,10 @@ def _unlinked(note: Note, numbers: Sequence[int]) -> Note | None:
 
 def _without(text: str, link: Link) -> tuple[int, int, str]:
     """Return which characters of `text` are to be replaced, and by what, so that `link` leads to no file."""
+    if link.relation:  # its words would be a relation too
+        is_bare = link.style == "bare"
+        ends = (link.start, link.end) if is_bare else (text.rindex("[[", 0, link.start), text.index("]]", link.end) + 2)
+        return *ends, ""
     if not link.is_markdown:
         end = _WIKI_END.match(text, link.end)
         if end is None or link.fragment:

@@ -44,9 +44,9 @@ def resolve(index: Index, id: str) -> StoredChunk:
 
 def relation(index: Index, id: str) -> str:
     """
-    Return what frontmatter names the note `id` (its id or path, or a chunk's id) by, under a key of `links.RELATIONS`.
+    Return the text that names the note `id` (its id or path, or a chunk's id) under a key of `relations.RELATIONS`.
 
-    That is a wikilink with the full path. `frontmatter.compose` and `revise` quote it as YAML. Raises MemoryNotFound.
+    It is a wikilink with the full path. `frontmatter.compose` and `revise` quote it as YAML. Raises MemoryNotFound.
     """
     return links.wikilink(resolve(index, id).path)
 

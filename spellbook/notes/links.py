@@ -17,18 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
-from spellbook.notes.frontmatter import FRONTMATTER, dump, fast_loader, load_value
+from spellbook.notes.frontmatter import FRONTMATTER, dump, load_value
 from spellbook.notes.note import Note, code_spans, lines
-
-if TYPE_CHECKING:
-    import yaml
-
-SUPERSEDES = "supersedes"
-RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
-"""Keys of frontmatter that name other notes. The newer note names the older one, never the reverse."""
+from spellbook.notes.relations import RELATIONS, id_or_path, scalars
 
 Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
 """
@@ -56,11 +50,6 @@ _TOKEN = re.compile(
     rf"\\[^\w\s]|(?P<comment>%%)|(?P<html><!--)|<[A-Za-z][A-Za-z0-9+.-]{{1,31}}:[^\s<>]*>|{_TAG}|!?\[\[|(?P<open>\[)|(?P<close>\])"
 )
 _LINE_END = re.compile(r"[\r\n]")
-_NAMED = re.compile(r"[^#|]*")
-_NO_NAMES = frozenset({"", "~", "null", "true", "false"})
-_MOST_NAMED = 1_000
-"""Letters of an id or a path under a key of RELATIONS; longer text is prose."""
-
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
@@ -162,7 +151,7 @@ def _in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
     if match is None or not note.editable or ("[[" not in match[1] and note.meta.keys().isdisjoint(RELATIONS)):
         return
     header = match[1].replace("\0", " ")
-    for event, key in _scalars(header):
+    for event, key in scalars(header):
         relation = key if key in RELATIONS else ""
         quoted: Style | None = "single" if event.style == "'" else "double" if event.style == '"' else None
         first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
@@ -175,38 +164,8 @@ def _in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
                 yield relation, (target, found["fragment"] or "", quoted or "wiki", *place)
             is_named = True
         is_plain = event.anchor is None and event.tag is None and not _LINE_END.search(header, first, last)
-        if relation and is_plain and not is_named and (named := _id_or_path(event.value)):
+        if relation and is_plain and not is_named and (named := id_or_path(event.value)):
             yield relation, (*named, "bare", match.start(1) + first, match.start(1) + last)
-
-
-def _scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:
-    """Yield the texts in a header, each with the key whose value it is, or of whose list; "" for all others."""
-    import yaml
-
-    key, is_key = "", True
-    inside: list[bool] = []  # the mappings (True) and lists around an event
-    for event in yaml.parse(header, Loader=fast_loader()):
-        if isinstance(event, yaml.ScalarEvent):
-            if inside == [True] and is_key:
-                key = event.value
-                yield event, ""
-            else:
-                yield event, key if inside[:1] == [True] and not any(inside[1:]) else ""
-        elif isinstance(event, yaml.CollectionStartEvent):
-            inside.append(isinstance(event, yaml.MappingStartEvent))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            inside.pop()
-        if inside == [True] and isinstance(event, yaml.ScalarEvent | yaml.AliasEvent | yaml.CollectionEndEvent):
-            is_key = not is_key
-
-
-def _id_or_path(text: str) -> tuple[str, str] | None:
-    """Return the id or the path that a text names, and what is behind it of a part of the note; None if it is prose."""
-    text = text.strip()
-    if len(text) > _MOST_NAMED or _ELSEWHERE.match(text) or text.casefold() in _NO_NAMES:
-        return None
-    named = text if text.endswith(".md") else (_NAMED.match(text) or [""])[0]
-    return (named, text[len(named) :]) if named.strip() else None
 
 
 def _in_body(note: Note) -> Iterator[_Place]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _OUTSIDE = re.compile(r"(?i)https?:|ftp:|file:|.*\.pdf\b")
 _MOST_SOURCE = 200
+_MOST_TITLE = 80
+"""Letters of the title of another note in a hit's head."""
 
 
 class Titled(Protocol):
@@ -109,7 +111,7 @@ def standing(hit: Hit) -> list[str]:
     lines = [f"outcome: {outcome}"] if (outcome := hit.outcome) else []
     by = hit.why.get("superseded_by")
     if by is not None:
-        lines.append(f"superseded by {flat(by['title'])} id: {exact(by['id'])}" if by else "superseded")
+        lines.append(f"superseded by {flat(by['title'][:_MOST_TITLE])} id: {exact(by['id'])}" if by else "superseded")
     return lines
 
 

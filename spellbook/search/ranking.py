@@ -351,6 +351,8 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
     of_note: dict[str, list[Candidate]] = {}
     for each in candidates:
         of_note.setdefault(each.chunk.path, []).append(each)
+        if each.chunk.path not in superseded and is_superseded(each.chunk):
+            each.add("superseded", -weights.SUPERSEDED * each.score)
     # The best score of each note, or the lowest of those above it that have one.
     bounds = {path: max(each.score for each in found) for path, found in of_note.items() if path not in superseded}
     for path, known in superseded.items():
@@ -361,10 +363,7 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
                 f"superseded by {known.by[0]}" if known.by else "superseded",
                 min(-weights.SUPERSEDED * each.score, bound - each.score - 0.0001),
             )
-        bounds[path] = max((each.score for each in of_note.get(path, ())), default=bound)
-    for each in candidates:
-        if each.chunk.path not in superseded and is_superseded(each.chunk):
-            each.add("superseded", -weights.SUPERSEDED * each.score)
+        bounds[path] = max((each.score for each in of_note.get(path, ())), default=0.0) or bound
     return sorted(candidates, key=lambda each: each.order)
 
 

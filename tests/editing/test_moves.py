@@ -24,6 +24,8 @@ from spellbook.book import Spellbook
 from spellbook.cli import main
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
 from spellbook.index import sync
+from spellbook.notes.frontmatter import dump
+from spellbook.notes.relations import RELATIONS
 from spellbook.system import disk
 from spellbook.vault.vault import Vault
 from tests.helpers import Counting, held, leads, opened
@@ -535,6 +537,23 @@ def test_undo_gives_back_every_byte_that_was_not_edited(
                 assert held(vault) == expected
 
 
+@st.composite
+def headers(draw: st.DrawFn, paths: Sequence[str]) -> str:
+    """Frontmatter with relations to some of the notes at `paths`, or none."""
+    named = [
+        draw(
+            st.sampled_from(
+                [f"[[{path.removesuffix('.md')}]]", f"[[{path}|t]]", path, path.removesuffix(".md"), f"{path[:-3]}#h"]
+            )
+        )
+        for path in draw(st.lists(st.sampled_from([*paths, "no such.md"]), max_size=3))
+    ]
+    style = draw(st.sampled_from([None, "'", '"']))
+    rows = "".join(f"\n- {dump(each, style)} # why" for each in named)
+    value = draw(st.sampled_from([f" {dump(named, style)}", rows, f" {dump(named[0], style)}"])) if named else ""
+    return f"---\n{draw(st.sampled_from(RELATIONS))}:{value}\n---\n" if named else ""
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(vaults(), st.data())
 def test_there_and_back_changes_nothing(notes: Mapping[str, str], data: st.DataObject) -> None:
@@ -551,7 +570,7 @@ def test_there_and_back_changes_nothing(notes: Mapping[str, str], data: st.DataO
         for path, text in notes.items():
             file = vault / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+            file.write_text(data.draw(headers(sorted(notes))) + text)
         before, led = held(vault), leads(vault)
         with books.open(vault, embedder="hash", state=Path(folder) / "state") as book:
             moved = dict(book.move(source, target).moved)

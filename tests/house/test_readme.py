@@ -21,6 +21,7 @@ from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
 from spellbook.environment import VARIABLES
 from spellbook.maintenance import golden
 from spellbook.models import embedders as models
+from spellbook.notes.links import find
 from spellbook.notes.note import parse
 from spellbook.search import synonyms
 from tests.readme_tables import KOREAN, PAGES, README, REFERENCE, filled
@@ -156,11 +157,18 @@ def test_whatever_can_run_is_run(page: Path) -> None:
 
 def test_what_is_shown_is_valid() -> None:
     """Settings are what `install` writes, queries are read by `check`, synonyms by the search, and the memory is one."""
-    [settings], [rows, queries] = shown("json"), shown("yaml")
+    [settings], [rows, relations, queries] = shown("json"), sorted(shown("yaml"), key=len)
     [memory] = [text for text in shown("markdown") if text.startswith("---")]
     arguments = entry(CLIENTS["claude-desktop"], Path("/home/you/notes"), "", {})["args"]
     assert json.loads(settings)["mcpServers"]["spellbook"]["args"] == arguments[-3:]
     assert [query.mode for query in golden.parse(queries, "queries.yaml")] == ["search", "memorize", "search"]
+    related = find(parse("a.md", f"---\n{relations}---\n".encode()))
+    assert [(link.relation, link.target) for link in related] == [
+        ("supersedes", "decision/infra/Sessions in Redis"),
+        ("derived_from", "01KAJ3W5V0ZT4N9GJ4X0QK8R1C"),
+        ("derived_from", "ops/incident.md"),
+        ("contradicts", "Sessions on disk"),
+    ]
     assert synonyms.read(rows) == ((("지라프", "giraffe", "billing service"), ("주간회의", "weekly", "위클리")), ())
     note = parse("decision/infra/sessions.md", memory.encode())
     assert not note.faults
@@ -219,7 +227,8 @@ def test_json_has_the_names_that_the_reference_tells(
     """Each command's JSON has exactly the names of the table; those with a `?` may be missing."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     write_note("ops/keys.md", "# Keys\n\nKeys are rotated every 3 days.\n")
-    write_note("ops/rotation.md", "# Rotation\n\nKeys are rotated every 3 days. Ann does it. See [keys](keys.md).\n")
+    text = "# Rotation\n\nKeys are rotated every 3 days. Ann does it. See [keys](keys.md).\n"
+    write_note("ops/rotation.md", text, supersedes="ops/keys")
     forms = {", ".join(code(names)) or names: set(code(told)) for names, told in table("JSON").items()}
 
     def holds(value: dict[str, object], form: str) -> None:
@@ -244,13 +253,18 @@ def test_json_has_the_names_that_the_reference_tells(
     assert isinstance(found["hits"], list)
     assert isinstance(found["index"], dict)
     holds(found["hits"][0], "a hit")
+    [old] = [hit["why"] for hit in found["hits"] if hit["path"] == "ops/keys.md"]
+    holds(old, "the reasons of a hit")
+    holds(old["superseded_by"], "a successor")
     holds(found["index"], "index")
     listed = ask("recent")
     ask("search --filter path=ops/", "recent")
     assert isinstance(listed["notes"], list)
     holds(listed["notes"][0], "a note in a list")
     ask("why rotated")
-    ask("show ops/keys")
+    neighbours = [ask(f"show {id}") for id in ("ops/keys", "ops/rotation")]
+    holds(neighbours[0]["backlinks"][0], "a backlink")
+    holds(neighbours[1]["links"][0], "a link of a note")
     ask("topics")
     ask("topics ops", "topics TOPIC")
     ask("scribe - --topic tea -k tea", "scribe, add", stdin="Green tea steeps for two minutes.")

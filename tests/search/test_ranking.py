@@ -165,6 +165,16 @@ def test_a_chain_stands_newest_first(missing, left):
     assert "".join(best) == left
 
 
+def test_what_a_superseded_note_supersedes_stands_below_it():
+    """Also if it only says of itself that it is superseded, or matches nothing."""
+    old, middle = candidate("old.md", 0.9), candidate("middle.md", 0.5, status="superseded")
+    found = ranked(old, middle, mode="semantic", above={"old.md": ["middle.md"]})
+    assert [(each.chunk.path, each.score) for each in found] == [("middle.md", 0.3), ("old.md", 0.2999)]
+    old, middle, new = candidate("old.md", 0.9), candidate("middle.md", 0.0), candidate("new.md", 0.2)
+    found = ranked(old, middle, new, mode="semantic", above={"middle.md": ["new.md"], "old.md": ["middle.md"]})
+    assert [(each.chunk.path, each.score) for each in found][:2] == [("new.md", 0.2), ("old.md", 0.1999)]
+
+
 @pytest.mark.parametrize(
     ("outcome", "score", "named"),
     [

@@ -41,6 +41,7 @@ def relations(text: str) -> list[tuple[str, str, str]]:
         ('supersedes: ["[[a]]", "[[b]]"]', ["a", "b"]),
         ('supersedes:\n  - "[[a]]"\n  - b/c.md\n  - 01HALL', ["a", "b/c.md", "01HALL"]),
         ("supersedes: 01HALL", ["01HALL"]),
+        ("supersedes: memory:17", ["memory:17"]),
         ("supersedes: 20261122", ["20261122"]),
         ("supersedes: a/C# notes.md", ["a/C# notes.md"]),
         ('supersedes: "a b"  # because', ["a b"]),
@@ -94,6 +95,16 @@ def test_a_writer_names_a_note(book: Spellbook, write_note: Write) -> None:
     assert 'supersedes: "[[decision/door/Left door]]"\n' in shown
     with pytest.raises(MemoryNotFound):
         lookup.relation(book.index, "nothing")
+
+
+def test_a_person_names_a_note(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """`revise --set` takes a wikilink as it is typed, and writes it with the quotes that Obsidian wants."""
+    write_note("old.md", "text\n")
+    write_note("new.md", "text\n", title="New")
+    line = ["--vault", str(vault), "revise", "new", "--set", "supersedes=[[old]]"]
+    assert CliRunner().invoke(main, line, catch_exceptions=False).exit_code == 0
+    assert (vault / "new.md").read_text() == '---\ntitle: New\nsupersedes: "[[old]]"\n---\ntext\n'
+    assert [link.relation for link in book.around("new").links] == ["supersedes"]
 
 
 # -- where they lead
@@ -363,14 +374,18 @@ def test_doctor_mends_a_relation_whose_note_was_renamed(book: Spellbook, vault: 
 
 
 def test_a_merge_of_a_note_with_its_successor(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """One note is left, which supersedes nothing, and what superseded the other one supersedes it."""
-    write_note("old.md", "# Old\n\nThe door is red.\n", id="01OLD")
-    write_note("new.md", "# New\n\nThe door is green, and has a bell.\n", id="01NEW", supersedes="'[[old]]'")
-    write_note("newest.md", "# Newest\n\nNo door.\n", supersedes="[01OLD, '[[new]]']")
+    """One note is left: it supersedes what both did, not itself, and what superseded the other one supersedes it."""
+    write_note("oldest.md", "door, the oldest\n")
+    write_note("older.md", "door, older\n")
+    write_note("old.md", "# Old\n\nThe door is red.\n", id="01OLD", supersedes="older")
+    text = "# New\n\nThe door is green, and has a bell.\n"
+    write_note("new.md", text, id="01NEW", supersedes="['[[old]]', oldest]")
+    write_note("newest.md", "# Newest\n\nNo door.\n", supersedes="[01OLD, '[[new]]', 01NEW]")
     book.reindex()
     book.merge("old.md", "new.md", keep="both", apply=True)
+    assert (vault / "old.md").read_text().startswith("---\nid: 01OLD\nsupersedes: [older, oldest]\n")
     found = {hit.path: hit.why.get("superseded_by", {}).get("path") for hit in book.find("door").hits}
-    assert found == {"newest.md": None, "old.md": "newest.md"}
+    assert found == {"newest.md": None, "old.md": "newest.md", "older.md": "old.md", "oldest.md": "old.md"}
 
 
 # -- a state of before

@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spellbook.index.catalog.schema import LinkRow
-from spellbook.notes.links import SUPERSEDES, key
+from spellbook.notes.links import key
+from spellbook.notes.relations import SUPERSEDES
 from spellbook.system.sqlite import Database
 
 _LABELS = "('tags', 'keywords', 'entities')"
 """The keys of `fields`, as SQL, whose values relate two notes that share one: `search/related.py` weighs them."""
 
-_MOST_BETWEEN = 20
-"""Notes, beside those asked for and what supersedes them, that are looked at for what supersedes them. By hand: each
-takes some 10 µs, and a long row of notes that supersede one another may be there."""
+_STEPS, _MOST_BETWEEN = 5, 20
+"""
+How far what supersedes a note is followed, from note to note, and how many notes are looked at beside those asked for
+and what supersedes these. By hand: each takes some 20 µs, and a row of notes that supersede one another may be long.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,25 +156,25 @@ class Links:
 
     def superseding(self, paths: Collection[str]) -> list[Superseding]:
         """
-        Return what may supersede the notes at `paths`, what may supersede that, and so on, the nearest first.
+        Return what may supersede the notes at `paths`, what may supersede that, and so on for a few steps.
 
         May: the links were found by a name of the note; where each leads is for `links.Files` to say.
         """
         rows = self._database.rows(
             f"""
-            WITH RECURSIVE above (path, note, ordinal, name) AS (
-                SELECT path, note, -1, name FROM notes WHERE path IN (SELECT value FROM json_each(:paths))
+            WITH RECURSIVE above (path, note, ordinal, name, step) AS (
+                SELECT path, note, -1, name, 0 FROM notes WHERE path IN (SELECT value FROM json_each(:paths))
                 AND EXISTS (SELECT 1 FROM links WHERE relation = '{SUPERSEDES}')
                 UNION
-                SELECT notes.path, links.note, links.ordinal, notes.name
+                SELECT notes.path, links.note, links.ordinal, notes.name, step + 1
                 FROM above CROSS JOIN links ON relation = '{SUPERSEDES}' AND links.name IN (
                     SELECT above.name
                     UNION ALL SELECT value FROM fields WHERE note = above.note AND key IN ('id', 'aliases')
                     UNION ALL SELECT moves.name FROM moves WHERE new = above.path
                 ) CROSS JOIN notes ON notes.note = links.note
-                LIMIT :most
+                WHERE step < {_STEPS} LIMIT :most
             )
-            SELECT notes.path, id, title, coalesce(instant(created), instant(updated), mtime_ns / 1e9),
+            SELECT DISTINCT notes.path, id, title, coalesce(instant(created), instant(updated), mtime_ns / 1e9),
                 links.name, target, markdown
             FROM above CROSS JOIN links USING (note, ordinal) CROSS JOIN notes USING (note)
             """,

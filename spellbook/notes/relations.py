@@ -1,0 +1,56 @@
+"""
+Relations: the keys of frontmatter that name other notes, and what under them names one.
+
+Wikilinks, ids and paths do; prose and addresses elsewhere do not. Where they lead is for `links` to say. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from spellbook.notes.frontmatter import fast_loader
+
+if TYPE_CHECKING:
+    import yaml
+
+SUPERSEDES = "supersedes"
+RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
+"""Keys of frontmatter that name other notes. The newer note names the older one, never the reverse."""
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|mailto:")
+_NAMED = re.compile(r"[^#|]*")
+_NO_NAMES = frozenset({"", "~", "null", "true", "false"})
+_MOST_NAMED = 1_000
+"""Letters of an id or a path under a key of RELATIONS; longer text is prose."""
+
+
+def scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:
+    """Yield the scalars of a header, each with the top key whose value it is or in whose list it is, else ""."""
+    import yaml
+
+    key, is_key = "", True
+    inside: list[bool] = []  # the mappings (True) and lists around an event
+    for event in yaml.parse(header, Loader=fast_loader()):
+        if isinstance(event, yaml.ScalarEvent):
+            if inside == [True] and is_key:
+                key = event.value
+                yield event, ""
+            else:
+                yield event, key if inside[:1] == [True] and not any(inside[1:]) else ""
+        elif isinstance(event, yaml.CollectionStartEvent):
+            inside.append(isinstance(event, yaml.MappingStartEvent))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            inside.pop()
+        if inside == [True] and isinstance(event, yaml.ScalarEvent | yaml.AliasEvent | yaml.CollectionEndEvent):
+            is_key = not is_key
+
+
+def id_or_path(text: str) -> tuple[str, str] | None:
+    """Return the id or the path that a text names, and the rest, such as a heading; None if it names no note."""
+    text = text.strip()
+    if len(text) > _MOST_NAMED or _ADDRESS.match(text) or text.casefold() in _NO_NAMES:
+        return None
+    named = text if text.endswith(".md") else (_NAMED.match(text) or [""])[0]
+    return (named.rstrip(), text[len(named) :]) if named.strip() else None
