@@ -148,12 +148,13 @@ def _letters(text: str) -> str:
 
 
 def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
-    """Join lines to paragraphs: one ends at an empty line, or at a short line that ends a sentence."""
+    """Join lines to paragraphs: one ends at an empty line, a short line that ends a sentence, or a very short one."""
     width = max((len(line) for line in lines), default=0)
     text = ""
     for line in [*lines, ""]:
         is_cut = re.search(r"[a-zà-ÿ]-$", text) and re.match(r"[a-zà-ÿ]", line)
         text = text[:-1] + line if is_cut else f"{text} {line}".strip()
-        if text and (not line or (len(line) < 0.8 * width and _TERMINAL.search(line))):
+        is_last = len(line) < (0.8 if _TERMINAL.search(line) else 0.5) * width
+        if text and is_last:
             yield safe.escaped(text)
             text = ""

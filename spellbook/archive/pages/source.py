@@ -57,6 +57,8 @@ def read(source: str, text: str = "") -> Page:
     url = fetch.checked(source.strip()) if is_url else ""
     if text:
         parsed = child.parse("text", text.encode(), "The text")
+        if not parsed["markdown"]:
+            raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
         found = _HEADING.match(parsed["markdown"])
         title = safe.line(found[1].replace("\\", ""), _MOST_TITLE) if found else ""
         return Page(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
