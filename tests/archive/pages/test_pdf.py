@@ -101,7 +101,8 @@ ENCRYPTED = b"/Encrypt << /Filter /Standard /V 1 /R 2 /O <%s> /U <%s> /P -4 >> /
 def test_what_cannot_be_read_is_said(body: bytes, said: str) -> None:
     """INVALID_INPUT with the reason, and what to do."""
     with pytest.raises(InvalidInput, match=said) as refused:
-        extract(body)
+        extract(body, "a.pdf")
+    assert "a.pdf" in refused.value.message
     assert refused.value.hint
 
 
