@@ -37,7 +37,8 @@ def extract(body: bytes, what: str = "The PDF") -> dict[str, str]:
     """
     Return `title`, `markdown`, `author` and `published` (YYYY-MM-DD) of a PDF; "" for what it does not say.
 
-    `what` names it in messages. Raises InvalidInput if it is encrypted, damaged, without text, or with text that no program can read.
+    `what` names it in messages. Raises InvalidInput if it is encrypted, damaged, without text, or if no program can
+    read its text.
     """
     import pypdfium2
 
