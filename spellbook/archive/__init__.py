@@ -1,5 +1,5 @@
 """
-Backups: export, import and snapshots of a vault.
+What comes into a vault and goes out of it: export, import and snapshots, and pages of the web.
 
 A backup contains the vault's files, byte for byte, and nothing of the index, which is derived from them.
 """

@@ -66,6 +66,7 @@ SENTENCES = {
     },
     "__main__.py": {"_sentence"},
     "search/synonyms.py": {"read", "_fault", "_filed"},
+    "archive/pages/fetch.py": {"_hint"},
     "cli/backup.py": {"_row", "_imported"},
     "maintenance/evaluate.py": {"_failures"},
     "search/explain.py": {"_refusal", "why"},

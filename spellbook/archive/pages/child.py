@@ -40,7 +40,12 @@ def parse(
     InvalidInput if it needs more than it may.
     """
     seconds = seconds or SECONDS[kind]
-    head = {"kind": kind, "about": about, "memory": memory, "seconds": int(seconds) + 1}
+    head = {
+        "kind": kind,
+        "about": about | ({"what": what} if kind == "pdf" else {}),
+        "memory": memory,
+        "seconds": int(seconds) + 1,
+    }
     hidden = {*variables("secret")}
     apart: dict[str, Any] = {"creationflags": _NO_WINDOW} if sys.platform == "win32" else {"start_new_session": True}
     too_much = InvalidInput(
@@ -66,7 +71,7 @@ def parse(
     except ValueError:
         raise too_much from None
     if raised := answer.get("raised"):
-        raise _RAISED[raised](answer["message"].replace("{what}", what), answer["hint"])
+        raise _RAISED[raised](answer["message"], answer["hint"])
     if len(answer["markdown"].encode()) > MOST_MARKDOWN:
         raise InvalidInput(f"{what} has more than {MOST_MARKDOWN / 1e6:.1f} MB of text.", "Save it in parts.")
     return answer

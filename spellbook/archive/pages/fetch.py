@@ -175,8 +175,13 @@ def _body(answer: httpx.Response) -> Fetched:
     canonical = ""
     with contextlib.suppress(InvalidInput, PermissionDenied, ValueError, KeyError):
         canonical = checked(urljoin(url, answer.links["canonical"]["url"]))
-    kind = "application/pdf" if is_pdf else "text/html"
-    return Fetched(bytes(body), kind, url, header.get_content_charset(""), canonical)
+    return Fetched(
+        bytes(body),
+        "application/pdf" if is_pdf else "text/html",
+        url,
+        charset=header.get_content_charset(""),
+        canonical=canonical,
+    )
 
 
 def _unpacked(answer: httpx.Response) -> Iterable[bytes]:

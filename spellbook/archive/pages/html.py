@@ -34,6 +34,7 @@ _WIDER = {"euc_kr": "cp949", "johab": "johab", "gb2312": "gb18030", "gbk": "gb18
 _LATIN = {"iso8859-1", "ascii", "cp1252"}
 """Encodings that servers name when nobody told them: believed last."""
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _DATE = re.compile(r"(\d{4})\s*[-./년]\s*(\d{1,2})\s*[-./월]\s*(\d{1,2})")
 _PRESS = re.compile(
     r"\s*(?:선임|수습|인턴|객원|전문|시민|취재)?\s*(?:기자|특파원|논설위원|칼럼니스트|에디터|편집위원)$"
@@ -63,6 +64,8 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
     from lxml import html
 
     text = decoded(body, charset)
+    if body.startswith(b"%PDF-") or len(_CONTROLS.findall(text)) * 1_000 > len(text):
+        raise _nothing()  # a server that calls all it has text/html
     tree = html.document_fromstring(text.encode(), html.HTMLParser(encoding="utf-8")) if text.strip() else None
     if tree is None:
         raise _nothing()

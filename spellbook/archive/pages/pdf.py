@@ -33,30 +33,31 @@ _TERMINAL = re.compile(r"[.!?。！？…:;][\"'”’)\]]*$")
 _DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
 
 
-def extract(body: bytes) -> dict[str, str]:
+def extract(body: bytes, what: str = "The PDF") -> dict[str, str]:
     """
     Return `title`, `markdown`, `author` and `published` (YYYY-MM-DD) of a PDF; "" for what it does not say.
 
-    Raises InvalidInput if it is encrypted, damaged, without text, or with text that no program can read.
+    `what` names it in messages. Raises InvalidInput if it is encrypted, damaged, without text, or if no program can
+    read its text.
     """
     import pypdfium2
 
     try:
         document = pypdfium2.PdfDocument(body)
         about = document.get_metadata_dict()
-        pages = _without_running_heads(list(_pages(document)))
+        pages = _without_running_heads(list(_pages(document, what)))
         outline = _outline(document, len(pages))
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) == _PASSWORD or "password" in str(error).lower():
-            raise InvalidInput("{what} is encrypted.", "Save a copy without a password, or give its text.") from error
-        raise InvalidInput("{what} is no PDF that can be read.", "Is it damaged? Give its text instead.") from error
+            raise InvalidInput(f"{what} is encrypted.", "Save a copy without a password, or give its text.") from error
+        raise InvalidInput(f"{what} is no PDF that can be read.", "Is it damaged? Give its text instead.") from error
     text = "".join(line for page in pages for line in page)
     letters = sum(map(str.isalnum, text))
     broken = sum(unicodedata.category(each) in {"Co", "Cn", "Cc"} or each == "\ufffd" for each in text)
     if letters + broken < _LEAST_LETTERS:
-        raise InvalidInput("{what} has no text, only pictures.", "Run OCR first, or give its text.")
+        raise InvalidInput(f"{what} has no text, only pictures.", "Run OCR first, or give its text.")
     if broken > letters:
-        raise InvalidInput("The text of {what} cannot be read: its fonts hide the letters.", "Run OCR first.")
+        raise InvalidInput(f"The text of {what} cannot be read: its fonts hide the letters.", "Run OCR first.")
     found = _DATE.match(about.get("CreationDate") or about.get("ModDate") or "")
     return {
         "title": safe.line(about.get("Title") or "", _MOST_TITLE),
@@ -66,7 +67,7 @@ def extract(body: bytes) -> dict[str, str]:
     }
 
 
-def _pages(document: Any) -> Iterator[list[str]]:
+def _pages(document: Any, what: str) -> Iterator[list[str]]:
     """Yield the lines of each page, "" where a paragraph ends."""
     left = _MOST_LETTERS
     for number in range(len(document)):
@@ -77,7 +78,7 @@ def _pages(document: Any) -> Iterator[list[str]]:
         page.close()
         left -= len(text)
         if left < 0:
-            raise InvalidInput(f"{{what}} has more than {_MOST_LETTERS:,} letters.", "Save it in parts.")
+            raise InvalidInput(f"{what} has more than {_MOST_LETTERS:,} letters.", "Save it in parts.")
         yield [line.strip() for line in safe.visible(_HYPHEN.sub("", text)).split("\n")]
 
 
@@ -148,12 +149,13 @@ def _letters(text: str) -> str:
 
 
 def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
-    """Join lines to paragraphs: one ends at an empty line, or at a short line that ends a sentence."""
+    """Join lines to paragraphs: one ends at an empty line, a short line that ends a sentence, or a very short one."""
     width = max((len(line) for line in lines), default=0)
     text = ""
     for line in [*lines, ""]:
         is_cut = re.search(r"[a-zà-ÿ]-$", text) and re.match(r"[a-zà-ÿ]", line)
         text = text[:-1] + line if is_cut else f"{text} {line}".strip()
-        if text and (not line or (len(line) < 0.8 * width and _TERMINAL.search(line))):
+        is_last = len(line) < (0.8 if _TERMINAL.search(line) else 0.5) * width
+        if text and is_last:
             yield safe.escaped(text)
             text = ""

@@ -51,7 +51,7 @@ _PLUGINS = (
     (re.compile(r"(?<=:):(?=[\s\])]|\Z)"), r"\\:"),  # inline fields of Dataview
     (re.compile(r"(?i)\b(?!https?:|ftp:)([a-z][a-z0-9+.-]+):(?=//)"), r"\1\\:"),  # obsidian://, file://
 )
-_LINE_START = re.compile(r"(?m)^(?:([-+>=|:~#])|(\d{1,9})([.)]))")
+_LINE_START = re.compile(r"(?m)^(?:([-+>=|:~#])|(\d{1,9})([.)])(?=\s|\Z))")
 _TEMPLATE = "<%"
 """Templater looks for it in the raw text of a new file, code and escapes included."""
 

@@ -57,6 +57,8 @@ def read(source: str, text: str = "") -> Page:
     url = fetch.checked(source.strip()) if is_url else ""
     if text:
         parsed = child.parse("text", text.encode(), "The text")
+        if not parsed["markdown"]:
+            raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
         found = _HEADING.match(parsed["markdown"])
         title = safe.line(found[1].replace("\\", ""), _MOST_TITLE) if found else ""
         return Page(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
@@ -87,7 +89,9 @@ def _file(source: str) -> Page:
     if is_pdf:
         return Page(**child.parse("pdf", body, what), source_type="pdf")
     if len(body) > fetch.MOST_HTML:
-        raise PermissionDenied(f"{what} is over {fetch.MOST_HTML // 1_000_000} MB.", "Give the text that matters.")
+        raise PermissionDenied(
+            f"{what} is over {fetch.MOST_HTML // 1_000_000} MB.", "Give the text that matters instead."
+        )
     parsed = child.parse("html", body, what)
     return Page(**{**parsed, "canonical": ""}, source_type="html")
 
@@ -109,7 +113,9 @@ def _document(path: Path) -> tuple[bytes, bool]:
             if not stat.S_ISREG(about.st_mode):
                 raise PermissionDenied(f"{what} is no regular file.", "Name a PDF or an HTML file.")
             if about.st_size > MOST_FILE:
-                raise PermissionDenied(f"{what} is over {MOST_FILE // 1_000_000} MB.", "Give the text that matters.")
+                raise PermissionDenied(
+                    f"{what} is over {MOST_FILE // 1_000_000} MB.", "Give the text that matters instead."
+                )
             start = file.read(5)
             is_pdf = start == b"%PDF-"
             if not is_pdf and real.suffix.lower() not in _HTML:

@@ -68,7 +68,10 @@ def pdf(
         top = add(b"<< /First %d 0 R /Last %d 0 R >>" % (first, first + len(outline) - 1))
         for number, (name, page_number) in enumerate(outline):
             later = b" /Next %d 0 R" % (first + number + 1) if number + 1 < len(outline) else b""
-            add(b"<< /Title %s /Parent %d 0 R /Dest [%d 0 R /Fit]%s >>" % (_text(name), top, kids[page_number], later))
+            add(
+                b"<< /Title %s /Parent %d 0 R /Dest [%d 0 R /Fit]%s >>"
+                % (_text(name), top, kids[page_number] if page_number < len(kids) else 9_999, later)
+            )
         root = b" /Outlines %d 0 R" % top
     objects[0] = b"<< /Type /Catalog /Pages 2 0 R%s >>" % root
     about = add(b"<< /Title %s /Author %s /CreationDate (%s) >>" % (_text(title), _text(author), created.encode()))
