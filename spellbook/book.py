@@ -315,7 +315,7 @@ class Spellbook:
             return change()
 
     def forget_working(self, days: float | None = None) -> Erased | None:
-        """Move working memories to the trash that were untouched for `days` (setting `working_days`); undo takes it back."""
+        """Move working memories to the trash that nobody touched for `days` (`working_days`); undo takes it back."""
         self.refresh()
         return cleanup.forget(self.index, self.config.working_days if days is None else days, time.time())
 
