@@ -7,6 +7,7 @@ The command line, the MCP tools, the watcher and Python programs all use it. Ver
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from spellbook.archive.export import Exported
     from spellbook.archive.restore import Restored as RestoredSnapshot
     from spellbook.archive.snapshots import Snapshots
-    from spellbook.editing import memory, merge, moves, repair_links, revise, sessions, undo, write
+    from spellbook.editing import cleanup, memory, merge, moves, repair_links, revise, sessions, undo, write
     from spellbook.editing.merge import Keep, Merged
     from spellbook.editing.revise import Erased, Revised
     from spellbook.editing.undo import Undone
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
     export, importer = lazy("spellbook.archive", "export", "importer")
-    merge, moves, repair_links, revise = lazy("spellbook.editing", "merge", "moves", "repair_links", "revise")
-    sessions, undo, write = lazy("spellbook.editing", "sessions", "undo", "write")
+    cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
+    revise, sessions, undo, write = lazy("spellbook.editing", "revise", "sessions", "undo", "write")
     evaluate, migrate = lazy("spellbook.maintenance", "evaluate", "migrate")
     names = ("explain", "newest", "question", "related", "searcher", "toc")
     explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
@@ -313,6 +314,11 @@ class Spellbook:
             self.refresh()
             return change()
 
+    def forget_working(self, days: float | None = None) -> Erased | None:
+        """Move working memories to the trash that nobody touched for `days` (`working_days`); undo takes it back."""
+        self.refresh()
+        return cleanup.forget(self.index, self.config.working_days if days is None else days, time.time())
+
     def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
         """Move every note of a topic to the trash."""
         self.topic(topic)  # raises MemoryNotFound, with similar names
@@ -431,14 +437,9 @@ class Spellbook:
 
     def release(self, before: float) -> None:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
-        from spellbook.models.onnx.lazy_engine import release
-        from spellbook.notes import markdown
-        from spellbook.system import heap
-
         if idle := self._loaded is not None and self._loaded.used <= before:
             self._loaded = None  # a running search keeps its own reference
-        if any((release(before), self.index.chroma.release(before), markdown.forget(), idle)):
-            heap.trim()
+        upkeep.release(self.index, before, is_freed=idle)
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes, chunks by category, response times, and the notes opened most."""

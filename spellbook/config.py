@@ -36,6 +36,8 @@ _KINDS: dict[str, type] = {
     "second_encoder": bool,
     "scopes": dict,
     "snapshots": bool,
+    "working_days": int,
+    "forget_working": bool,
 }
 
 _WANTED: dict[type, str] = {str: "text", dict: "a table", bool: "true or false"}
@@ -85,6 +87,8 @@ class Config:
     `scopes`: for each glob of paths, the scope of these notes. `scope`: the scope that this run sees and writes to, ""
     for all; it belongs to a run, so it comes from the environment or an argument and never from the vault.
     `snapshots`: whether a process that watches the vault takes one a day, into `snapshot_folder`.
+    `forget_working`: whether that process also moves working memories to the trash that were neither edited nor opened
+    for `working_days`.
     `embedder_given`: whether an argument or the environment named the embedder; then config.toml does not.
     `chroma_url`: a Chroma server to use instead of the embedded Chroma.
 
@@ -111,6 +115,8 @@ class Config:
     scopes: Mapping[str, str] = field(default_factory=dict)
     scope: str = ""
     snapshots: bool = True
+    working_days: int = 7
+    forget_working: bool = False
     snapshot_folder: Path = Path()
     chroma_url: str = ""
     chroma_token: str = field(default="", repr=False)

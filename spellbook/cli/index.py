@@ -39,6 +39,8 @@ _CONFIG = """\
 # journal_mb = 100         # most megabytes, and days, of what `spellbook undo` can take back
 # journal_days = 90
 # snapshots = true         # one a day by whichever process watches the vault; `spellbook status` says where they are
+# forget_working = false   # whether that process moves old working memories to the trash
+# working_days = 7         # old is: neither edited nor opened for so many days
 
 # [half_lives]             # days in which a dated note loses half of what age can take, by type or category; inf: never
 # project = 180

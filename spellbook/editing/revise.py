@@ -225,11 +225,22 @@ def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = 
     found = index.catalog.topic(topic, category, index.visible)
     if not found:
         raise MemoryNotFound(f"There is no topic {topic!r:.200}.", "get_index lists the topics.")
-    paths = list(dict.fromkeys(each.path for each in found))
     name = "/".join(filter(None, (category, topic)))
-    with index.vault.change("erase", name, for_good=hard):
+    return erase_notes(index, found, f"the topic {flat(name)}", name, hard=hard)
+
+
+def erase_notes(
+    index: Index, found: Sequence[StoredChunk], called: str, what: str, verb: str = "erase", *, hard: bool = False
+) -> Erased:
+    """
+    Erase the whole notes of chunks as one change: all, or none if one was edited meanwhile (Conflict).
+
+    `called` names them in the result, `verb` and `what` in the log.
+    """
+    paths = list(dict.fromkeys(each.path for each in found))
+    with index.vault.change(verb, what, for_good=hard):
         kept = _remove(index, paths, hard)
-    said = f"the topic {flat(name)} ({counted(len(paths), 'note')})"
+    said = f"{called} ({counted(len(paths), 'note')})"
     return Erased(said, tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
 
 

@@ -28,6 +28,9 @@ from spellbook.vault.rules import TRASH
 _MOST_EMBEDDED = 20
 """Notes that get their vectors at once; those of more wait for the next run."""
 
+_ERASING = {"erase", "forget"}
+"""Verbs of the log that move notes to the trash and do nothing else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Undone:
@@ -119,10 +122,10 @@ def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     journal = index.vault.journal
     if name.startswith(f"{TRASH}/"):
         made = journal.made(name)
-        if made is None or made.is_undone or made.verb not in {"erase", "merge", "undo"}:
+        if made is None or made.is_undone or made.verb not in {*_ERASING, "merge", "undo"}:
             return None, [name]
         return made if any(each.before and each.after for each in made.traces) else None, [name]
-    erased = [entry for entry in journal.entries() if entry.verb == "erase" and not entry.is_undone]
+    erased = [entry for entry in journal.entries() if entry.verb in _ERASING and not entry.is_undone]
     # A section that was erased alone, by its id now or in earlier versions, else the note that it went with.
     names = dict.fromkeys((name, "#~".join(name.rsplit("~", 1)), name.rpartition("#")[0] or name))
     for wanted, entry in product(names, erased):

@@ -56,3 +56,17 @@ def finish_move(index: Index) -> None:
         from spellbook.editing import moves
 
         moves.finish(index)
+
+
+def release(index: Index, before: float, *, is_freed: bool) -> None:
+    """
+    Free the model and Chroma if unused since `before` (monotonic clock, seconds), and the parser's memory.
+
+    Give memory back to the system if any of it was freed; `is_freed` says whether the caller has freed some.
+    """
+    from spellbook.models.onnx.lazy_engine import release as release_models
+    from spellbook.notes import markdown
+    from spellbook.system import heap
+
+    if any((release_models(before), index.chroma.release(before), markdown.forget(), is_freed)):
+        heap.trim()

@@ -282,12 +282,14 @@ class Watcher:
 
     def _keep(self) -> None:
         """Take the day's snapshot, if this process watches; after a kill, the next one uses what it left."""
-        wait = SNAPSHOT_AFTER
-        while self._book.config.snapshots and not self._stopping.wait(wait):
+        wait, config = SNAPSHOT_AFTER, self._book.config
+        while (config.snapshots or config.forget_working) and not self._stopping.wait(wait):
             wait = SNAPSHOT_LOOK
             with self._reporting("keep"):
-                if self._is_elected and self._book.snapshots.is_due():
+                if self._is_elected and config.snapshots and self._book.snapshots.is_due():
                     self._book.snapshots.create()
+                if self._is_elected and config.forget_working:
+                    self._book.forget_working()
 
     def _rest(self) -> None:
         """Keep a process small that is not asked: several clients may hold one open all day."""

@@ -206,8 +206,9 @@ def test_the_prompt_stays_within_its_budget(book):
         tool(
             book,
             "remember",
-            content=f"주전자 {number}번은 시끄럽고 선실에 있다. " * 8,
+            content=f"주전자 {number}번은 어디에 있나 하면 선실에 있다. " * 4,
             type="procedural" if number == 7 else "episodic",
+            force=True,
         )
     made = prompt(book, query="주전자는 어디에 있나요?", token_budget="300")
     text = made.messages[0].content.text

@@ -1,0 +1,48 @@
+"""
+Cleanup of working memories: nothing else is ever forgotten by itself, and what is forgotten is in the trash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spellbook.editing.revise import Erased, erase_notes
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import conditions, instant
+from spellbook.index.opened import Index
+
+_DAY = 86_400.0
+_MOST = 1_000
+"""Notes that are forgotten in one change."""
+
+
+def due(index: Index, days: float, now: float) -> list[StoredChunk]:
+    """
+    Return the first chunk of each working memory that may be forgotten at `now` (seconds since 1970), oldest first.
+
+    That is a note that Spellbook wrote (it has an `id`), of `type: working`, not pinned, and neither edited nor opened
+    for so many days. The file's own time counts as an edit.
+    """
+    notes = [*_working(index)]
+    uses = index.catalog.usage.of(each.note for each in notes)
+
+    def touched(each: StoredChunk) -> float:
+        dates = (instant(text) or 0.0 for text in (each.created, each.updated))
+        used = uses.get(each.note)
+        return max(*dates, each.mtime_ns / 1e9, used.last if used else 0.0)
+
+    found = [each for each in notes if touched(each) <= now - days * _DAY]
+    return sorted(found, key=lambda each: (touched(each), each.path))[:_MOST]
+
+
+def forget(index: Index, days: float, now: float) -> Erased | None:
+    """Move the working memories that are due to the trash, as one change that `undo` takes back; None if none is."""
+    found = due(index, days, now)
+    return erase_notes(index, found, "working memories", "working memories", "forget") if found else None
+
+
+def _working(index: Index) -> Iterable[StoredChunk]:
+    for path in index.catalog.paths((*conditions({"type": "working"}), *index.visible)):
+        first = next(iter(index.catalog.at(path)), None)
+        if first is not None and first.meta.get("id") and first.meta.get("pinned") is not True:
+            yield first
