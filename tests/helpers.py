@@ -19,7 +19,7 @@ from spellbook import config
 from spellbook.errors import EmbeddingError
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
-from spellbook.index.catalog.schema import MIGRATIONS
+from spellbook.index.catalog.migrations import MIGRATIONS
 from spellbook.index.catalog.vector_bytes import restored
 from spellbook.index.opened import Index
 from spellbook.models.hash import HashEmbedder

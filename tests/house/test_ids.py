@@ -9,7 +9,7 @@ import pytest
 
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.index import sync
-from spellbook.index.catalog.schema import MIGRATIONS
+from spellbook.index.catalog.migrations import MIGRATIONS
 from tests.cli.test_cli import spellbook
 from tests.helpers import Counting, opened, rows, told
 from tests.server.agent import talk

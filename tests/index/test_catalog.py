@@ -17,7 +17,7 @@ from spellbook import config
 from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.schema import MIGRATIONS
+from spellbook.index.catalog.migrations import MIGRATIONS
 from spellbook.index.extract import read
 from spellbook.index.filters import conditions
 from spellbook.search.question import Question
@@ -563,7 +563,7 @@ def test_a_migration_that_is_killed_begins_again(vault, write_note):
         import os, sys
         from pathlib import Path
         from spellbook.index.catalog.catalog import FUNCTIONS, FILE
-        from spellbook.index.catalog.schema import MIGRATIONS
+        from spellbook.index.catalog.migrations import MIGRATIONS
         from spellbook.system.sqlite import Database
         calls = []
         def checksum(*words):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spellbook.index import sync
-from spellbook.index.catalog.schema import MIGRATIONS
+from spellbook.index.catalog.migrations import MIGRATIONS
 from spellbook.index.filters import conditions
 from tests.helpers import Counting, opened, rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from spellbook.index import embed, sync
-from spellbook.index.catalog.schema import MIGRATIONS
+from spellbook.index.catalog.migrations import MIGRATIONS
 from spellbook.models.base import label_key
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher

@@ -21,7 +21,7 @@ from spellbook.cli import main
 from spellbook.errors import InvalidInput, MemoryNotFound, StorageError
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.schema import MIGRATIONS
+from spellbook.index.catalog.migrations import MIGRATIONS
 from spellbook.index.catalog.usage import Failures, Kind, Use
 from spellbook.index.metrics import Meter, bucket
 from spellbook.system.processes import Watched, present, processes

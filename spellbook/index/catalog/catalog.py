@@ -28,8 +28,9 @@ from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels, questions_of
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
+from spellbook.index.catalog.migrations import MIGRATIONS, WEIGHTS
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import MIGRATIONS, WEIGHTS, Counts, StoredChunk, Topic
+from spellbook.index.catalog.schema import Counts, StoredChunk, Topic
 from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.spared import Spared

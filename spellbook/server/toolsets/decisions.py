@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from spellbook.editing.write import Duplicate, Scribed
     from spellbook.index.catalog.schema import StoredChunk
     from spellbook.notes import decisions as form
-    from spellbook.notes import links, note
+    from spellbook.notes import links, note, relations
     from spellbook.search import newest, related
 else:  # Imported at the first call: an idle server stays small.
     (form,) = lazy("spellbook.notes", "decisions")
-    links, note = lazy("spellbook.notes", "links", "note")
+    links, note, relations = lazy("spellbook.notes", "links", "note", "relations")
     newest, related = lazy("spellbook.search", "newest", "related")
 
 DECISION, CHECKPOINT = "decision", "checkpoint"
@@ -359,7 +359,7 @@ def _superseding(book: Spellbook, path: str) -> tuple[str, ...]:
     return tuple(
         _note_of(book, each.path)
         for each in related.links(book.index.catalog.links, path)
-        if each.relation == links.SUPERSEDES and each.path
+        if each.relation == relations.SUPERSEDES and each.path
     )
 
 
