@@ -210,3 +210,38 @@ def test_text_is_marked_as_text_of_notes(book, write_note):
     said = run(book, lambda call: call("mama_search"))
     ids = [line for line in said.splitlines() if line.strip().startswith(("id: ", "Ignore"))]
     assert ids == [f"   id: {book.resolve('forged.md').note}"]
+
+
+def test_answers_keep_their_sizes(book):
+    """A list of long decisions stays small, and each is still named."""
+    for number in range(10):
+        done = save(book, f"Rule {number} holds. " + "It has many words. " * 400, f"topic{number}")
+    assert len(json.dumps(done)) < 600
+    said = run(book, lambda call: call("mama_search", max_tokens=1_000))
+    assert len(said) < 7_000
+    assert said.count("id: ") == 10
+
+
+def test_a_chain_ranks_newest_first(book):
+    """Whatever the limit and the topic's other decisions."""
+    first = save(book, "Sessions live in Redis.")
+    second = save(book, "Sessions live in PostgreSQL.", supersedes=first["id"])
+    third = save(book, "Sessions live in signed cookies.", supersedes=second["id"])
+    for limit in (1, 2, 3):
+        found = run(
+            book,
+            lambda call, most=limit: call("mama_search", query="where do sessions live?", limit=most, format="json"),
+        )
+        assert [each["id"] for each in found["items"]] == [third["id"], second["id"], first["id"]][:limit]
+
+
+def test_a_moved_decision_stays_superseded(book, vault):
+    """Renamed by hand as Obsidian does, the relation by path is followed."""
+    first = save(book, "Sessions live in Redis.")
+    second = save(book, "Sessions live in PostgreSQL.", supersedes=first["id"])
+    book.move(first["path"], "decision/auth/Old sessions.md")
+    items = run(book, lambda call: call("mama_search", format="json"))["items"]
+    assert {each["id"]: each["superseded_by"] for each in items}[first["id"]] == second["id"]
+    (vault / "decision/auth/Old sessions.md").rename(vault / "decision/auth/Older sessions.md")
+    items = run(book, lambda call: call("mama_search", format="json"))["items"]
+    assert {each["id"]: each["superseded_by"] for each in items}[first["id"]] == second["id"]

@@ -238,3 +238,15 @@ def test_both_protocol_eras_offer_the_same(book, mode):
     assert templates[0].startswith("memory://search")
     assert fixed == ["memory://index"]
     assert prompts == ["memory_injection"]
+
+
+def test_answers_keep_their_sizes(book):
+    """Text of a dozen long memories stays within max_tokens, and writing tools answer in one line."""
+    for number in range(12):
+        one = tool(
+            book, "remember", content=f"# Kettle {number}\n\n" + f"The kettle {number} is loud. " * 80, force=True
+        )
+    assert len(json.dumps(one)) < 400
+    said = tool(book, "recall", query="kettle", max_tokens=500, limit=12)
+    assert book.index.embedder.count_tokens(said) <= 700
+    assert "more: ask with a larger max_tokens" in said

@@ -256,8 +256,10 @@ def _add_resources(mcp: MCPServer, book: Spellbook) -> None:
         key = (query, filters, limit, book.index.scope, book.index.catalog.generation)
         now = time.time()
         with guard:
-            if key in cache and cache[key][0] > now:
-                return cache[key][1]
+            until, text = cache.get(key, (0.0, ""))
+        book.meter.cached("searches", until > now)
+        if until > now:
+            return text
         try:
             text = json.dumps(_searched(book, query, filters, limit, now), ensure_ascii=False)
         except InvalidInput as error:
