@@ -62,29 +62,33 @@ def open(
     embedder: str | None = None,
     state: str | Path | None = None,
     scope: str | None = None,
+    wikis: Sequence[str | Path] = (),
 ) -> Spellbook:
     """
     Open a vault: the given folder, or else the one that `config.find_vault` finds.
 
-    With `scope`, searches and lists see that scope only; see `index.scopes`.
+    With `scope`, searches and lists see that scope only; see `index.scopes`. `wikis` are folders of documents beside
+    it; see `spellbook.wikis`.
     Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
     """
-    return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope))
+    return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope, wikis=wikis))
 
 
 @door(import_="source", export="file", restore_snapshot="into")
 class Spellbook:
     """A vault and its index; use it as a context manager, or call `close`. Invalid Unicode raises InvalidInput."""
 
-    def __init__(self, settings: Config, embedder: Embedder | None = None) -> None:
+    def __init__(self, settings: Config, models: Embedder | Index | None = None) -> None:
         self.config = settings
-        self.index = Index.open(settings, embedder)
+        self.index = Index.open(settings, models)
         self._meter = Meter(self.index.catalog.usage)
         self.watched = processes.Watched()
         """What a watcher in this process last reported."""
         self.complaint = ""
         """Why the last scan of the vault failed, "" if it did not."""
         self._loaded: searcher.Searcher | None = None
+        self.beside: list[Spellbook] = []
+        """Books of folders of documents, which use this book's models and end with it; see `spellbook.wikis`."""
 
     @property
     def _searcher(self) -> searcher.Searcher:
@@ -104,6 +108,8 @@ class Spellbook:
 
     def close(self) -> None:
         """Close files and connections."""
+        for each in self.beside:
+            each.close()
         self._meter.flush()
         self.index.close()
 
@@ -218,9 +224,10 @@ class Spellbook:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
         with contextlib.suppress(Damaged):
             if (followed := self.index.followed()) is not None:
-                self._use(followed)
+                self.use(followed)
 
-    def _use(self, index: Index) -> None:
+    def use(self, index: Index) -> None:
+        """Go on with this form of the index, which shares the catalog."""
         before, self.index, self.config, self._loaded = self.index, index, index.config, None
         before.chroma.close()
 
@@ -423,9 +430,12 @@ class Spellbook:
         from spellbook.notes import markdown
         from spellbook.system import heap
 
-        if idle := self._loaded is not None and self._loaded.used <= before:
-            self._loaded = None  # a running search keeps its own reference
-        if any((release(before), self.index.chroma.release(before), markdown.forget(), idle)):
+        freed = []
+        for book in (self, *self.beside):
+            if idle := book._loaded is not None and book._loaded.used <= before:
+                book._loaded = None  # a running search keeps its own reference
+            freed += [idle, book.index.chroma.release(before)]
+        if any((release(before), markdown.forget(), *freed)):
             heap.trim()
 
     def stats(self) -> dict[str, Any]:
@@ -471,7 +481,7 @@ class Spellbook:
         if self.index.catalog.fingerprint == self.index.embedder.fingerprint:  # else it would switch at once
             self.refresh()
         check = partial(self.check, progress=progress) if checked else None
-        return migrate.run(self.index, to, self._use, check, progress)
+        return migrate.run(self.index, to, self.use, check, progress)
 
     def migrate_back(self, *, progress: Progress | None = None) -> Migrated:
         """Switch back to the embedder before the last migration. Raises InvalidInput if there was none."""

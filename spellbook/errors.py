@@ -12,6 +12,7 @@ The errors that Spellbook raises, and the code of each.
     ├── RestInvalid         REST_INVALID          an unknown session id
     ├── RestExpired         REST_EXPIRED          a session that is older than an hour, or was ended
     ├── StorageError        STORAGE_ERROR         the disk or the catalog failed
+    ├── PermissionDenied    PERMISSION_DENIED     a file or an address that Spellbook does not read for an agent
     └── EmbeddingError      EMBEDDING_ERROR       the embedder or the reranker failed
         ├── AuthenticationError  AUTHENTICATION_ERROR  a service refused the key
         └── RateLimited          RATE_LIMIT_EXCEEDED   a service received too many requests
@@ -110,6 +111,12 @@ class StorageError(SpellbookError):
     """The disk or the catalog failed."""
 
     code = "STORAGE_ERROR"
+
+
+class PermissionDenied(SpellbookError):
+    """A file or an address that may not be read: not public, hidden, or of another kind."""
+
+    code = "PERMISSION_DENIED"
 
 
 class EmbeddingError(SpellbookError):

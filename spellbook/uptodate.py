@@ -22,7 +22,10 @@ FILE = "seal"
 
 _VARIABLES = environment.variables("index")
 _SETTINGS = (f"{paths.MARKER}/config.toml", ".spellbookignore")
-_PASSING = (".lock", ".log", ".log.1", "-shm", FILE)
+LOOKED = "looked"
+"""The file in the folder of the index whose time is that of the last look at the whole vault."""
+
+_PASSING = (".lock", ".log", ".log.1", "-shm", FILE, LOOKED)
 """Files in the folder of the index that say nothing of what is in it."""
 
 
@@ -66,7 +69,30 @@ def said(named: str, *, as_json: bool = False) -> str | None:
             sentence, text, seen = file.readline(), file.readline(), file.read()
     except (OSError, ValueError):
         return None
-    return (text if as_json else sentence).decode().rstrip("\n") if seen and seen == look(root, state) else None
+    if not seen or seen != look(root, state):
+        return None
+    mark_look(state)
+    return (text if as_json else sentence).decode().rstrip("\n")
+
+
+def mark_look(state: str) -> None:
+    """Record that the whole vault was looked at. Not in the index: that would wait for writers, and break a seal."""
+    file = os.path.join(state, LOOKED)
+    try:
+        os.utime(file)
+    except OSError:
+        try:
+            open(file, "xb").close()
+        except OSError:
+            return  # a folder that cannot be written is told of where it matters
+
+
+def looked_at(state: str) -> float | None:
+    """Return when the whole vault was last looked at, in seconds since 1970; None if it never was."""
+    try:
+        return os.stat(os.path.join(state, LOOKED)).st_mtime
+    except OSError:
+        return None
 
 
 def _index(state: str) -> Iterator[str]:

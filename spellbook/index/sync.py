@@ -27,6 +27,7 @@ from spellbook.models.base import vector_key
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
 from spellbook.system.lock import take
 from spellbook.system.processes import EMBEDDING, present
+from spellbook.uptodate import mark_look
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ def scan(index: Index, *, full: bool = False, progress: Progress | None = None) 
         listing = index.vault.walk()
         known = index.catalog.notes.known()
         work = plan(listing.files, known, listing.hidden, full=full)
-        unlikely = not full and is_unlikely(work, known)
+        # Of documents that are only read nothing is lost: another branch of their repository may hold few of them.
+        unlikely = not (full or index.config.beside) and is_unlikely(work, known)
         if not unlikely:  # else a folder may just have been moved from where the walk was not yet to where it had been
             break
     report = Report(scanned=len(listing.files), unchanged=len(listing.files) - len(work.read))
@@ -182,6 +184,7 @@ def scan(index: Index, *, full: bool = False, progress: Progress | None = None) 
     if unlikely:
         complaint = f"{index.vault.root}: {lost} of {len(known)} notes are gone. Is a drive not mounted?"
     index.catalog.set_looked(complaint)
+    mark_look(str(index.config.state))
     if unlikely:
         raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")
     return report

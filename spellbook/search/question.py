@@ -115,6 +115,7 @@ class Question:
     `keywords` are phrases to match instead of the words of `text`. `limit` is 1 to 100 hits. `max_tokens`, at least 50,
     is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it, and without a filter,
     `ranking.related` decides. `unprompted` ignores the questions that notes name, which would find their own notes.
+    With `only_related`, `ranking.related` decides with a filter, too.
     """
 
     text: str
@@ -126,6 +127,7 @@ class Question:
     min_score: float | None = None
     max_tokens: int = 2_000
     unprompted: bool = False
+    only_related: bool = False
 
     def __post_init__(self) -> None:
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
@@ -156,6 +158,7 @@ class Options(TypedDict, total=False):
     filter: Filter | None
     min_score: float | None
     max_tokens: int
+    only_related: bool
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Question:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
+    from spellbook.vault.listing import Matcher
+
 IGNORE_FILE = ".spellbookignore"
 
 _MOST_LINES = 1_000
@@ -40,7 +42,11 @@ class Ignored:
         folders = (path[: i + 1] for i, letter in enumerate(path) if letter == "/")
         return any(ignored.match_file(place) for place in (*folders, path))
 
-    def patterns(self) -> GitIgnoreSpec | None:
+    def patterns(self) -> Matcher | None:
+        """Return what is left out, None if there is nothing. Raises InvalidInput; see `own`."""
+        return self.own()
+
+    def own(self) -> GitIgnoreSpec | None:
         """Return the patterns, None without such a file. Raises InvalidInput if the file cannot be read or parsed."""
         file = self._file
         try:
@@ -62,8 +68,12 @@ class Ignored:
         return spec
 
 
-def compiled(lines: Sequence[str]) -> GitIgnoreSpec:
-    """Compile lines of a .gitignore, linear to match. Raises ValueError, whose text begins `, line N: ` or `: `."""
+def compiled(lines: Sequence[str], *, is_strict: bool = True) -> GitIgnoreSpec:
+    """
+    Compile lines of a .gitignore, linear to match. Raises ValueError, whose text begins `, line N: ` or `: `.
+
+    Unless it `is_strict`, a line that is no pattern is skipped, as git does.
+    """
     from pathspec import GitIgnoreSpec
 
     if len(lines) > _MOST_LINES:
@@ -76,6 +86,8 @@ def compiled(lines: Sequence[str]) -> GitIgnoreSpec:
                 raise ValueError(f"it is over {_MOST_LETTERS:,} letters long")
             patterns.append(pattern(line))
         except (ValueError, re.error) as error:
+            if not is_strict:
+                continue
             raise ValueError(f", line {number}: {error}") from error
     return GitIgnoreSpec(patterns, backend="simple")  # the others know no atomic groups
 
