@@ -202,7 +202,8 @@ def _allowed(path: str, wikis: Mapping[Path, str], project: str, allowed: Sequen
     """Return the real path of the folder that `path` names. Raises PermissionDenied if it is not in `allowed`."""
     bases: list[str | Path] = [project or os.curdir, *(each.parent for each in wikis), allowed[-1]]
     places = [_real(os.path.join(base, os.path.expanduser(path))) for base in bases]
-    may = [each for each in places if any(_is_in(each, base) for base in allowed)]
+    there = [each for each in places if os.path.lexists(each)] or places
+    may = [each for each in there if any(_is_in(each, base) for base in allowed)]
     if not may:
         raise PermissionDenied(
             f"{path[:200]!r} is in no folder of documents, nor in the project or the vault, or it is in a dot-folder.",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.system import disk
-from spellbook.vault.ignored import IGNORE_FILE, Ignored, compiled
+from spellbook.vault.ignored import IGNORE_FILE, Ignored, compiled, verdict
 from spellbook.vault.trash import Trash
 from spellbook.vault.vault import Vault
 from spellbook.vault.writer import Writer
@@ -112,9 +112,9 @@ class _Look:
             return True
         folder = file.rstrip("/").rpartition("/")[0]
         for place, spec in self._chain(f"{folder}/" if folder else ""):
-            verdict = spec.check_file(file[len(place) :]).include
-            if verdict is not None:  # as in git, the nearest file that names it decides
-                return verdict
+            said = verdict(spec, file[len(place) :])
+            if said is not None:  # as in git, the nearest file that names it decides
+                return said
         return False
 
     def _chain(self, folder: str) -> _Chain:

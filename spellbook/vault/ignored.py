@@ -25,6 +25,9 @@ _MOST_LETTERS = 1_000
 # What pathspec makes of `*` in a name, of `**/` before all others, and of `/**` further on.
 _STAR, _BEFORE, _BETWEEN = "[^/]*", "(?:.+/)?", "(?:/.+)?"
 
+# What it makes of `*` or `**`, of `*/`, and the group that stands for the end of a folder's name.
+_ANYTHING, _ANY_FOLDER, _FOLDER = ".", "(?P<ps_d>/)", "ps_d"
+
 
 class Ignored:
     """The patterns of the vault at `root`, read again when their file changes."""
@@ -90,6 +93,31 @@ def compiled(lines: Sequence[str], *, is_strict: bool = True) -> GitIgnoreSpec:
                 continue
             raise ValueError(f", line {number}: {error}") from error
     return GitIgnoreSpec(patterns, backend="simple")  # the others know no atomic groups
+
+
+def verdict(spec: GitIgnoreSpec, path: str) -> bool | None:
+    """
+    Say whether the last pattern that names `path` itself leaves it out; None if none does. A folder's path ends in `/`.
+
+    For a caller that asks for the folders above first, as git does. pathspec answers for all of a path at once, and
+    gives patterns of folders less weight: of `*` and `!*/` it leaves out every folder, git none.
+    """
+    for pattern in reversed(spec.patterns):
+        regex: re.Pattern[str] | None = getattr(pattern, "regex", None)  # None for a comment
+        if regex and (found := regex.search(path)) and _is_whole(found, path):
+            return bool(pattern.include)
+    return None
+
+
+def _is_whole(found: re.Match[str], path: str) -> bool:
+    """Say whether what pathspec's regex found in `path` is more than a folder that it lies in."""
+    if found.re.pattern == _ANYTHING:
+        return True
+    if found.re.pattern == _ANY_FOLDER:
+        return path.endswith("/")
+    if _FOLDER in found.re.groupindex:
+        return found.end() == len(path)
+    return found.end() < len(path)  # `a/**` means all that is in a folder
 
 
 @cache

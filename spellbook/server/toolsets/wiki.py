@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -25,6 +26,8 @@ else:  # Imported at the first answer: an idle server stays small.
     (render,) = lazy("spellbook.server", "render")
 
 INSTRUCTIONS = "- wiki_search(query) before you read code: the project's documents say what does what, and where."
+
+_HEADING = re.compile(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
 
 ALSO_CALLED = {f"zyflow_{name}": name for name in ("wiki_search", "wiki_index", "wiki_status")}
 
@@ -114,10 +117,9 @@ def _head(hit: Hit) -> str:
 
 def _section(hit: Hit) -> str:
     """Return the path of headings with their marks, as in the file; of what stands above the first, the title."""
-    first = hit.text.lstrip().partition(" ")[0]
-    names = hit.heading.split(" > ") if hit.heading else []
-    if not names:
+    if not hit.heading:
         return f"# {hit.title}"
-    # A section begins at a heading of the second level, or of the first if it is a further one.
-    level = 1 if first == "#" else 2
-    return " > ".join(f"{'#' * min(6, level + below)} {name}" for below, name in enumerate(names))
+    levels = {name: len(marks) for marks, name in _HEADING.findall(hit.chunk.text)}
+    # Those of a section's later parts stand further up in the file.
+    marked = [(levels.get(name, 2 + below), name) for below, name in enumerate(hit.heading.split(" > "))]
+    return " > ".join(f"{'#' * min(6, level)} {name}" for level, name in marked)
