@@ -416,9 +416,11 @@ def test_a_wiki_in_the_vault_is_a_filter(vault: Path, tmp_path: Path, write_note
     """A wiki that lies in the vault has the vault's index, and only its own documents are found."""
     write_note("work/docs/auth.md", AUTH)
     write_note("private.md", "# Private\n\nRS256 tokens of the heron\n")
+    write_note("birds.md", "# Birds\n\npeople watch a kingfisher at the pond\n")
     with books.open(vault, embedder="hash", wikis=[vault / "work" / "docs"]) as book:
         assert found(book, "RS256 tokens") == ["docs/auth.md"]
         assert found(book, "heron nest") == []
+        assert found(book, "where do people watch a kingfisher at the pond") == []
         made = wikis.index(book)
         assert (made["documents"], made["indexed"]) == (1, 2)
         state = wikis.status(book)
