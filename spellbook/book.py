@@ -7,7 +7,6 @@ The command line, the MCP tools, the watcher and Python programs all use it. Ver
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -63,29 +62,31 @@ def open(
     embedder: str | None = None,
     state: str | Path | None = None,
     scope: str | None = None,
+    wikis: Sequence[str | Path] = (),
 ) -> Spellbook:
     """
     Open a vault: the given folder, or else the one that `config.find_vault` finds.
 
-    With `scope`, searches and lists see that scope only; see `index.scopes`.
-    Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
+    With `scope`, searches and lists see that scope only; see `index.scopes`. `wikis` are folders of documents beside
+    it; see `spellbook.wikis`. Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
     """
-    return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope))
+    return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope, wikis=wikis))
 
 
 @door(import_="source", export="file", restore_snapshot="into")
 class Spellbook:
     """A vault and its index; use it as a context manager, or call `close`. Invalid Unicode raises InvalidInput."""
 
-    def __init__(self, settings: Config, embedder: Embedder | None = None) -> None:
+    def __init__(self, settings: Config, models: Embedder | Index | None = None) -> None:
         self.config = settings
-        self.index = Index.open(settings, embedder)
+        self.index = Index.open(settings, models)
         self.meter = Meter(self.index.catalog.usage)
         self.watched = processes.Watched()
         """What a watcher in this process last reported."""
-        self.complaint = ""
-        """Why the last scan of the vault failed, "" if it did not."""
+        self.complaint = ""  # why the last scan of the vault failed, "" if it did not
         self._loaded: searcher.Searcher | None = None
+        self.beside: list[Spellbook] = []
+        """Books of folders of documents, which use this book's models and end with it; see `spellbook.wikis`."""
 
     @property
     def _searcher(self) -> searcher.Searcher:
@@ -105,6 +106,8 @@ class Spellbook:
 
     def close(self) -> None:
         """Close files and connections."""
+        for each in self.beside:
+            each.close()
         self.meter.flush()
         self.index.close()
 
@@ -237,9 +240,10 @@ class Spellbook:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
         with contextlib.suppress(Damaged):
             if (followed := self.index.followed()) is not None:
-                self._use(followed)
+                self.use(followed)
 
-    def _use(self, index: Index) -> None:
+    def use(self, index: Index) -> None:
+        """Go on with this form of the index, which shares the catalog."""
         before, self.index, self.config, self._loaded = self.index, index, index.config, None
         before.chroma.close()
 
@@ -254,15 +258,13 @@ class Spellbook:
     # -- writing
 
     def scribe(self, chunk: object, **options: Unpack[write.Options]) -> Scribed:
-        """Save one finished chunk `{"text", "metadata"}` as a note; the options are those of `scribe_all`."""
+        """Save one finished chunk `{"text", "metadata"}` as a note, as `scribe_all` does."""
         return self.scribe_all([chunk], **options)
 
     def scribe_all(self, given: Sequence[object], **options: Unpack[write.Options]) -> Scribed:
         """
-        Save finished chunks, each as one note. Search finds them when this returns.
+        Save finished chunks, each as one note; the options are those of `write.Options`. Search finds them at once.
 
-        `source` and `category` are for chunks whose metadata has none; `session` is the REST session to count them in.
-        With `labels` "derived" a chunk without keywords gets those of its tags and text.
         All chunks are checked first. Raises InvalidInput if one is not valid. If one repeats an existing chunk,
         nothing is written unless `force` is set.
         """
@@ -317,7 +319,7 @@ class Spellbook:
     def forget_working(self, days: float | None = None) -> Erased | None:
         """Move working memories to the trash that nobody touched for `days` (`working_days`); undo takes it back."""
         self.refresh()
-        return cleanup.forget(self.index, self.config.working_days if days is None else days, time.time())
+        return cleanup.forget(self.index, days)
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
         """Move every note of a topic to the trash."""
@@ -377,17 +379,14 @@ class Spellbook:
         progress: Progress | None = None,
     ) -> importer.Imported:
         """
-        Import an export, a folder, a zip or a note into the vault: all of it, or nothing if anything fails.
+        Import an export, a folder, a zip or a note: all of it, or nothing; without a source, finish an interrupted one.
 
         The options are those of `archive.importer.Asked`. Search by words finds the notes when this returns.
-        Without a source, an interrupted import is finished.
         """
         self.refresh()  # the catalog knows where earlier imports put their notes
-        if source is None:
-            done = importer.finish(self.index)
-        else:
-            asked = importer.Asked(on_conflict, dry_run, into, attachments)
-            done = importer.run(self.index, Path(source).expanduser(), asked, progress)
+        asked = importer.Asked(on_conflict, dry_run, into, attachments)
+        given = None if source is None else Path(source).expanduser()
+        done = importer.run(self.index, given, asked, progress) if given else importer.finish(self.index)
         if not done.dry_run:
             sync.scan(self.index)
         return done
@@ -437,9 +436,12 @@ class Spellbook:
 
     def release(self, before: float) -> None:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
-        if idle := self._loaded is not None and self._loaded.used <= before:
-            self._loaded = None  # a running search keeps its own reference
-        upkeep.release(self.index, before, is_freed=idle)
+        freed = []
+        for book in (self, *self.beside):
+            if idle := book._loaded is not None and book._loaded.used <= before:
+                book._loaded = None  # a running search keeps its own reference
+            freed += [idle, book.index.chroma.release(before)]
+        upkeep.release(before, is_freed=any(freed))
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes, chunks by category, response times, and the notes opened most."""
@@ -459,9 +461,8 @@ class Spellbook:
         progress: Progress | None = None,
     ) -> evaluate.Checked:
         """
-        Ask every note its own questions, and compare all texts.
+        Ask every note its own questions, and compare all texts; the options are those of `evaluate.Standard`.
 
-        The options are those of `maintenance.evaluate.Standard`.
         Raises InvalidInput for a filter, a share or golden queries that make no sense.
         """
         standard = evaluate.Standard(filter, min_recall5, min_mrr, all_notes)
@@ -477,14 +478,13 @@ class Spellbook:
         """
         Switch to the embedder `to` without search downtime; with `checked`, run `check` before and after.
 
-        The new vectors are built beside those in use. An interrupted migration goes on with the next call.
-        Raises InvalidInput for an embedder that the vault cannot use, Conflict
-        if another process is migrating, EmbeddingError if the embedder fails.
+        The new vectors are built beside those in use. An interrupted migration goes on with the next call. Raises
+        InvalidInput for an embedder that the vault cannot use, Conflict if another process migrates, EmbeddingError.
         """
         if self.index.catalog.fingerprint == self.index.embedder.fingerprint:  # else it would switch at once
             self.refresh()
         check = partial(self.check, progress=progress) if checked else None
-        return migrate.run(self.index, to, self._use, check, progress)
+        return migrate.run(self.index, to, self.use, check, progress)
 
     def migrate_back(self, *, progress: Progress | None = None) -> Migrated:
         """Switch back to the embedder before the last migration. Raises InvalidInput if there was none."""

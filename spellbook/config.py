@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,9 +91,12 @@ class Config:
     for `working_days`.
     `embedder_given`: whether an argument or the environment named the embedder; then config.toml does not.
     `chroma_url`: a Chroma server to use instead of the embedded Chroma.
+    `wikis`: the folders of documents beside the vault that `spellbook.wikis` may read, as they were given.
+    `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
 
-    `chroma_url`, a model by its path, and a service on another machine come from the environment or an argument, never
-    from the vault: a vault that somebody hands you must not send your notes anywhere.
+    `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or an
+    argument, never from the vault: a vault that somebody hands you must not send your notes anywhere, nor choose what
+    else is read.
     """
 
     vault: Path
@@ -120,6 +123,8 @@ class Config:
     snapshot_folder: Path = Path()
     chroma_url: str = ""
     chroma_token: str = field(default="", repr=False)
+    wikis: tuple[str, ...] = ()
+    beside: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,7 @@ def load(
     embedder: str | None = None,
     state: str | Path | None = None,
     scope: str | None = None,
+    wikis: Sequence[str | Path] = (),
 ) -> Config:
     """
     Return the settings for `vault`, or for the vault that `find_vault` finds.
@@ -185,6 +191,7 @@ def load(
         snapshot_folder=Path(paths.snapshots(str(root))),
         chroma_url=url,
         chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
+        wikis=tuple(map(str, wikis)) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),
         **settings,
     )
 

@@ -19,6 +19,7 @@ VARIABLES = {
     "SPELLBOOK_ENGINE": "entry",
     "SPELLBOOK_CHROMA_URL": "entry index",
     "SPELLBOOK_TOOLSETS": "entry",
+    "SPELLBOOK_WIKI": "folders",
     "SPELLBOOK_LANG": "",
     "SPELLBOOK_FETCH_LOCAL": "",
     "OLLAMA_HOST": "entry index",
@@ -31,8 +32,9 @@ VARIABLES = {
 """
 Each variable with its kinds.
 
-`folder` and `entry`: `spellbook install` copies it into a client's settings, since the server that the client starts
-does not see this shell. `index`: a change of it makes `reindex` look at the vault. `secret`: never written into a file.
+`folder`, `folders` (with the separator of PATH between them) and `entry`: `spellbook install` copies it into a client's
+settings, since the server that the client starts does not see this shell. `index`: a change of it makes `reindex` look
+at the vault. `secret`: never written into a file.
 """
 
 

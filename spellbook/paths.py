@@ -11,6 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from hashlib import sha256
 else:
     try:  # hashlib would load OpenSSL, which is slow; Python's own SHA-256 is enough here
@@ -26,7 +27,24 @@ _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvw
 
 def vault(named: str = "") -> str:
     """Return the vault: `named`, SPELLBOOK_VAULT, the nearest parent folder with `.spellbook/`, or `~/spellbook`."""
-    return os.path.expanduser(named or os.environ.get("SPELLBOOK_VAULT") or _nearest() or "~/spellbook")
+    return os.path.expanduser(
+        named or os.environ.get("SPELLBOOK_VAULT") or _upwards(MARKER, os.path.isdir) or "~/spellbook"
+    )
+
+
+def listed(value: str) -> list[str]:
+    """Return the folders in the value of a variable, which has the separator of PATH between them."""
+    return [each for each in value.split(os.pathsep) if each.strip()]
+
+
+def project(environment: Mapping[str, str] = os.environ) -> str:
+    """
+    Return the folder of the project that this process was started in, "" if it is none.
+
+    That is the folder that the client names (CLAUDE_PROJECT_DIR), else the nearest git repository upwards from the
+    working directory.
+    """
+    return environment.get("CLAUDE_PROJECT_DIR", "") or _upwards(".git", os.path.exists)
 
 
 def state(root: str, base: str = "") -> str:
@@ -46,12 +64,13 @@ def _of(root: str, base: str) -> str:
     return os.path.join(os.path.abspath(os.path.expanduser(base)), f"{'-'.join(words).strip('-') or 'vault'}-{digest}")
 
 
-def _nearest() -> str:
+def _upwards(name: str, is_there: Callable[[str], bool]) -> str:
+    """Return the working directory, or the nearest folder above it, that has `name`; "" if none has."""
     try:
         folder = os.getcwd()
     except OSError:
         return ""
-    while not os.path.isdir(os.path.join(folder, MARKER)):
+    while not is_there(os.path.join(folder, name)):
         if folder == os.path.dirname(folder):
             return ""
         folder = os.path.dirname(folder)

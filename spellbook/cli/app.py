@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT"}
+_WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT", "PERMISSION_DENIED"}
 
 
 class Command(help.Spoken, click.Command):
@@ -104,8 +104,8 @@ def check_text(param: click.Parameter, value: object) -> None:
         unicode.check(value, max(param.opts, key=len) if is_option else (param.name or "").strip("_").upper())
 
 
-def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
-    if value is not None:
+def _remember(ctx: click.Context, option: click.Parameter, value: str | tuple[str, ...] | None) -> None:
+    if value not in {None, ()}:
         check_text(option, value)
         ctx.ensure_object(dict)[option.name] = value
 
@@ -125,6 +125,16 @@ scope_option = click.option(
     callback=_remember,
     help="Use only this scope and notes that all scopes share; auto is the project of the working directory "
     "[SPELLBOOK_SCOPE].",
+)
+wiki_option = click.option(
+    "--wiki",
+    type=click.Path(),
+    multiple=True,
+    metavar="DIR",
+    expose_value=False,
+    callback=_remember,
+    help="A folder of documents for the toolset wiki, which is only read; repeat for more [SPELLBOOK_WIKI]. "
+    "Default: zywiki/ or docs/ of the project.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -258,7 +268,8 @@ def _opened(ctx: click.Context) -> Iterator[Spellbook]:
     import spellbook
 
     given = ctx.ensure_object(dict)
-    with spellbook.open(given.get("vault"), scope=given.get("scope")) as book:
+    wikis = given.get("wiki", ())
+    with spellbook.open(given.get("vault"), scope=given.get("scope"), wikis=wikis) as book:
         try:
             yield book
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output, progress_bar
-from spellbook.cli.app import command, json_option, main, scope_option, vault_option
+from spellbook.cli.app import command, json_option, main, scope_option, vault_option, wiki_option
 from spellbook.system.run_queue import turn
 from spellbook.text.quoting import counted, json_of, one_line
 
@@ -224,6 +224,7 @@ def watch(book: Spellbook) -> None:
         metavar="NAMES",
         help="Toolsets, with commas [core].",
     ),
+    wiki_option,
     scope_option,
 )
 def mcp(book: Spellbook, toolsets: str) -> None:

@@ -4,6 +4,7 @@ Cleanup of working memories: nothing else is ever forgotten by itself, and what 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from spellbook.editing.revise import Erased, erase_notes
@@ -35,9 +36,13 @@ def due(index: Index, days: float, now: float) -> list[StoredChunk]:
     return sorted(found, key=lambda each: (touched(each), each.path))[:_MOST]
 
 
-def forget(index: Index, days: float, now: float) -> Erased | None:
-    """Move the working memories that are due to the trash, as one change that `undo` takes back; None if none is."""
-    found = due(index, days, now)
+def forget(index: Index, days: float | None = None) -> Erased | None:
+    """
+    Move the working memories that are due to the trash, as one change that `undo` takes back; None if none is.
+
+    Without `days`, the setting `working_days` counts.
+    """
+    found = due(index, index.config.working_days if days is None else days, time.time())
     return erase_notes(index, found, "working memories", "working memories", "forget") if found else None
 
 

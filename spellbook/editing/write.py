@@ -62,7 +62,13 @@ class Written:
 
 
 class Options(TypedDict, total=False):
-    """What `Spellbook.scribe` takes by keyword, as `Spellbook.scribe_all` does."""
+    """
+    What `Spellbook.scribe` takes by keyword, as `Spellbook.scribe_all` does.
+
+    `source` and `category` are for chunks whose metadata has none. `force` also writes what repeats a chunk or looks
+    like a secret. `session` is the REST session to count them in. With `labels` "derived" a chunk without keywords gets
+    those of its tags and its text.
+    """
 
     source: str | None
     category: str | None

@@ -18,6 +18,7 @@ from spellbook.index.filters import Condition
 from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
+from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
 from spellbook.vault.vault import Vault
 
@@ -47,21 +48,30 @@ class Index:
     _widths: set[int] = field(default_factory=set, repr=False)
 
     @classmethod
-    def open(cls, config: Config, embedder: Embedder | None = None) -> Index:
+    def open(cls, config: Config, models: Embedder | Index | None = None) -> Index:
         """
-        Open the index of `config.vault`, making it if need be; with `embedder`, or the one that `config` names.
+        Open the index of `config.vault`, making it if need be; with an embedder, the models of another index, or those
+        that `config` names.
 
         No model is loaded and no service asked before the first text.
         Raises StorageError, EmbeddingError, InvalidInput.
         """
-        embedder = embedder or embedders.create(config.embedder, config.threads, config.state / _CALIBRATIONS)
+        if isinstance(models, Index):
+            embedder, second, reranker = models.embedder, models.second, models.reranker
+        else:
+            embedder = models or embedders.create(config.embedder, config.threads, config.state / _CALIBRATIONS)
+            second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
+            reranker = embedders.reranker(config.reranker)
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        vault = Vault(config.vault, config.state, Journal(config.state, config.journal_mb * _MB, config.journal_days))
-        vault.recover()
-        second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
-        return cls(config, vault, catalog, embedder, chroma, embedders.reranker(config.reranker), second, scope)
+        if config.beside:
+            vault: Vault = Documents(config.vault, config.state, config.beside)
+        else:
+            journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
+            vault = Vault(config.vault, config.state, journal)
+            vault.recover()
+        return cls(config, vault, catalog, embedder, chroma, reranker, second, scope)
 
     @property
     def visible(self) -> tuple[Condition, ...]:
@@ -112,6 +122,15 @@ class Index:
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
         second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
         return replace(self, config=config, embedder=embedder, chroma=chroma, second=second, _widths=set())
+
+    def with_models(self, other: Index) -> Index:
+        """Return this index with the models of another one; both forms share the catalog."""
+        config, embedder = replace(self.config, embedder=other.config.embedder), other.embedder
+        chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
+        second, reranker = other.second, other.reranker
+        return replace(
+            self, config=config, embedder=embedder, chroma=chroma, second=second, reranker=reranker, _widths=set()
+        )
 
     def close(self) -> None:
         """Release files and connections."""

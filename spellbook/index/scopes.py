@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from spellbook import paths
 from spellbook.index.filters import Condition, fold, path_glob
 from spellbook.notes.note import Note
 
@@ -51,17 +52,5 @@ def visible(scope: str) -> tuple[Condition, ...]:
 
 
 def project(environment: Mapping[str, str] = os.environ) -> str:
-    """
-    Return the name of the project that this process was started in, "" if it is none.
-
-    That is the folder that the client names (CLAUDE_PROJECT_DIR), else the
-    nearest one upwards from the working directory that is a git repository.
-    """
-    named = environment.get("CLAUDE_PROJECT_DIR", "")
-    if named:
-        return Path(named).name
-    try:
-        start = Path.cwd()
-    except OSError:
-        return ""
-    return next((folder.name for folder in (start, *start.parents) if (folder / ".git").exists()), "")
+    """Return the name of the project that this process was started in, "" if it is none; see `paths.project`."""
+    return Path(paths.project(environment)).name

@@ -170,7 +170,8 @@ def scan(index: Index, *, full: bool = False, progress: Progress | None = None) 
         listing = index.vault.walk()
         known = index.catalog.notes.known()
         work = plan(listing.files, known, listing.hidden, full=full)
-        unlikely = not full and is_unlikely(work, known)
+        # Of documents that are only read nothing is lost: another branch of their repository may hold few of them.
+        unlikely = not (full or index.config.beside) and is_unlikely(work, known)
         if not unlikely:  # else a folder may just have been moved from where the walk was not yet to where it had been
             break
     report = Report(scanned=len(listing.files), unchanged=len(listing.files) - len(work.read))

@@ -58,9 +58,9 @@ def finish_move(index: Index) -> None:
         moves.finish(index)
 
 
-def release(index: Index, before: float, *, is_freed: bool) -> None:
+def release(before: float, *, is_freed: bool) -> None:
     """
-    Free the model and Chroma if unused since `before` (monotonic clock, seconds), and the parser's memory.
+    Free the models if unused since `before` (monotonic clock, seconds), and the parser's memory.
 
     Give memory back to the system if any of it was freed; `is_freed` says whether the caller has freed some.
     """
@@ -68,5 +68,5 @@ def release(index: Index, before: float, *, is_freed: bool) -> None:
     from spellbook.notes import markdown
     from spellbook.system import heap
 
-    if any((release_models(before), index.chroma.release(before), markdown.forget(), is_freed)):
+    if any((release_models(before), markdown.forget(), is_freed)):
         heap.trim()

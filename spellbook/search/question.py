@@ -121,7 +121,8 @@ class Question:
     `keywords` are phrases to match instead of the words of `text`. `limit` is 1 to 100 hits. `max_tokens`, at least 50,
     is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it, and without a filter,
     `ranking.related` decides. `unprompted` ignores the questions that notes name, which would find their own notes.
-    `per_note` is the most chunks of one note among the hits; 0 is no bound.
+    `per_note` is the most chunks of one note among the hits; 0 is no bound. With `only_related`, `ranking.related`
+    decides with a filter, too.
     """
 
     text: str
@@ -134,6 +135,7 @@ class Question:
     max_tokens: int = 2_000
     unprompted: bool = False
     per_note: int = 0
+    only_related: bool = False
 
     def __post_init__(self) -> None:
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
@@ -167,6 +169,7 @@ class Options(TypedDict, total=False):
     min_score: float | None
     max_tokens: int
     per_note: int
+    only_related: bool
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Question:

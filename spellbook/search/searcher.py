@@ -225,7 +225,7 @@ class Searcher:
             titled += retrieve.standing_in(self._nearest, second, limits, question.limit)
         words = retrieve.Words({}, ())
         if by_words:
-            table = synonyms.of(self._index.config.vault)
+            table = synonyms.of(self._index.config.beside or self._index.config.vault)
             words = retrieve.by_words(catalog, question, limits, counts.chunks, [*semantic, *titled], also, table)
         chunks = {number: chunk for number, (chunk, _) in semantic.items()}
         others = catalog.by_number([number for number in {*words.legs, *titled, *also} if number not in chunks])
@@ -339,7 +339,7 @@ def _sure(question: Question, found: Ranked) -> list[Candidate]:
         if then:  # else nothing is of that time, and a wrong guess must hide nothing
             return then
     # A filter asks for all that it leaves, best first; and words alone cannot tell what is related to a question.
-    if question.filter or found.vector is None:
+    if (question.filter and not question.only_related) or found.vector is None:
         return [each for each in candidates if each.score > 0]
     return ranking.related(candidates, found.expected, found.counts.chunks)
 

@@ -169,6 +169,7 @@ Match = Annotated[
     Literal["any", "all"], Field(description="Whether a hit holds any of the keywords, or all of them."), _or("any")
 ]
 Limit = _number(5, 1, 50, "Most hits to return.")
+Most = _number(5, 1, 100, "Most hits to return.")
 MinScore = Annotated[
     Annotated[float, Field(ge=0, le=1)] | None,
     Field(description="Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. Default: related hits."),
@@ -230,6 +231,8 @@ Old = _needed("The path of a note or a folder in the vault, or a note's id.")
 New = _needed("Its new path, or an existing folder to move it into.")
 Preview = _flag("Only show what would change.", default=True)
 DryRun = _flag("Only show what would change.")
+WikiPath = text("A folder in the documents, the project or the vault; the project's documents if not given.", 4_000)
+Full = _flag("Read every document again, also unchanged ones.")
 Erased = _needed("A path in .trash, or the id, path or topic erased.")
 Entries = _number(20, 1, 200, "Most entries to list.")
 EntryNumber = Annotated[

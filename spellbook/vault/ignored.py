@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
+    from spellbook.vault.listing import Matcher
+
 IGNORE_FILE = ".spellbookignore"
 
 _MOST_LINES = 1_000
@@ -22,6 +24,9 @@ _MOST_LETTERS = 1_000
 
 # What pathspec makes of `*` in a name, of `**/` before all others, and of `/**` further on.
 _STAR, _BEFORE, _BETWEEN = "[^/]*", "(?:.+/)?", "(?:/.+)?"
+
+# What it makes of `*` or `**`, of `*/`, and the group that stands for the end of a folder's name.
+_ANYTHING, _ANY_FOLDER, _FOLDER = ".", "(?P<ps_d>/)", "ps_d"
 
 
 class Ignored:
@@ -40,7 +45,11 @@ class Ignored:
         folders = (path[: i + 1] for i, letter in enumerate(path) if letter == "/")
         return any(ignored.match_file(place) for place in (*folders, path))
 
-    def patterns(self) -> GitIgnoreSpec | None:
+    def patterns(self) -> Matcher | None:
+        """Return what is left out, None if there is nothing. Raises InvalidInput; see `own`."""
+        return self.own()
+
+    def own(self) -> GitIgnoreSpec | None:
         """Return the patterns, None without such a file. Raises InvalidInput if the file cannot be read or parsed."""
         file = self._file
         try:
@@ -62,8 +71,12 @@ class Ignored:
         return spec
 
 
-def compiled(lines: Sequence[str]) -> GitIgnoreSpec:
-    """Compile lines of a .gitignore, linear to match. Raises ValueError, whose text begins `, line N: ` or `: `."""
+def compiled(lines: Sequence[str], *, is_strict: bool = True) -> GitIgnoreSpec:
+    """
+    Compile lines of a .gitignore, linear to match. Raises ValueError, whose text begins `, line N: ` or `: `.
+
+    Unless it `is_strict`, a line that is no pattern is skipped, as git does.
+    """
     from pathspec import GitIgnoreSpec
 
     if len(lines) > _MOST_LINES:
@@ -76,8 +89,35 @@ def compiled(lines: Sequence[str]) -> GitIgnoreSpec:
                 raise ValueError(f"it is over {_MOST_LETTERS:,} letters long")
             patterns.append(pattern(line))
         except (ValueError, re.error) as error:
+            if not is_strict:
+                continue
             raise ValueError(f", line {number}: {error}") from error
     return GitIgnoreSpec(patterns, backend="simple")  # the others know no atomic groups
+
+
+def verdict(spec: GitIgnoreSpec, path: str) -> bool | None:
+    """
+    Say whether the last pattern that names `path` itself leaves it out; None if none does. A folder's path ends in `/`.
+
+    For a caller that asks for the folders above first, as git does. pathspec answers for all of a path at once, and
+    gives patterns of folders less weight: of `*` and `!*/` it leaves out every folder, git none.
+    """
+    for pattern in reversed(spec.patterns):
+        regex: re.Pattern[str] | None = getattr(pattern, "regex", None)  # None for a comment
+        if regex and (found := regex.search(path)) and _is_whole(found, path):
+            return bool(pattern.include)
+    return None
+
+
+def _is_whole(found: re.Match[str], path: str) -> bool:
+    """Say whether what pathspec's regex found in `path` is more than a folder that it lies in."""
+    if found.re.pattern == _ANYTHING:
+        return True
+    if found.re.pattern == _ANY_FOLDER:
+        return path.endswith("/")
+    if _FOLDER in found.re.groupindex:
+        return found.end() == len(path)
+    return found.end() < len(path)  # `a/**` means all that is in a folder
 
 
 @cache

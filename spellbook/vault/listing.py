@@ -7,16 +7,13 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from spellbook.errors import VaultNotFound
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk
 from spellbook.text.unicode import is_whole
 from spellbook.vault import names
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 _MOST = 0x7FFF_FFFF_FFFF_FFFF
 
@@ -36,7 +33,13 @@ class Listing:
     litter: tuple[str, ...] = ()
 
 
-def walk(root: Path, ignored: GitIgnoreSpec | None) -> Listing:
+class Matcher(Protocol):
+    """What says which paths are left out. The path of a folder ends in `/`."""
+
+    def match_file(self, file: str, /) -> bool: ...
+
+
+def walk(root: Path, ignored: Matcher | None) -> Listing:
     """
     List every note file of the vault at `root` by its path there.
 

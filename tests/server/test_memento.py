@@ -17,6 +17,7 @@ from mcp.types import INVALID_PARAMS
 from spellbook.book import Spellbook
 from spellbook.notes.note import parse
 from spellbook.server.app import build
+from spellbook.server.toolsets.memento import injection
 
 
 def run(book: Spellbook, script: Callable[..., Any], mode: Any = "auto") -> Any:
@@ -201,25 +202,31 @@ def test_search_is_a_resource_that_a_write_makes_new(book):
 
 
 def test_the_prompt_stays_within_its_budget(book):
-    """In the question's language, numbered, with ids; nothing related is said."""
+    """In the question's language, numbered, with ids; a missing or odd argument is named."""
     for number in range(12):
-        tool(
-            book,
-            "remember",
-            content=f"주전자 {number}번은 어디에 있나 하면 선실에 있다. " * 4,
-            type="procedural" if number == 7 else "episodic",
-            force=True,
-        )
+        content = f"주전자 {number}번은 어디에 있나 하면 선실에 있다. " * 4
+        tool(book, "remember", content=content, force=True)
     made = prompt(book, query="주전자는 어디에 있나요?", token_budget="300")
     text = made.messages[0].content.text
     assert text.startswith("다음은 이 사람의 기억에서")
     assert 0 < made.meta["memories_used"] < 12
     assert made.meta["token_count"] <= 300
     assert "(id: " in text
-    task = prompt(book, query="주전자는 어디에 있나요?", token_budget="1500", context_type="task")
-    assert "주전자 7번" in task.messages[0].content.text.split("\n2. ")[0]
     for wrong in ({}, {"query": "x", "token_budget": "many"}, {"query": "x", "context_type": "odd"}):
         assert "INVALID_INPUT" in str(prompt(book, **wrong))
+
+
+def test_the_prompt_favours_what_fits_the_context(book):
+    """A procedure comes before an equally good memory where a task is at hand."""
+    ids = [
+        tool(book, "remember", content=f"The kettle of deck {deck} is loud.", force=True)["memory_id"] for deck in "ab"
+    ]
+    first, second = (hit.chunk.note for hit in book.search("loud kettle", per_note=1, min_score=0).hits)
+    assert {first, second} == set(ids)
+    book.revise(second, metadata={"type": "procedural"})
+    plain, task = (injection(book, "loud kettle", 1_000, kind)[0] for kind in ("general", "task"))
+    assert plain.index(first) < plain.index(second)
+    assert task.index(second) < task.index(first)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

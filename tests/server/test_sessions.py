@@ -6,8 +6,9 @@ import json
 import sqlite3
 
 from spellbook import book as books
+from spellbook.index.catalog.migrations import MIGRATIONS
 from tests.cli.test_cli import spellbook
-from tests.helpers import Counting, opened
+from tests.helpers import Counting, as_before, opened
 from tests.server.test_mcp import talk
 
 CHUNK = {"text": "The harbour opens at six.", "metadata": {"topic": "harbour", "keywords": ["harbour"]}}
@@ -54,13 +55,11 @@ def test_a_state_folder_from_before(vault, write_note):
         session = book.rest("ko")[0].id
         book.revise("a", append="And closes at ten.")
         state = book.config.state
-    for name, table, column in (("catalog.db", "sessions", "language"), ("journal.db", "entries", "session")):
-        database = sqlite3.connect(state / name)
-        [[steps]] = database.execute("PRAGMA user_version")
-        database.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        database.execute(f"PRAGMA user_version = {steps - 1}")
-        database.commit()
-        database.close()
+    as_before(state / "catalog.db", next(i for i, step in enumerate(MIGRATIONS) if "COLUMN language" in step.sql))
+    database = sqlite3.connect(state / "journal.db")
+    [[steps]] = database.execute("PRAGMA user_version")
+    database.executescript(f"ALTER TABLE entries DROP COLUMN session; PRAGMA user_version = {steps - 1}")
+    database.close()
     embedder = Counting()
     with opened(vault, embedder) as index:
         assert index.catalog.sessions.end(session).language == "en"

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spellbook import environment
+from spellbook import environment, paths
 from spellbook.cli.clients import changes, jsonc
 from spellbook.cli.clients.changes import Change
 from spellbook.errors import InvalidInput
 
-_CARRIED = (environment.variables("folder"), environment.variables("entry"))
+_CARRIED = tuple(map(environment.variables, ("folder", "folders", "entry")))
 """Settings that what starts without this shell's environment must be told too, or it would keep another index."""
 
 SECRETS = environment.variables("secret")
@@ -137,8 +137,14 @@ def launch() -> list[str]:
 
 def carried(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what `environ` sets that Spellbook needs wherever it is started; paths absolute."""
-    folders, others = ({name: environ[name] for name in names if environ.get(name)} for names in _CARRIED)
-    return {name: str(Path(value).expanduser().absolute()) for name, value in folders.items()} | others
+    folder, folders, others = ({name: environ[name] for name in names if environ.get(name)} for names in _CARRIED)
+    whole = {name: _absolute(value) for name, value in folder.items()}
+    lists = {name: os.pathsep.join(map(_absolute, paths.listed(value))) for name, value in folders.items()}
+    return whole | lists | others
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
 
 
 def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:

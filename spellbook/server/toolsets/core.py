@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import anyio.from_thread
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
@@ -14,7 +13,7 @@ from spellbook.book import Spellbook
 from spellbook.editing.sessions import when
 from spellbook.errors import InvalidInput
 from spellbook.server import arguments as a
-from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, quoted
 
@@ -23,6 +22,16 @@ if TYPE_CHECKING:
     from spellbook.server import render
 else:  # Imported at the first answer: an idle server stays small.
     (render,) = lazy("spellbook.server", "render")
+
+
+INSTRUCTIONS = """\
+- At the start of a session call get_index() to see what is there.
+- Before answering about past decisions, preferences, projects or conventions, call search(query); memorize is by
+  meaning, find by words.
+  show(id) reads the note or chunk that a hit or a pointer names, with its backlinks.
+- When something is worth keeping, call rest(), follow its guides, call scribe(chunk, session_id) for each finished
+  chunk, then rest_end(session_id).
+- Correct with revise instead of writing a near duplicate."""
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
@@ -232,11 +241,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def rebuild_index(ctx: Context) -> str:
         """Read every note again and update the index. Known texts are not embedded again."""
-
-        def progress(stage: str, done: int, total: int) -> None:
-            anyio.from_thread.run(ctx.report_progress, done, total, stage)
-
-        report = book.reindex(full=True, progress=progress)
+        report = book.reindex(full=True, progress=reporter(ctx))
         failed = [asdict(fault) for fault in report.failed[:20]]
         return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
 

@@ -32,6 +32,10 @@ else:  # Imported at the first call: an idle server stays small.
     links, note, relations = lazy("spellbook.notes", "links", "note", "relations")
     newest, related = lazy("spellbook.search", "newest", "related")
 
+INSTRUCTIONS = (
+    "- mama_checkpoint() at the start of work, mama_save when something is decided, mama_update when it has turned out."
+)
+
 DECISION, CHECKPOINT = "decision", "checkpoint"
 _OF_DECISION = ("topic", "decision", "reasoning", "confidence", "supersedes", "user_involvement")
 _OF_CHECKPOINT = ("summary", "next_steps", "open_files")

@@ -39,6 +39,8 @@ else:  # Imported at the first call: an idle server stays small.
     (note,) = lazy("spellbook.notes", "note")
     (newest,) = lazy("spellbook.search", "newest")
 
+INSTRUCTIONS = "- remember(content) keeps a sentence, recall(query) finds it; scribe what should last."
+
 CATEGORY, INBOX = "memory", "inbox"
 TYPES = ("working", "episodic", "semantic", "procedural")
 PLAIN = "semantic"
@@ -102,7 +104,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return as_json(**pinned(book, memory_id, on=True))
 
     def unpin(memory_id: a.NoteId) -> str:
-        """Take a pin off a memory."""
+        """Take a pin off a memory. Nothing else of its note changes."""
         return as_json(**pinned(book, memory_id, on=False))
 
     def forget(memory_id: a.NoteId, hard: a.Hard = False) -> str:

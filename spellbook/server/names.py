@@ -1,0 +1,35 @@
+"""
+Names of tools: a tool is listed under its short name, and can always be called by its full one, `<toolset>_<name>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class Names:
+    """The names of one server's tools."""
+
+    def __init__(self) -> None:
+        self._listed: set[str] = set()
+        self._also: dict[str, str] = {}
+
+    def add(self, toolset: str, name: str) -> str:
+        """
+        Return the name under which a tool is listed: its short name, or its full one if the short one is taken.
+
+        A name that begins with the toolset's own is both.
+        """
+        full = name if name.startswith(f"{toolset}_") else f"{toolset}_{name}"
+        listed = full if name in self._listed else name
+        self._listed.add(listed)
+        self._also[full] = listed
+        return listed
+
+    def alias(self, also: Mapping[str, str]) -> None:
+        """Let tools be called by other names, too; these are not listed."""
+        self._also.update(also)
+
+    def called(self, name: str) -> str:
+        """Return the listed name of the tool that `name` calls; `name` itself if it is none of these."""
+        return name if name in self._listed else self._also.get(name, name)

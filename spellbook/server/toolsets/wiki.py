@@ -1,0 +1,125 @@
+"""The wiki toolset: a folder of documents beside the vault, searched and never written to. See `spellbook.wikis`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import ToolAnnotations
+
+from spellbook.book import Spellbook
+from spellbook.server import arguments as a
+from spellbook.server.base import READ, adder, as_json, reporter
+from spellbook.system.lazy import lazy
+from spellbook.text.quoting import counted, exact, flat, quoted
+
+if TYPE_CHECKING:
+    from spellbook import wikis
+    from spellbook.search import presentation
+    from spellbook.search.question import Answer
+    from spellbook.search.ranking import Hit
+    from spellbook.server import render
+else:  # Imported at the first answer: an idle server stays small.
+    (wikis,) = lazy("spellbook", "wikis")
+    (presentation,) = lazy("spellbook.search", "presentation")
+    (render,) = lazy("spellbook.server", "render")
+
+INSTRUCTIONS = "- wiki_search(query) before you read code: the project's documents say what does what, and where."
+
+_HEADING = re.compile(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
+
+ALSO_CALLED = {f"zyflow_{name}": name for name in ("wiki_search", "wiki_index", "wiki_status")}
+
+
+def register(mcp: MCPServer, book: Spellbook) -> None:
+    """Add the tools for documents beside `book`'s vault to a server."""
+
+    def wiki_search(
+        query: a.Query,
+        limit: a.Most = 5,
+        threshold: a.MinScore = None,
+        path: a.WikiPath = "",
+        max_tokens: a.MaxTokens = 2_000,
+        format: a.Form = "text",
+    ) -> str:
+        """
+        Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
+
+        Each hit names its file and line, below the folder that holds the documents. They are looked at before each
+        answer, so it is up to date. For what the person remembers use search.
+        """
+        found = wikis.search(book, query, path, limit=limit, min_score=threshold, max_tokens=max_tokens)
+        if format == "text":
+            return _answer(found)
+        results = [
+            {
+                "file_path": hit.path,
+                "section": _section(hit),
+                "content": hit.text,
+                "similarity": hit.score,
+                "line": hit.line,
+            }
+            for hit in render.fenced(found).hits
+        ]
+        return as_json(results=results, index=found.index.as_dict())
+
+    def wiki_index(ctx: Context, path: a.WikiPath = "", full: a.Full = False) -> str:
+        """
+        Index the project's documents with all their embeddings, and say how many there are. Never required.
+
+        wiki_search looks for changes itself; after many of them this makes all findable by meaning at once.
+        """
+        return as_json(**wikis.index(book, path, full=full, progress=reporter(ctx)))
+
+    def wiki_status(path: a.WikiPath = "") -> str:
+        """How many documents and sections are indexed, when they were last looked at, and what is still pending."""
+        return as_json(**wikis.status(book, path))
+
+    add = adder(mcp)
+    add(wiki_search, "Search the documents", READ)
+    indexing = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
+    add(wiki_index, "Index the documents", indexing)
+    add(wiki_status, "State of the documents", READ)
+
+
+def _answer(found: Answer) -> str:
+    state = render.indexline(found.index)
+    if found.hits:
+        shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
+        parts = [f"{len(found.hits)} found, best first.", *(_hit(number, hit) for number, hit in enumerate(shown, 1))]
+        if len(shown) < len(found.hits):
+            parts.append(f"{len(found.hits) - len(shown)} more: ask with a larger max_tokens.")
+        return "\n\n".join([*parts, state])
+    if found.closest:
+        return "\n".join(["No confident match. Closest documents:", *map(_near, found.closest), state])
+    return f"Nothing found. Try other words, or look into the code.\n{state}"
+
+
+def _hit(number: int, hit: Hit) -> str:
+    size = counted(hit.why.get("tokens", 0), "token")
+    if hit.why["text"] == "pointer":
+        return f"{number}. {_head(hit)} ({size}, left out for space)"
+    cut = f"(excerpt of {size}, with the numbers of its lines)" if hit.why["text"] == "excerpt" else ""
+    lines = [_head(hit), f"why: {presentation.why(hit)}", presentation.outside(hit.source), cut]
+    head = "\n   ".join(filter(None, lines))
+    return f"{number}. {head}\n{quoted(hit.text)}"
+
+
+def _near(hit: Hit) -> str:
+    lines = [f"- {_head(hit)}", presentation.outside(hit.source), quoted(hit.text) if hit.text else ""]
+    return "\n".join(filter(None, lines))
+
+
+def _head(hit: Hit) -> str:
+    return f"[{hit.score:.2f}] {exact(hit.path)}:{hit.line} {flat(presentation.titles(hit))}"
+
+
+def _section(hit: Hit) -> str:
+    """Return the path of headings with their marks, as in the file; of what stands above the first, the title."""
+    if not hit.heading:
+        return f"# {hit.title}"
+    levels = {name: len(marks) for marks, name in _HEADING.findall(hit.chunk.text)}
+    # Those of a section's later parts stand further up in the file.
+    marked = [(levels.get(name, 2 + below), name) for below, name in enumerate(hit.heading.split(" > "))]
+    return " > ".join(f"{'#' * min(6, level)} {name}" for level, name in marked)

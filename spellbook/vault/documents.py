@@ -1,0 +1,126 @@
+"""
+A folder of documents beside the vault: Spellbook reads it, and never writes into it.
+
+It has no journal and no trash, and its own `.spellbook` is not read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from spellbook.errors import InvalidInput, PermissionDenied
+from spellbook.system import disk
+from spellbook.vault.ignored import IGNORE_FILE, Ignored, compiled, verdict
+from spellbook.vault.trash import Trash
+from spellbook.vault.vault import Vault
+from spellbook.vault.writer import Writer
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+    from spellbook.vault.listing import Matcher
+
+FOLDERS = frozenset({"node_modules", "vendor", "dist", "build", "target"})
+"""Folders that are left out, wherever they are: dependencies, and what is built from the sources."""
+
+_GIT = ".gitignore"
+_Chain = tuple[tuple[str, "GitIgnoreSpec"], ...]
+"""The patterns that hold in a folder, nearest first, each with the folder of its file: `` or `a/b/`."""
+
+
+class Documents(Vault):
+    """The folder `root`, which is only read. `vault`, if it lies in there, is left out: it has an index of its own."""
+
+    def __init__(self, root: Path, state: Path, vault: Path) -> None:
+        super().__init__(root, state)
+        self._ignored = _LeftOut(root, vault)
+        self._writer = _NoWriter(self, state, self.journal)
+        self.trash = Trash(self, self._writer)
+
+    def sweep(self, litter: Sequence[str], age: float = 0) -> None:
+        """Delete nothing: temporary files of others are not Spellbook's."""
+
+
+class _NoWriter(Writer):
+    """Refuses every write."""
+
+    @contextlib.contextmanager
+    def exclusive(self, patience: float = 0) -> Iterator[NoReturn]:
+        raise PermissionDenied(
+            f"{self.folder.root}: this folder of documents is only read.", "Change the file in an editor."
+        )
+        yield
+
+    def recover(self) -> None:
+        """Do nothing: nothing was ever begun."""
+
+
+class _LeftOut(Ignored):
+    """What `.spellbookignore`, every `.gitignore`, `FOLDERS` and the place of the vault leave out."""
+
+    def __init__(self, root: Path, vault: Path) -> None:
+        super().__init__(root)
+        self._root = root
+        self._vault = f"{vault.relative_to(root).as_posix()}/" if vault != root and vault.is_relative_to(root) else ""
+        self._known: dict[str, tuple[tuple[int, int, int], GitIgnoreSpec]] = {}
+
+    def patterns(self) -> Matcher:
+        """Return what is left out as the files are now. Raises InvalidInput if one of them cannot be read."""
+        return _Look(self, self.own())
+
+    def is_named(self, folder: str) -> bool:
+        """Say whether a folder, whose path ends in `/`, is left out by its name or as the vault."""
+        return folder == self._vault or folder[:-1].rpartition("/")[2] in FOLDERS
+
+    def git(self, folder: str) -> GitIgnoreSpec | None:
+        """Return the patterns of the .gitignore in `folder`, None without one. Raises InvalidInput."""
+        file = self._root / folder / _GIT
+        try:
+            status = file.lstat()
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
+            known = self._known.get(folder)
+            if known and known[0] == version:
+                return known[1]
+            text = disk.read_small(file).decode("utf-8-sig", "replace")
+            spec = compiled(text.splitlines(), is_strict=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            # Without it, files that should be left out would be indexed.
+            raise InvalidInput(f"{file}: cannot be read ({error.strerror}).", "Mend or delete the file.") from error
+        except ValueError as error:
+            raise InvalidInput(f"{file}{error}.", f"Name its folder in {self._root / IGNORE_FILE}.") from error
+        self._known[folder] = (version, spec)
+        return spec
+
+
+class _Look:
+    """What is left out, as it is during one walk: each .gitignore is looked at once."""
+
+    def __init__(self, rules: _LeftOut, own: GitIgnoreSpec | None) -> None:
+        self._rules, self._own = rules, own
+        self._chains: dict[str, _Chain] = {}
+
+    def match_file(self, file: str, /) -> bool:
+        """Say whether a path is left out; the path of a folder ends in `/`."""
+        if file.endswith("/") and self._rules.is_named(file):
+            return True
+        if self._own and self._own.match_file(file):
+            return True
+        folder = file.rstrip("/").rpartition("/")[0]
+        for place, spec in self._chain(f"{folder}/" if folder else ""):
+            said = verdict(spec, file[len(place) :])
+            if said is not None:  # as in git, the nearest file that names it decides
+                return said
+        return False
+
+    def _chain(self, folder: str) -> _Chain:
+        if folder not in self._chains:
+            above = folder[:-1].rpartition("/")[0]
+            rest = self._chain(f"{above}/" if above else "") if folder else ()
+            spec = self._rules.git(folder)
+            self._chains[folder] = ((folder, spec), *rest) if spec else rest
+        return self._chains[folder]

@@ -1,0 +1,346 @@
+"""
+Wikis: folders of Markdown beside the vault that document a code base. They are searched and never written to.
+
+Each is indexed as a vault of its own, with the models and settings of the person's vault and a state folder by its real
+path. A wiki that lies in the vault, or a folder that lies in a wiki, is a filter on the index that has it already.
+Which folders may be read comes from the person, the client or the place of the process, never from a vault's settings.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import glob
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spellbook import paths, uptodate
+from spellbook.book import Spellbook
+from spellbook.config import Config
+from spellbook.errors import InvalidInput, PermissionDenied, VaultNotFound
+from spellbook.index.filters import Filter, conditions
+from spellbook.text.terms import estimate_tokens
+
+if TYPE_CHECKING:
+    from spellbook.index.embed import Progress
+    from spellbook.notes.note import Fault
+    from spellbook.search.question import Answer, State
+    from spellbook.search.ranking import Hit
+
+FOLDERS = ("zywiki", "docs")
+"""Folders of a project that are its wiki, if the person names none; the first that is there."""
+
+MOST_OPEN = 32
+"""Wikis of one vault that are open at once; each has files and connections of its own."""
+
+_STATES = "wikis"
+"""The folder beside the state folders of vaults; a vault that is the same folder keeps its own state."""
+
+_MOST_FAILED = 20
+_HEAD_TOKENS = 60
+"""Tokens of a hit's head, about, where hits of several wikis share an answer."""
+
+_NAME_ONE = "Name the folder with `spellbook mcp --wiki DIR` or SPELLBOOK_WIKI."
+_opening = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Wiki:
+    """
+    The folder `root` (a real path), and the book whose index has it.
+
+    Paths are shown below `top`, the wiki that it lies in or itself, and begin with `name`.
+    """
+
+    book: Spellbook
+    root: Path
+    top: Path
+    name: str
+
+    @cached_property
+    def within(self) -> str:
+        """The folder in the book's vault, which ends in `/`; "" for the whole of it."""
+        inside = self.root.relative_to(self.book.config.vault).as_posix()
+        return "" if inside == "." else f"{inside}/"
+
+    @property
+    def filter(self) -> Filter | None:
+        """What limits the book's verbs to this folder, None if nothing needs to."""
+        return {"path": glob.escape(self.within)} if self.within else None
+
+    def shown(self, path: str) -> str:
+        """Return a path of the book's vault, as it begins at the folder that holds the wiki."""
+        return f"{self.name}/{(self.book.config.vault / path).relative_to(self.top).as_posix()}"
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many documents and how many sections the index has of it."""
+        asked, catalog = conditions(self.filter), self.book.index.catalog
+        return len(catalog.paths(asked)), sum(topic.chunks for topic in catalog.topics(asked))
+
+    def faults(self, found: Sequence[Fault]) -> list[Fault]:
+        """Return those of the book's faults that are in this folder, with their paths as shown."""
+        return [replace(each, path=self.shown(each.path)) for each in found if each.path.startswith(self.within)]
+
+
+# -- verbs
+
+
+def search(
+    book: Spellbook,
+    query: str,
+    path: str = "",
+    *,
+    limit: int = 5,
+    min_score: float | None = None,
+    max_tokens: int = 2_000,
+) -> Answer:
+    """
+    Search the wikis by meaning and by words, after a look at their folders; paths are as `Wiki.shown`.
+
+    Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
+    """
+    answers = [_asked(each, query, limit, min_score, max_tokens) for each in find(book, path)]
+    return answers[0] if len(answers) == 1 else _merged(answers, limit, max_tokens)
+
+
+def index(book: Spellbook, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
+    """
+    Update the index of the wikis, with all embeddings; return what was done. Of several wikis the numbers are sums.
+
+    Raises as `find` does, and EmbeddingError; search by words is up to date even then.
+    """
+    started, found = time.monotonic(), find(book, path)
+    reports = [(each, each.reindex(full=full, progress=progress)) for each in _books(found)]
+    failed = [
+        fault for wiki in found for by, report in reports if by is wiki.book for fault in wiki.faults(report.failed)
+    ]
+    documents, sections = _counts(found)
+    return {
+        "indexed": sections,
+        "documents": documents,
+        "embedded": sum(report.embedded for _, report in reports),
+        "reused": sum(report.reused for _, report in reports),
+        "failed": [asdict(each) for each in failed[:_MOST_FAILED]],
+        "duration_ms": round((time.monotonic() - started) * 1_000),
+        "path": _places(found),
+    }
+
+
+def status(book: Spellbook, path: str = "") -> dict[str, Any]:
+    """Return the state of the wikis' index, without a look at the folders. Raises as `find` does."""
+    found = find(book, path)
+    books = _books(found)
+    states = [each.state() for each in books]
+    looked = [uptodate.looked_at(str(each.config.state)) for each in books]
+    known = [each for each in looked if each is not None]
+    documents, sections = _counts(found)
+    reason = "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
+    reranker = book.index.reranker
+    return {
+        "total_documents": documents,
+        "total_sections": sections,
+        "pending": sum(state.pending for state in states),
+        "last_indexed": _local(min(known)) if len(known) == len(looked) else None,
+        "index_size_mb": round(sum(each.index.catalog.sizes()["bytes"] for each in books) / 1e6, 2),
+        "path": _places(found),
+        "embedder": book.index.embedder.name,
+        "reranker": reranker.name if reranker else None,
+        "degraded": any(state.degraded for state in states),
+        **({"reason": reason} if reason else {}),
+        "faults": sum(len(wiki.faults(wiki.book.index.catalog.notes.faults())) for wiki in found),
+    }
+
+
+# -- which folders
+
+
+def find(book: Spellbook, path: str = "") -> list[Wiki]:
+    """
+    Return the wiki at `path`; without one the wikis that the person named, else that of the project.
+
+    A relative path is looked for in the project, beside the wikis and in the vault. All links are resolved first.
+    Raises PermissionDenied for a folder that lies in no wiki, nor in the project or the vault, or in a dot-folder
+    there; VaultNotFound if there is no such folder; InvalidInput for what is no path.
+    """
+    book.follow()
+    project = paths.project()
+    named = {_real(each): each for each in book.config.wikis}
+    wikis = {real: os.path.basename(os.path.abspath(os.path.expanduser(each))) for real, each in named.items()}
+    if not named and project:
+        wikis = _of_project(Path(project), is_asked=not path)
+    if path:
+        allowed = [*wikis, *([_real(project)] if project else []), book.config.vault]
+        roots = [_allowed(path, wikis, project, allowed)]
+    else:
+        # A wiki in another one is found there.
+        roots = [each for each in wikis if not any(each.is_relative_to(other) for other in wikis if other != each)]
+        if not roots:
+            where = f"{project} has neither {' nor '.join(FOLDERS)}" if project else "this server is in no project"
+            raise VaultNotFound(f"There is no folder of documents: {where}.", _NAME_ONE)
+    return [_wiki(book, _readable(each), wikis) for each in roots]
+
+
+def _of_project(project: Path, *, is_asked: bool) -> dict[Path, str]:
+    """Return the project's wiki and its name, if there is one. Raises PermissionDenied for a link that leads out."""
+    for name in FOLDERS:
+        if os.path.isdir(project / name):
+            real = _real(project / name)
+            if real.is_relative_to(_real(project)):
+                return {real: name}
+            if is_asked:
+                raise PermissionDenied(f"{project / name} is a link to {real}, out of the project.", _NAME_ONE)
+            break
+    return {}
+
+
+def _allowed(path: str, wikis: Mapping[Path, str], project: str, allowed: Sequence[Path]) -> Path:
+    """Return the real path of the folder that `path` names. Raises PermissionDenied if it is not in `allowed`."""
+    bases: list[str | Path] = [project or os.curdir, *(each.parent for each in wikis), allowed[-1]]
+    places = [_real(os.path.join(base, os.path.expanduser(path))) for base in bases]
+    there = [each for each in places if os.path.lexists(each)] or places
+    may = [each for each in there if any(_is_in(each, base) for base in allowed)]
+    if not may:
+        raise PermissionDenied(
+            f"{path[:200]!r} is in no folder of documents, nor in the project or the vault, or it is in a dot-folder.",
+            _NAME_ONE,
+        )
+    return next((each for each in may if each.is_dir()), may[0])
+
+
+def _is_in(place: Path, base: Path) -> bool:
+    inside = place.relative_to(base).parts if place.is_relative_to(base) else (".",)
+    return not any(part.startswith(".") for part in inside)
+
+
+def _real(path: str | Path) -> Path:
+    try:
+        return Path(os.path.realpath(os.path.expanduser(path)))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{str(path)[:200]!r} is not a path ({error}).", "Name a folder of documents.") from error
+
+
+def _readable(root: Path) -> Path:
+    """Return `root`. Raises VaultNotFound if it is not a folder that can be read."""
+    try:
+        if not root.is_dir():
+            raise VaultNotFound(
+                f"{root}: the folder of documents {'is a file' if root.exists() else 'does not exist'}.", _NAME_ONE
+            )
+        os.scandir(root).close()
+    except OSError as error:
+        raise VaultNotFound(f"{root}: the folder of documents cannot be read ({error.strerror}).", _NAME_ONE) from error
+    return root
+
+
+# -- the books
+
+
+def _wiki(book: Spellbook, root: Path, wikis: Mapping[Path, str]) -> Wiki:
+    top = min((each for each in wikis if root.is_relative_to(each)), key=lambda each: len(each.parts), default=root)
+    owner = book if _is_indexed(book, root) else _opened(book, top)
+    return Wiki(owner, root, top, wikis.get(top, top.name))
+
+
+def _is_indexed(book: Spellbook, root: Path) -> bool:
+    """Say whether the vault's own index has what is in `root`."""
+    vault = book.config.vault
+    inside = root.relative_to(vault).as_posix() if root.is_relative_to(vault) else ""
+    return inside == "." or bool(inside and _is_in(root, vault) and not book.index.vault.ignores(f"{inside}/"))
+
+
+def _opened(book: Spellbook, root: Path) -> Spellbook:
+    """Return the book of the folder of documents at `root`, with the models that `book` has now."""
+    with _opening:
+        found = next((each for each in book.beside if each.config.vault == root), None)
+        if found is None:
+            if len(book.beside) >= MOST_OPEN:
+                raise InvalidInput(
+                    f"{MOST_OPEN} folders of documents are open, which are the most.", "Name one that holds the others."
+                )
+            found = Spellbook(_settings(book, root), book.index)
+            book.beside.append(found)
+        elif found.index.embedder is not book.index.embedder:
+            found.use(found.index.with_models(book.index))
+        return found
+
+
+def _settings(book: Spellbook, root: Path) -> Config:
+    """Return the vault's settings for a folder of documents: without scopes and counts, which are of its notes."""
+    return replace(
+        book.config,
+        vault=root,
+        state=Path(paths.state(str(root), str(book.config.state.parent / _STATES))),
+        embedder_given=True,  # so that the folder's own settings are never asked
+        scopes={},
+        scope="",
+        count_use=False,
+        snapshots=False,
+        wikis=(),
+        beside=book.config.vault,
+    )
+
+
+def _books(found: Sequence[Wiki]) -> list[Spellbook]:
+    return list({id(wiki.book): wiki.book for wiki in found}.values())
+
+
+def _counts(found: Sequence[Wiki]) -> tuple[int, int]:
+    counts = [wiki.counts() for wiki in found]
+    return sum(documents for documents, _ in counts), sum(sections for _, sections in counts)
+
+
+def _places(found: Sequence[Wiki]) -> str:
+    return os.pathsep.join(str(wiki.root) for wiki in found)
+
+
+def _local(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
+
+
+# -- answers
+
+
+def _asked(wiki: Wiki, query: str, limit: int, min_score: float | None, max_tokens: int) -> Answer:
+    found = wiki.book.search(
+        query, limit=limit, min_score=min_score, max_tokens=max_tokens, filter=wiki.filter, only_related=True
+    )
+
+    def shown(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+        return tuple(replace(hit, chunk=hit.chunk._replace(path=wiki.shown(hit.path))) for hit in hits)
+
+    return replace(found, hits=shown(found.hits), closest=shown(found.closest), unmatched=())
+
+
+def _merged(answers: Sequence[Answer], limit: int, max_tokens: int) -> Answer:
+    """Return one answer of several wikis: the best hits of all, with texts as long as there is room."""
+    left = max_tokens
+    hits: list[Hit] = []
+    for hit in sorted((hit for each in answers for hit in each.hits), key=lambda hit: -hit.score)[:limit]:
+        left -= _HEAD_TOKENS + estimate_tokens(hit.text)
+        if left < 0 and hits and hit.text:
+            left += estimate_tokens(hit.text)
+            hit = replace(hit, text="", why={**hit.why, "text": "pointer"})
+        hits.append(hit)
+    closest = sorted((hit for each in answers for hit in each.closest), key=lambda hit: -hit.score)
+    most = max((len(each.closest) for each in answers), default=0)
+    state = _together([each.index for each in answers])
+    return replace(answers[0], hits=tuple(hits), closest=() if hits else tuple(closest[:most]), index=state)
+
+
+def _together(states: Sequence[State]) -> State:
+    first, reason = states[0], "; ".join(dict.fromkeys(each.reason for each in states if each.reason))
+    sums = {name: sum(getattr(each, name) for each in states) for name in ("notes", "chunks", "pending")}
+    return replace(
+        first,
+        **sums,
+        generation=max(each.generation for each in states),
+        degraded=any(each.degraded for each in states),
+        reason=reason,
+        embedding=any(each.embedding for each in states),
+        second_pending=None,
+    )
