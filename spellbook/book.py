@@ -62,7 +62,7 @@ def open(
     embedder: str | None = None,
     state: str | Path | None = None,
     scope: str | None = None,
-    wikis: Sequence[str | Path] = (),
+    wikis: Sequence[str | Path] | None = None,
 ) -> Spellbook:
     """
     Open a vault: the given folder, or else the one that `config.find_vault` finds.

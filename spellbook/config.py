@@ -159,7 +159,7 @@ def load(
     embedder: str | None = None,
     state: str | Path | None = None,
     scope: str | None = None,
-    wikis: Sequence[str | Path] = (),
+    wikis: Sequence[str | Path] | None = None,
 ) -> Config:
     """
     Return the settings for `vault`, or for the vault that `find_vault` finds.
@@ -191,7 +191,7 @@ def load(
         snapshot_folder=Path(paths.snapshots(str(root))),
         chroma_url=url,
         chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
-        wikis=tuple(map(str, wikis)) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),
+        wikis=tuple(map(str, wikis or ())) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),
         **settings,
     )
 

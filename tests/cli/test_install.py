@@ -289,11 +289,13 @@ def test_settings_of_this_shell_go_along(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPELLBOOK_STATE", "state")
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "openai:m@http://127.0.0.1:1")
+    monkeypatch.setenv("SPELLBOOK_WIKI", os.pathsep.join(["docs", str(tmp_path / "manual")]))
     monkeypatch.setenv("SPELLBOOK_API_KEY", "sk-secret")
     result = install("claude-desktop", "--vault", vault)
     env = servers(desktop)["spellbook"]["env"]
     assert env["SPELLBOOK_STATE"] == str(tmp_path / "state")
     assert env["SPELLBOOK_EMBEDDER"] == "openai:m@http://127.0.0.1:1"
+    assert env["SPELLBOOK_WIKI"] == os.pathsep.join([str(tmp_path / "docs"), str(tmp_path / "manual")])
     assert "sk-secret" not in desktop.read_text("utf-8")
     assert "SPELLBOOK_API_KEY" in result.stderr
 

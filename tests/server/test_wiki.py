@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -563,6 +564,23 @@ def test_one_model_is_in_memory(vault: Path, project: Path) -> None:
         assert any("RS256" in text for text in other.texts)
         assert book.beside == [beside]
         assert beside.index.embedder is other
+
+
+def test_an_idle_wiki_lets_go_of_its_vectors(book: Spellbook, project: Path) -> None:
+    """What a wiki holds in memory is freed with the vault's, and the next search has it again."""
+    found(book, "tokens")
+    (beside,) = book.beside
+    assert beside.is_loaded
+    book.release(time.monotonic() + 1)
+    assert not beside.is_loaded
+    assert found(book, "tokens")
+
+
+def test_a_scope_is_of_the_vaults_notes(vault: Path, project: Path, write: Callable[..., Path]) -> None:
+    """A server with a scope finds all documents of a wiki, whatever these say of a scope."""
+    write("zywiki/scopes/other/x.md", "# X\n\nheron\n", scope="other")
+    with books.open(vault, embedder="hash", scope="acme") as book:
+        assert found(book, "heron") == ["zywiki/scopes/other/x.md"]
 
 
 def test_what_is_not_embedded_yet_is_said(vault: Path, project: Path, write: Callable[..., Path]) -> None:
