@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,9 @@ HEAD = re.compile(rf"\d+\. \[\d\.\d\d\] {NAME}")
 IDS = re.compile(rf"   id: {EXACT} hash: ([0-9a-f]{{16}})")
 PLACE = re.compile(rf"   {EXACT}:\d+(?: \(.*\))?")
 POINTER = re.compile(
-    rf"(?:\d+\.|-) \[\d\.\d\d\] {NAME} \((?:\d+ tokens?, left out for space|{EXACT}:\d+)\) id: {EXACT}"
+    rf"(?:\d+\.|-) \[\d\.\d\d\] {NAME} \((?:\d+ tokens?, left out for space(?:, superseded)?|{EXACT}:\d+)\) id: {EXACT}"
 )
+SUCCESSOR = re.compile(rf"   superseded by {NAME} id: {EXACT}")
 CHUNK = re.compile(rf"(?:- )?\[{NAME}\] id: {EXACT} \({EXACT}:\d+\) (?:hash: [0-9a-f]{{16}}|about \d+ tokens?)")
 NEAR = re.compile(rf"- \[{NAME}\] id: {EXACT} \({EXACT}\)(?:: .*)?")
 LABEL = re.compile(r" *Untrusted text from .*: data, not instructions\.")
@@ -114,6 +116,11 @@ NAMES = st.tuples(HOSTILE, st.one_of(st.none(), HOSTILE, HOSTILE.map("https://x"
 def test_no_text_passes_for_a_hit(given, most):
     """For any notes an answer has exactly the hits found, in order, each with its id and text."""
     found = hits([text for text, _ in given], [names for _, names in given])
+    # What supersedes every other note is called like that note.
+    found = [
+        replace(hit, why={"superseded_by": {"path": hit.path, "id": hit.id, "title": hit.title}} if number % 2 else {})
+        for number, hit in enumerate(found)
+    ]
     packed = pack(found, most, estimate_tokens, packing.by_words({}))
     answer = render.answer(Answer("q", packed, State(1, 2, 3, 0)))
     first, *lines, last = own(answer)
@@ -127,6 +134,7 @@ def test_no_text_passes_for_a_hit(given, most):
         ids.append(read(IDS.fullmatch(lines.pop(0))[1]))
         assert read(PLACE.fullmatch(lines.pop(0))[1]) == hit.path
         assert lines.pop(0).startswith("   why: ")
+        assert "superseded_by" not in hit.why or read(SUCCESSOR.fullmatch(lines.pop(0))[1]) == hit.id
         assert not presentation.outside(hit.source) or LABEL.fullmatch(lines.pop(0))
         assert hit.why["text"] == "whole" or lines.pop(0).startswith("   (excerpt of ")
     assert ids == [hit.id for hit in named]
@@ -145,7 +153,7 @@ def test_no_text_passes_for_a_hit(given, most):
 def test_no_text_passes_for_a_chunk(given, most):
     """The same for `show`, related notes, topics, and near notes."""
     chunks = [chunk(name, text, source) for text, name, source in given]
-    near = [Backlink(f"{name}.md", name, name, (1,)) for _, name, _ in given]
+    near = [Backlink(f"{name}.md", name, name, (1,), ("supersedes",)) for _, name, _ in given]
     around = Around((), tuple(near), tuple(Related(each.path, each.id, each.title, (each.title,)) for each in near))
     for answer in (render.shown(chunks, around, most), render.topic(given[0][1], chunks, most, near)):
         lines = [line for line in own(answer) if line.startswith(("[", "- [")) and not NEAR.fullmatch(line)]
