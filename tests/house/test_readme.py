@@ -21,6 +21,7 @@ from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
 from spellbook.environment import VARIABLES
 from spellbook.maintenance import golden
 from spellbook.models import embedders as models
+from spellbook.notes.decisions import read_decision
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
 from spellbook.search import synonyms
@@ -158,7 +159,9 @@ def test_whatever_can_run_is_run(page: Path) -> None:
 def test_what_is_shown_is_valid() -> None:
     """Settings are what `install` writes, queries are read by `check`, synonyms by the search, and the memory is one."""
     [settings], [rows, relations, queries] = shown("json"), sorted(shown("yaml"), key=len)
-    [memory] = [text for text in shown("markdown") if text.startswith("---")]
+    memory, decision = sorted(
+        (text for text in shown("markdown") if text.startswith("---")), key=lambda text: "outcome:" in text
+    )
     arguments = entry(CLIENTS["claude-desktop"], Path("/home/you/notes"), "", {})["args"]
     assert json.loads(settings)["mcpServers"]["spellbook"]["args"] == arguments[-3:]
     assert [query.mode for query in golden.parse(queries, "queries.yaml")] == ["search", "memorize", "search"]
@@ -170,6 +173,9 @@ def test_what_is_shown_is_valid() -> None:
         ("contradicts", "Sessions on disk"),
     ]
     assert synonyms.read(rows) == ((("지라프", "giraffe", "billing service"), ("주간회의", "weekly", "위클리")), ())
+    told = read_decision(parse("decision/auth/x.md", decision.encode()).body)
+    assert told.reasoning.startswith("a failover of Redis")
+    assert told.outcomes == ("2026-12-03 success: no ended session came back since.",)
     note = parse("decision/infra/sessions.md", memory.encode())
     assert not note.faults
     assert (note.declared_id, note.topic, note.category, len(note.questions)) == (
