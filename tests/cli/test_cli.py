@@ -47,7 +47,8 @@ HIT = {
 }
 INDEX = {"generation", "notes", "chunks", "pending", "degraded"}
 OF_A_RUN = {
-    *("vault", "state", "embedder_given", "scope", "snapshot_folder", "chroma_url", "chroma_token", "wikis", "beside"),
+    *("vault", "state", "scope", "snapshot_folder", "embedder_given", "chroma_url", "chroma_token"),
+    *("wikis", "beside"),
 }
 """What no vault's settings say."""
 REPORT = {
