@@ -46,7 +46,10 @@ HIT = {
     "hash",
 }
 INDEX = {"generation", "notes", "chunks", "pending", "degraded"}
-OF_A_RUN = {"vault", "state", "embedder_given", "scope", "snapshot_folder", "chroma_url", "chroma_token"}
+OF_A_RUN = {
+    *("vault", "state", "scope", "snapshot_folder", "embedder_given", "chroma_url", "chroma_token"),
+    *("wikis", "beside"),
+}
 """What no vault's settings say."""
 REPORT = {
     "scanned",
