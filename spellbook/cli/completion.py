@@ -14,8 +14,8 @@ def completion(shell: str) -> None:
     Print a script that completes commands and options by the tab key.
 
     \b
-    eval "$(spellbook completion bash)"    # ~/.bashrc
-    eval "$(spellbook completion zsh)"     # ~/.zshrc
+    echo 'eval "$(spellbook completion bash)"' >> ~/.bashrc
+    echo 'eval "$(spellbook completion zsh)"' >> ~/.zshrc
     spellbook completion fish > ~/.config/fish/completions/spellbook.fish
     """
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
