@@ -75,6 +75,10 @@ def _fail(what: str) -> int:
 
 
 def _sentence(error: OSError) -> str:
+    import errno
+
+    if error.errno == errno.ENOMEM:
+        return "there is too little memory. Close other programs, or allow more (ulimit -v)."
     if error.filename is not None:
         return f"{os.fsencode(error.filename).decode('utf-8', 'backslashreplace')}: {error.strerror}."
     return f"a stream cannot be read or written ({error.strerror}). Is it closed, or is the disk full?"
