@@ -1,0 +1,1 @@
+"""The acceptance lines of the systems that Spellbook was described as, one file each, named after their promises."""
