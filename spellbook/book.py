@@ -261,7 +261,8 @@ class Spellbook:
         Save finished chunks, each as one note. Search finds them when this returns.
 
         `source` and `category` are for chunks whose metadata has none; `session` is the REST session to count them in.
-        With `labels` "derived" a chunk without keywords gets those of its tags and text.
+        With `labels` "derived" a chunk without keywords gets those of its tags and text. `untrusted` text comes from
+        outside: its note says so, and answers mark it.
         All chunks are checked first. Raises InvalidInput if one is not valid. If one repeats an existing chunk,
         nothing is written unless `force` is set.
         """

@@ -70,6 +70,7 @@ class Options(TypedDict, total=False):
     force: bool
     session: str | None
     labels: Labels
+    untrusted: bool
 
 
 class _Defaults(TypedDict):
@@ -106,6 +107,7 @@ def scribe(
     force: bool = False,
     session: str | None = None,
     labels: Labels = "given",
+    untrusted: bool = False,
 ) -> Scribed:
     """
     Store finished chunks, each as one note.
@@ -116,7 +118,7 @@ def scribe(
     if labels not in get_args(Labels):
         raise InvalidInput(f"labels is {labels!r:.40}.", f"It is one of {', '.join(get_args(Labels))}.")
     defaults: _Defaults = {"source": source, "category": category, "scope": index.scope}
-    findings = [memory.check(each, labels=labels, **defaults) for each in given]
+    findings = [memory.check(each, labels=labels, untrusted=untrusted, **defaults) for each in given]
     wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
     if wrong or not findings:
         raise InvalidInput(

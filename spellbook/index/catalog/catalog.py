@@ -319,7 +319,8 @@ class Catalog:
         rows = self._rows(
             f"""
             SELECT category, topic, count(DISTINCT note), count(*), max(coalesce(updated, created, '')), max(mtime_ns),
-                   json_group_array(DISTINCT title), json_group_array(DISTINCT keywords)
+                   json_group_array(DISTINCT title), json_group_array(DISTINCT keywords),
+                   min(note IN (SELECT note FROM fields WHERE key = 'trust' AND value = 'untrusted'))
             FROM chunks JOIN notes USING (note) WHERE {where} GROUP BY category, topic
             ORDER BY category, count(*) DESC, topic
             """,
@@ -334,8 +335,9 @@ class Catalog:
                 updated or day_of(mtime),
                 tuple(json.loads(titles)),
                 tuple(dict.fromkeys(word for words in json.loads(keywords) for word in json.loads(words))),
+                bool(is_outside),
             )
-            for category, topic, notes, chunks, updated, mtime, titles, keywords in rows
+            for category, topic, notes, chunks, updated, mtime, titles, keywords, is_outside in rows
         ]
 
     def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
