@@ -33,7 +33,7 @@ from spellbook.system.heap import freeze
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 
-TOOLSETS = ("core", "desk", "backup", "memento", "decisions")
+TOOLSETS = ("core", "desk", "backup", "memento", "decisions", "articles")
 """Toolsets by name, which is that of the module that registers it."""
 
 INSTRUCTIONS = """\

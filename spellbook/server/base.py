@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from typing import Any, ParamSpec
 
+import anyio.from_thread
 import anyio.to_thread
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
@@ -59,6 +60,20 @@ def adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations]
         mcp.add_tool(told(tool), title=title, description=described, annotations=annotations, structured_output=False)
 
     return add
+
+
+def reporter(ctx: Context) -> Callable[[str, int, int], None]:
+    """
+    Return a function that reports the progress of a tool's job: its stage, how much is done, and of how much.
+
+    It ends the job if the client has cancelled it.
+    """
+
+    def progress(stage: str, done: int, total: int) -> None:
+        anyio.from_thread.check_cancelled()
+        anyio.from_thread.run(ctx.report_progress, done, total, stage)
+
+    return progress
 
 
 def as_json(**fields: Any) -> str:

@@ -37,7 +37,7 @@ from spellbook.index.catalog.sql import batches, quoted
 from spellbook.index.catalog.token_counts import Counted
 from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
-from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, instant, moment, path_glob
+from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, fold, instant, moment, path_glob
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.sqlite import Database
@@ -296,6 +296,18 @@ class Catalog:
             found = {each.path: each for each in self._found(f"note IN ({notes}) AND ordinal = 0", {})}
         return [found[path] for _, path in rows], total
 
+    def commonest(self, key: str, conditions: Sequence[Condition], most: int) -> list[tuple[str, int]]:
+        """Return the `most` commonest values of a frontmatter key, spelled as a note does, with counts of notes."""
+        where, values = in_sql(self._database, conditions)
+        rows = self._rows(
+            f"""
+            SELECT value, count(*), max(meta) FROM fields JOIN notes USING (note)
+            WHERE fields.key = :asked_for AND {where} GROUP BY value ORDER BY count(*) DESC, value LIMIT :most
+            """,
+            {**values, "asked_for": key, "most": most},
+        )
+        return [(_spelled(value, json.loads(meta).get(key)), count) for value, count, meta in rows]
+
     def unmatched(
         self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
     ) -> tuple[Unmatched, ...]:
@@ -437,6 +449,11 @@ class Catalog:
             text, labels = text_bytes.unpacked(row[7]), (_list(keywords), _list(tags), _mapping(meta))
             found.append(StoredChunk._make((*row[:7], text, *row[8:16], *labels, *row[19:])))
         return found
+
+
+def _spelled(value: str, given: object) -> str:
+    """Return a filter's value as the frontmatter of a note writes it."""
+    return next((str(each) for each in (given if isinstance(given, list) else [given]) if fold(each) == value), value)
 
 
 _in_vault = itemgetter(2, 15)  # path, ordinal

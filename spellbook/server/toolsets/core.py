@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import anyio.from_thread
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
@@ -14,7 +13,7 @@ from spellbook.book import Spellbook
 from spellbook.editing.sessions import when
 from spellbook.errors import InvalidInput
 from spellbook.server import arguments as a
-from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, quoted
 
@@ -104,6 +103,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         query: a.Query,
         limit: a.Limit = 5,
         filter: a.Filter = None,
+        category: a.OnlyCategory = "",
         min_score: a.MinScore = None,
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
@@ -113,7 +113,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Best for questions and loose descriptions. For exact names, codes and terms use find; when unsure, search.
         """
-        found = book.memorize(query, limit=limit, filter=filter, min_score=min_score, max_tokens=max_tokens)
+        narrowed = _narrowed(filter, category)
+        found = book.memorize(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
         return _answer(found, format)
 
     def find(
@@ -121,6 +122,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         match: a.Match = "any",
         limit: a.Limit = 5,
         filter: a.Filter = None,
+        category: a.OnlyCategory = "",
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
     ) -> str:
@@ -129,12 +131,14 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Korean, Japanese, Chinese and Thai words are found inside longer ones. For questions use memorize.
         """
-        return _answer(book.find(keywords, match, limit=limit, filter=filter, max_tokens=max_tokens), format)
+        narrowed = _narrowed(filter, category)
+        return _answer(book.find(keywords, match, limit=limit, filter=narrowed, max_tokens=max_tokens), format)
 
     def search(
         query: a.Query,
         limit: a.Limit = 5,
         filter: a.Filter = None,
+        category: a.OnlyCategory = "",
         min_score: a.MinScore = None,
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
@@ -144,7 +148,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Search before you answer from memory, and before you write: notes may have changed.
         """
-        found = book.search(query, limit=limit, filter=filter, min_score=min_score, max_tokens=max_tokens)
+        narrowed = _narrowed(filter, category)
+        found = book.search(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
         return _answer(found, format)
 
     def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800, format: a.Form = "text") -> str:
@@ -232,11 +237,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def rebuild_index(ctx: Context) -> str:
         """Read every note again and update the index. Known texts are not embedded again."""
-
-        def progress(stage: str, done: int, total: int) -> None:
-            anyio.from_thread.run(ctx.report_progress, done, total, stage)
-
-        report = book.reindex(full=True, progress=progress)
+        report = book.reindex(full=True, progress=reporter(ctx))
         failed = [asdict(fault) for fault in report.failed[:20]]
         return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
 
@@ -271,6 +272,15 @@ _STATUS_ENDED = {
     "en": "The REST session has ended; you may forget the guides.",
     "ko": "REST 세션이 끝났습니다. 가이드는 잊어도 됩니다.",
 }
+
+
+def _narrowed(filter: Any, category: str) -> Any:
+    """Return a filter with a category added. Raises InvalidInput if it names one already."""
+    if not category or not isinstance(filter or {}, Mapping):
+        return filter  # the verb says what is wrong with it
+    if "category" in (filter or {}):
+        raise InvalidInput("category is given twice.", "Name it as the argument or in the filter.")
+    return {**(filter or {}), "category": category}
 
 
 def _answer(found: Answer, form: str) -> str:
