@@ -1,7 +1,7 @@
 """
 Save a web page, a PDF, an HTML file or given text as an article: one note, one address.
 
-What a page says comes from a stranger: its text is made safe before it is written, and its note says `trust: untrusted`.
+What a page says comes from a stranger. Its text is made safe before it is written, and its note says so.
 """
 
 from __future__ import annotations
@@ -72,22 +72,25 @@ def save(
         raise InvalidInput(
             f"source has {len(source):,} letters.", f"Give an address or a path of 1 to {fetch.MOST_URL:,}."
         )
+    asked = source
     if is_url:
         source = urls.normalized(fetch.checked(source))
     elif not text:
         source = source if source.startswith("~") else os.path.abspath(source)
-    _no_secrets({"source": source}, "", force)
+    _no_secrets({"source": asked}, "", force)
     if there := _saved_from(book, source) if is_url or not text else None:
         return _again(book, there, names, given.tags)
     step(f"reading {one_line(source)}", 0, 2)
-    page = pages.read(source, text)
+    page = pages.read(asked, text)
+    if not page.markdown.strip():
+        raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
     address = (page.canonical or urls.normalized(page.url)) if is_url else source
     step("writing", 1, 2)
     if there := _saved_from(book, address) if is_url or not text else _same(book, source, page, given):
         return _again(book, there, names, given.tags, source)
     meta = _header(page, names, given, address, source, is_read=not text)
-    is_public = is_url and not text
-    _no_secrets(meta, given.summary if is_public else f"{given.summary}\n{page.markdown}", force)
+    # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
+    _no_secrets({**meta, "summary": given.summary}, "" if is_url and not text else page.markdown, force)
     composed = form.composed(safe.safe(given.summary), page.markdown)
     done = book.scribe(
         {"text": composed, "metadata": meta}, category=CATEGORY, labels="derived", force=True, untrusted=not text

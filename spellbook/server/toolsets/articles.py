@@ -48,10 +48,13 @@ ALL = "*"
 _PAGE, _PREVIEW = 3_000, 500
 """Letters of an article's text that `get` returns at a time, and without its text."""
 
-_EXCERPT, _OF_HIT, _OF_LISTED = 200, 290, 190
-"""Letters of an excerpt; of a hit, and of an article in a list, as JSON: more of them would not be read."""
+_EXCERPT, _OF_HIT, _OF_LISTED, _OF_LIST = 200, 290, 210, 250
+"""
+Letters of an excerpt; as JSON of a hit, of an article in a list, and of a whole list for each of its articles: an
+agent pays for every letter.
+"""
 
-_MOST_AUTHOR, _MOST_CATEGORIES = 40, 50
+_SHORT, _MOST_AUTHOR, _MOST_CATEGORIES = 20, 40, 50
 _LETTERS = 2.7
 """Letters of an answer of `ask` for each of its tokens."""
 
@@ -122,9 +125,9 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     if not hasattr(mcp, "names"):  # else a name that two toolsets share is given out by the server
         search.__name__ = "articles_search"
-    saving = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
+    fetching = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
     add = adder(mcp)
-    add(save, "Save an article", saving)
+    add(save, "Save an article", fetching)
     add(search, "Search articles", READ)
     add(list, "List articles", READ)
     add(get, "Read an article", READ)
@@ -201,7 +204,7 @@ def list_articles(book: Spellbook, category: str = "", limit: int = 10, offset: 
     asked = (*conditions({"category": form.CATEGORY}), *book.index.visible)
     names = book.index.catalog.commonest("categories", asked, _MOST_CATEGORIES)
     rows = [_row(chunk) for chunk in listed.notes]
-    room = (_OF_LISTED + 50) * max(10, len(rows)) - len(json_of(rows))
+    room = _OF_LIST * max(10, len(rows)) - len(json_of(rows)) - 60
     kept: list[dict[str, Any]] = []
     for name, count in names:
         row = {"name": presentation.cut(name), "count": count}
@@ -217,15 +220,16 @@ def _row(chunk: StoredChunk) -> dict[str, Any]:
         "id": chunk.note,
         "title": "",
         "categories": [],
-        "author": about["author"],
+        "author": presentation.cut(about["author"], _SHORT) if about["author"] else None,
         "created_at": newest.said(chunk),
     }
-    room = _OF_LISTED - len(json_of(row))
-    row["title"] = _fitting(str(about["title"]), max(20, room - 20), lambda text: len(json_of(text)) - 2)
-    for name in saving.texts(chunk.meta.get("categories")):
-        if len(json_of({**row, "categories": [*row["categories"], name]})) > _OF_LISTED and row["categories"]:
-            break
-        row["categories"].append(name)
+    first, *others = saving.texts(chunk.meta.get("categories")) or [chunk.topic]
+    row["categories"] = [presentation.cut(first)]
+    room = max(_SHORT, _OF_LISTED - len(json_of(row)))
+    row["title"] = _fitting(str(about["title"]), room, lambda text: len(json_of(text)) - 2)
+    for name in others:
+        if len(json_of(row)) + len(name) + 4 <= _OF_LISTED:
+            row["categories"].append(name)
     return row
 
 
@@ -251,14 +255,11 @@ def get_article(book: Spellbook, article_id: str, *, include_content: bool = Fal
     book.show(chunk.note)
     read = form.read(saving.body(book, chunk.path))
     meta = chunk.meta
-    address = next(
-        (each for each in (chunk.source, *saving.texts(meta.get("saved_from"))) if saving.ADDRESS.match(each)), None
-    )
     told: dict[str, Any] = {
         "id": chunk.note,
         "title": chunk.title,
         "content_length": len(read.text),
-        "url": address,
+        "url": chunk.source if saving.ADDRESS.match(chunk.source) else None,
         "source": chunk.source or None,
         "source_type": meta.get("source_type"),
         "author": meta.get("author"),
