@@ -84,7 +84,7 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     click.option("--tag", "tags", multiple=True, help="A tag; repeat for more."),
     text_option,
     scope_option,
-    click.option("--force", is_flag=True, help="Write it even if it looks like it holds a password or a key."),
+    click.option("--force", is_flag=True, help="Write it even if it looks like a password or a key."),
     json_option,
 )
 def save(
@@ -97,15 +97,16 @@ def save(
     **labels: Any,
 ) -> None:
     """
-    Save a web page, a PDF or an HTML file as an article: SOURCE is its address or its path.
+    Save a web page, a PDF or an HTML file as an article.
 
-    What was saved before from the same address is not fetched again; it gets the
-    new categories and tags. Web pages and PDFs need spellbook-vault[articles].
+    SOURCE is its address or its path. An address that was saved before is not
+    fetched again; its article gets the new categories and tags. Web pages and
+    PDFs need the extra: pip install 'spellbook-vault[articles]'.
 
     \b
     spellbook save https://example.com/post --category engineering
     spellbook save ~/papers/raft.pdf --category papers --category consensus
-    pbpaste | spellbook save https://example.com/members --category news --text -
+    spellbook save https://example.com/members --category news --text post.md
     """
     from spellbook.notes.note import parse
     from spellbook.server import saving

@@ -127,13 +127,14 @@ def _given(metadata: object) -> _Given:
                 raise InvalidInput(f"metadata.{key} must be a list of texts.", 'For example ["theme park", "9.81"].')
             words = [safe.line(each, _MOST_LINE).lstrip("#") for each in listed]
             found[key] = tuple(dict.fromkeys(filter(None, words)))
-            most, size, what = _MOST_LABELS, len(found[key]), key
+            if len(found[key]) > _MOST_LABELS:
+                raise InvalidInput(f"metadata.{key} has {len(found[key]):,} entries.", f"Give at most {_MOST_LABELS}.")
         else:
             said = str(value or "")
             found[key] = said.strip() if key == "summary" else " ".join(said.split())
-            most, size, what = _MOST_SUMMARY if key == "summary" else _MOST_LINE, len(found[key]), "letters"
-        if size > most:
-            raise InvalidInput(f"metadata.{key} has {size:,} {what}.", f"{most:,} are the most; nothing was written.")
+            most = _MOST_SUMMARY if key == "summary" else _MOST_LINE
+            if len(found[key]) > most:
+                raise InvalidInput(f"metadata.{key} has {len(found[key]):,} letters.", f"Give at most {most:,}.")
     if found.get("published") and not _day(found["published"]):
         raise InvalidInput(f"metadata.published is no date: {found['published']!r:.40}.", "For example 2026-03-14.")
     return _Given(**found)
@@ -149,7 +150,7 @@ def _no_secrets(meta: Mapping[str, Any], text: str, force: bool) -> None:
     """Raise InvalidInput if a page's address, its labels or given text look like a secret, unless `force`."""
     if force:
         return
-    found = [f"{key} looks like it holds {each.kind}" for key, each in credentials.in_metadata(meta)]
+    found = [f"metadata.{key} looks like it holds {each.kind}" for key, each in credentials.in_metadata(meta)]
     found += [f"line {each.line} of the text looks like it holds {each.kind}" for each in credentials.find(text)]
     if found:
         raise InvalidInput(f"{'; '.join(found)}.", credentials.HINT)

@@ -386,7 +386,7 @@ def test_delete(book, vault, write_note):
         ({"categories": ["x" * 61]}, "INVALID_INPUT"),
         ({"categories": [" "]}, "INVALID_INPUT: There are 0 categories"),
         ({"metadata": {"trust": "trusted"}}, "INVALID_INPUT: metadata.trust is not a key"),
-        ({"metadata": {"summary": "x" * 2_001}}, "2,000 are the most"),
+        ({"metadata": {"summary": "x" * 2_001}}, "Give at most 2,000"),
         ({"metadata": {"published": "soon"}}, "is no date"),
         ({"metadata": {"tags": [1]}}, "must be a list of texts"),
         ({"text": "---\ntitle: nothing\n---\n"}, "INVALID_INPUT: The given text is empty"),
@@ -396,7 +396,10 @@ def test_delete(book, vault, write_note):
         ({"source": "http://127.0.0.1:8080/"}, "PERMISSION_DENIED"),
         ({"source": __file__}, "PERMISSION_DENIED"),
         ({"source": "x" * 2_001}, "INVALID_INPUT"),
-        ({"source": f"https://example.com/?a={KEY}"}, "INVALID_INPUT: source looks like it holds a GitHub token"),
+        (
+            {"source": f"https://example.com/?a={KEY}"},
+            "INVALID_INPUT: metadata.source looks like it holds a GitHub token",
+        ),
     ],
 )
 def test_what_cannot_be_saved(book, vault, arguments, says):
