@@ -370,7 +370,8 @@ def _row_about(topic: Topic, about: Callable[[Topic], About]) -> str:
     said = ": ".join(
         filter(None, (_row(topic), *(presentation.stated(each, main.is_outside) for each in (title, main.summary))))
     )
-    return said + (f" [{', '.join(map(flat, topic.keywords[:_MOST_KEYWORDS]))}]" if topic.keywords else "")
+    words = [presentation.stated(each, topic.is_outside) for each in topic.keywords[:_MOST_KEYWORDS]]
+    return said + (f" [{', '.join(words)}]" if words else "")
 
 
 def _cost(lines: Sequence[str]) -> int:

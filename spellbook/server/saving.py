@@ -162,7 +162,7 @@ def _header(
     """Return the frontmatter of a new article, without what `scribe` adds."""
     author = given.author or page.author
     meta = {
-        "title": safe.line(given.title or page.title or _named_by(page, asked), _MOST_LINE),
+        "title": safe.line(given.title or page.title or (_named_by(page, asked) if is_read else ""), _MOST_LINE),
         "topic": names[0],
         "categories": [*names],
         "keywords": [*given.keywords],
