@@ -186,7 +186,13 @@ def _hits(found: Answer, query: str) -> str:
         row = _hit(hit, query)
         lines.append(f"{number}. [{hit.score:.2f}] {_named(hit.chunk)} id: {exact(hit.chunk.note)}")
         lines.append(quoted(str(row["excerpt"])))
-    return "\n".join([*lines, *(flat(str(each)) for each in found.unmatched)])
+    return "\n".join([*lines, *_doubts(found)])
+
+
+def _doubts(found: Answer) -> list[str]:
+    """Return what keeps an answer from being complete, a line each."""
+    state = [render.indexline(found.index)] if found.index.degraded else []
+    return [*(flat(str(each)) for each in found.unmatched), *state]
 
 
 def _named(chunk: StoredChunk) -> str:
@@ -352,7 +358,7 @@ def _asked(found: Answer, most: int) -> str:
             for each, text in zip(passages, texts, strict=True)
         ]
         cited = [f"[{number}] {_cited(chunk)}" for number, chunk in enumerate(sources, 1)]
-        return "\n".join([head, *parts, "Sources:", *cited, *(flat(str(each)) for each in found.unmatched)])
+        return "\n".join([head, *parts, "Sources:", *cited, *_doubts(found)])
 
     if not found.hits:
         return render.answer(found)
