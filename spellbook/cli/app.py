@@ -188,6 +188,15 @@ def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> byte
         ) from error
 
 
+text_option = click.option(
+    "--text",
+    type=click.Path(allow_dash=True),
+    callback=_read,
+    metavar="FILE",
+    help="A file with the text itself, or - for stdin; then nothing is fetched.",
+)
+
+
 def file_argument(*, required: bool) -> Callable[[F], F]:
     """Add the argument FILE: the bytes of a regular file, or of stdin for `-`; at most as many as a note may have."""
     return click.argument("file", type=click.Path(allow_dash=True), callback=_read, required=required)

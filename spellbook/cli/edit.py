@@ -1,4 +1,4 @@
-"""Commands that change notes, and take changes back: scribe, add, erase, revise, merge, restore, log, undo, mv."""
+"""Commands that change notes, and undo it: scribe, add, save, erase, revise, merge, restore, log, undo, mv."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import command, file_argument, json_option, read_stdin, scope_option
+from spellbook.cli.app import command, file_argument, json_option, read_stdin, scope_option, text_option
 from spellbook.text.quoting import one_line, plain, quoted
 from spellbook.translate import translated
 
@@ -113,6 +113,56 @@ def _written(done: Scribed, as_json: bool) -> None:
         click.echo(f"{one_line(done.written[0].path)}  {done.written[0].chunk_id}")
     for remark in done.warnings[0]:  # after the path: it is kept as it is
         click.echo(f"{translated('note:')} {translated(one_line(remark))}", err=True)
+
+
+@command(
+    click.argument("source"),
+    click.option(
+        "--category", "categories", multiple=True, required=True, help="What to file it under; repeat for more."
+    ),
+    click.option("--title", help="Its title, if not that of the page."),
+    click.option("--summary", help="What it says in a few sentences; shown at its top."),
+    click.option("--tag", "tags", multiple=True, help="A tag; repeat for more."),
+    text_option,
+    scope_option,
+    click.option("--force", is_flag=True, help="Write it even if it looks like a password or a key."),
+    json_option,
+)
+def save(
+    book: Spellbook,
+    source: str,
+    categories: tuple[str, ...],
+    text: bytes | None,
+    force: bool,
+    as_json: bool,
+    **labels: Any,
+) -> None:
+    """
+    Save a web page, a PDF or an HTML file as an article.
+
+    SOURCE is its address or its path. An address that was saved before is not
+    fetched again; its article gets the new categories and tags. Web pages and
+    PDFs need the extra: pip install 'spellbook-vault[articles]'.
+
+    \b
+    spellbook save https://example.com/post --category engineering
+    spellbook save ~/papers/raft.pdf --category papers --category consensus
+    spellbook save https://example.com/members --category news --text post.md
+    """
+    from spellbook.notes.note import parse
+    from spellbook.server import saving
+
+    given = {key: list(value) if isinstance(value, tuple) else value for key, value in labels.items() if value}
+    article = "" if text is None else parse("The input", text).text.removeprefix("\ufeff")
+    if text is not None and not article.strip():
+        raise click.UsageError("--text has no text.")
+    done = saving.save(book, source, categories, given, article, force=force)
+    if as_json:
+        output.as_json(done)
+        return
+    click.echo(f"{one_line(done['path'])}  {done['id']}")
+    if done["status"] == "exists":
+        output.say("It was saved before: nothing was fetched.", err=True)
 
 
 def _read_chunk(data: bytes) -> dict[str, Any]:

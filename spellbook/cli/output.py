@@ -111,7 +111,7 @@ def unmatched(found: Sequence[Unmatched]) -> None:
 
 def _untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
     """Print the line that marks a text as coming from outside, if it does."""
-    if label := outside(of.source):
+    if label := outside(of):
         say(f"      {label}", err=err)
 
 

@@ -34,7 +34,7 @@ _LISTS = {
     **{"keywords": r",", "questions": r"\n", "tags": r"[,\s]+", "aliases": r","},
     **dict.fromkeys(RELATIONS, r"\n"),
 }
-_OWN = {*_LISTS, "entities", "importance", "id", "created", "updated", "modified", "title", MERGED}
+_OWN = {*_LISTS, "entities", "importance", "id", "created", "updated", "modified", "title", "trust", MERGED}
 _MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _NEXT_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)")
 _EDGES = " .。!?！？"
@@ -384,6 +384,9 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     if (instant(other.created) or math.inf) < (instant(first.created) or math.inf):
         wanted["created"] = other.meta.get("created", other.meta.get("date"))
     wanted |= {key: value for key, value in other.meta.items() if key not in _OWN and key not in first.meta}
+    # What comes from outside stays so, whatever the other note says of its own text.
+    if other.meta.get("trust") == "untrusted" != first.meta.get("trust"):
+        wanted["trust"] = "untrusted"
     names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]
     wanted |= _more(MERGED, list(first.merged), names, str)
     stays = {

@@ -37,6 +37,9 @@ Labels = Literal["given", "derived"]
 """Who labels a memory: whoever writes it, or `editing.keywords`, from its tags and its text."""
 
 BROKEN = re.compile(r"[\x00\ud800-\udfff]")  # NUL and half letters, which no YAML and no UTF-8 holds
+_MOST_LINE, MOST_SOURCE = 300, 2_000
+"""Letters of a key of one line, and of a source, which may be an address."""
+
 LISTS = ("keywords", "questions", "tags")
 """Keys that hold texts."""
 
@@ -119,11 +122,13 @@ def check(
     category: str | None = None,
     scope: str = "",
     labels: Labels = "given",
+    untrusted: bool = False,
 ) -> Findings:
     """
     Check a chunk `{"text", "metadata": {topic, keywords, …}}`; the other arguments stand in where it has none.
 
-    With `labels` "derived" it may be of any length and have no keywords, and no warning asks for labels.
+    With `labels` "derived" it may be of any length and have no keywords, and no warning asks for labels. An `untrusted`
+    text comes from outside, and its note says so.
     """
     found = Findings()
     if not isinstance(given, Mapping):
@@ -145,6 +150,8 @@ def check(
     defaults = {"category": (category or "").strip() or CATEGORY, "source": source or None, "scope": scope or None}
     meta = metadata({**defaults, **{key: value for key, value in given_meta.items() if value is not None}}, found)
     meta = {key: value for key, value in meta.items() if value is not None}
+    if untrusted:
+        meta["trust"] = "untrusted"
     for key in set(given) - {"text", "metadata"}:
         found.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
     if not meta.get("topic"):
@@ -176,7 +183,7 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
     meta: dict[str, Any] = {}
     for name, value in given.items():
         key = {"question_this_answers": "questions", "topic_id": "topic"}.get(str(name), str(name))
-        if key in {"id", "created", "updated", "created_at", "updated_at", "rest_session_id"}:
+        if key in {"id", "created", "updated", "created_at", "updated_at", "rest_session_id", "trust"}:
             found.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
         elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f\ud800-\udfff][^:#\x00-\x1f\ud800-\udfff]{0,79}", key):
             found.errors.append(f"metadata.{key!r:.90} cannot be a frontmatter key")
@@ -195,8 +202,9 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
             if value not in {True, False, "true", "True", "false", "False"}:
                 found.errors.append(f"metadata.pinned must be true or false, not {value!r:.40}")
         elif key in TEXTS:
-            if not isinstance(value, str) or not value.strip() or re.search(r"[\x00-\x1f]", value) or len(value) > 300:
-                found.errors.append(f"metadata.{key} must be one line of at most 300 letters, not {value!r:.60}")
+            most = MOST_SOURCE if key == "source" else _MOST_LINE
+            if not isinstance(value, str) or not value.strip() or re.search(r"[\x00-\x1f]", value) or len(value) > most:
+                found.errors.append(f"metadata.{key} must be one line of at most {most:,} letters, not {value!r:.60}")
             else:
                 meta[key] = value.strip()
         else:

@@ -67,7 +67,7 @@ class Options(TypedDict, total=False):
 
     `source` and `category` are for chunks whose metadata has none. `force` also writes what repeats a chunk or looks
     like a secret. `session` is the REST session to count them in. With `labels` "derived" a chunk without keywords gets
-    those of its tags and its text.
+    those of its tags and its text. `untrusted` text comes from outside: its note says so, and answers mark it.
     """
 
     source: str | None
@@ -75,6 +75,7 @@ class Options(TypedDict, total=False):
     force: bool
     session: str | None
     labels: Labels
+    untrusted: bool
 
 
 class _Defaults(TypedDict):
@@ -111,6 +112,7 @@ def scribe(
     force: bool = False,
     session: str | None = None,
     labels: Labels = "given",
+    untrusted: bool = False,
 ) -> Scribed:
     """
     Store finished chunks, each as one note.
@@ -121,7 +123,7 @@ def scribe(
     if labels not in get_args(Labels):
         raise InvalidInput(f"labels is {labels!r:.40}.", f"It is one of {', '.join(get_args(Labels))}.")
     defaults: _Defaults = {"source": source, "category": category, "scope": index.scope}
-    findings = [memory.check(each, labels=labels, **defaults) for each in given]
+    findings = [memory.check(each, labels=labels, untrusted=untrusted, **defaults) for each in given]
     wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
     if wrong or not findings:
         raise InvalidInput(

@@ -136,7 +136,7 @@ def passages(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -
     """Return the first `hits` whose names fit into an answer, each with its best passage where there is room."""
     room, fit = max_tokens - _AROUND, []
     for hit in hits:
-        room -= count(f"{named(hit)}\n{outside(hit.source)}") + _BETWEEN
+        room -= count(f"{named(hit)}\n{outside(hit)}") + _BETWEEN
         if room < 0:
             break
         best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), lambda text: count(quoted(text)), weigh)

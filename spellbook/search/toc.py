@@ -18,6 +18,7 @@ from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import alike, conditions, did_you_mean, fold
 from spellbook.index.opened import Index
 from spellbook.notes.splitter import sentences
+from spellbook.search.presentation import is_outside
 
 DESCRIBES = "category.md"
 """The note that describes a category: the one in its frontmatter, else that of its folder's name."""
@@ -51,10 +52,11 @@ class Category:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A topic's title and a one-line summary, from its main note."""
+    """A topic's title and a one-line summary, from its main note; whether that note `is_outside` text."""
 
     title: str
     summary: str
+    is_outside: bool = False
 
 
 def topics_of(index: Index, scope: str) -> list[Topic]:
@@ -120,7 +122,7 @@ def about(index: Index, topic: Topic) -> About:
     if not opening:
         return About("", "")
     title = opening[0].title if topic.notes == 1 or _stands_for(opening[0].path, topic.topic) else ""
-    return About(title, _summary(opening))
+    return About(title, _summary(opening), is_outside(opening[0]))
 
 
 def _described(index: Index) -> dict[str, str]:

@@ -36,7 +36,7 @@ from spellbook.system.heap import freeze
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 
-TOOLSETS = ("core", "desk", "backup", "memento", "decisions", "wiki")
+TOOLSETS = ("core", "desk", "backup", "memento", "decisions", "wiki", "articles")
 """
 Toolsets by name, which is that of the module that registers it.
 

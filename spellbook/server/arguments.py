@@ -258,6 +258,39 @@ OnConflict = Annotated[
 ]
 DryFirst = _flag("Only report what would be done.", default=True)
 
+OnlyCategory = text("Only this category.", 200)
+
+ArticleSource = _needed(
+    "The address of a page or a PDF, or the path of a PDF or HTML file; with text, where it is from."
+)
+ArticleCategories = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=60)]],
+    Field(min_length=1, max_length=10, description="What it is filed under; the first one is its topic."),
+    BeforeValidator(_listed),
+    _decoded(5_000),
+]
+_MANY = {"anyOf": [_STRINGS, {"type": "string", "maxLength": 5_000}]}
+ArticleMeta = _object(
+    "What to keep beside the text; what is missing is taken from the page.",
+    50_000,
+    properties={
+        "summary": {"type": "string", "maxLength": 2_000, "description": "Of 400 to 600 letters."},
+        "keywords": {**_MANY, "description": "Exact terms, as a list or with commas."},
+        "tags": _MANY,
+        "title": _LINE,
+        "author": _LINE,
+        "published": {"type": "string", "maxLength": 40, "description": "A date: 2026-03-14."},
+    },
+    additionalProperties=False,
+)
+ArticleText = text("The article itself, in Markdown, if you have it already; then nothing is fetched.", 10_000_000)
+ArticleId = _needed("The id of an article.")
+OneArticle = text("Only this article, by its id.")
+AskedCategory = text("Only articles of this category; * asks the whole vault.", 200)
+WithContent = _flag("Return its text too, 3,000 letters from offset.")
+ContentOffset = _number(0, 0, 10_000_000, "Where its text begins: the next_offset of the answer before.")
+ListOffset = _number(0, 0, 10_000_000, "How many of the newest to leave out.")
+
 MaybeQuery = text("A question or a sentence, in any language; the newest without one.", 20_000)
 SavedKind = Annotated[Literal["decision", "checkpoint"], Field(description="What to save.")]
 FoundKind = Annotated[Literal["all", "decision", "checkpoint"], Field(description="What to look for."), _or("all")]

@@ -63,9 +63,14 @@ def adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations]
 
 
 def reporter(ctx: Context) -> Callable[[str, int, int], None]:
-    """Return a function that reports the progress of a tool's job: its stage, how much is done, and of how much."""
+    """
+    Return a function that reports the progress of a tool's job: its stage, how much is done, and of how much.
+
+    It ends the job if the client has cancelled it.
+    """
 
     def progress(stage: str, done: int, total: int) -> None:
+        anyio.from_thread.check_cancelled()
         anyio.from_thread.run(ctx.report_progress, done, total, stage)
 
     return progress

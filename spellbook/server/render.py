@@ -63,7 +63,7 @@ def answer(found: Answer) -> str:
 
 
 def _near_hit(hit: Hit) -> str:
-    lines = [f"- {presentation.named(hit)}", presentation.outside(hit.source), quoted(hit.text) if hit.text else ""]
+    lines = [f"- {presentation.named(hit)}", presentation.outside(hit), quoted(hit.text) if hit.text else ""]
     return "\n".join(filter(None, lines))
 
 
@@ -99,7 +99,7 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
     pointers: list[str] = []
     for chunk in chunks:
         text = quoted(chunk.text.strip())
-        label = presentation.outside(chunk.source)
+        label = presentation.outside(chunk)
         part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", label, text)))
         size = _cost([part])
         if size <= room:
@@ -135,7 +135,7 @@ def _read_json(chunks: Sequence[StoredChunk], room: int) -> Fields:
     left: list[Fields] = []
     for chunk in chunks:
         row = {name: getattr(chunk, name) for name in _OF_CHUNK.split()}
-        row["text"] = _fenced(chunk.text.strip(), chunk.source)
+        row["text"] = _fenced(chunk.text.strip(), chunk)
         if (size := _size(row)) <= room:
             room -= size
             shown.append(row)
@@ -267,8 +267,8 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
 def _topic_row(topic: Topic, main: About, keywords: Sequence[str]) -> Fields:
     return {
         "id": presentation.filed(topic.category, topic.topic),
-        "title": main.title or topic.topic,
-        "summary": main.summary,
+        "title": (presentation.cut(main.title) if main.is_outside else main.title) or topic.topic,
+        "summary": presentation.cut(main.summary) if main.is_outside else main.summary,
         "category": topic.category,
         "chunk_count": topic.chunks,
         "keywords": [*keywords],
@@ -297,7 +297,7 @@ def _pick_out(
     for at, number, topic in _largest(categories):
         if left < _MORE_TOKENS:
             return
-        rest = "; ".join(flat(each.topic) or "(top folder)" for each in categories[at].topics[number:])
+        rest = "; ".join(map(_topic_name, categories[at].topics[number:]))
         told = [
             *(lines[at][:number] if number > 1 else [_heading(categories[at])]),
             _row_about(topic, about),
@@ -342,7 +342,7 @@ def _fitting(category: Category, room: int) -> str:
 
 def _named(category: Category, names: int) -> str:
     """Return the line of a category with the names of its largest topics, and how to list the others."""
-    listed = [flat(each.topic) or "(top folder)" for each in category.topics[:names]]
+    listed = [_topic_name(each) for each in category.topics[:names]]
     if rest := len(category.topics) - names:
         scope = f"(scope={category.name!r})" if category.name else " with a folder as scope, or a larger max_tokens"
         listed.append(f"… {rest} {'smaller ' if names else ''}topics: get_index{scope}")
@@ -356,15 +356,22 @@ def _heading(category: Category, description: str = "") -> str:
 
 
 def _row(topic: Topic) -> str:
-    return f"- {flat(topic.topic) or '(top folder)'} ({topic.chunks}, {topic.updated[:10]})"
+    return f"- {_topic_name(topic)} ({topic.chunks}, {topic.updated[:10]})"
+
+
+def _topic_name(topic: Topic) -> str:
+    return presentation.stated(topic.topic, topic.is_outside) or "(top folder)"
 
 
 def _row_about(topic: Topic, about: Callable[[Topic], About]) -> str:
     """Return the line of a topic with its title, summary and keywords."""
     main = about(topic)
     title = main.title if fold(main.title) not in fold(topic.topic) else ""
-    said = ": ".join(filter(None, (_row(topic), flat(title), flat(main.summary))))
-    return said + (f" [{', '.join(map(flat, topic.keywords[:_MOST_KEYWORDS]))}]" if topic.keywords else "")
+    said = ": ".join(
+        filter(None, (_row(topic), *(presentation.stated(each, main.is_outside) for each in (title, main.summary))))
+    )
+    words = [presentation.stated(each, topic.is_outside) for each in topic.keywords[:_MOST_KEYWORDS]]
+    return said + (f" [{', '.join(words)}]" if words else "")
 
 
 def _cost(lines: Sequence[str]) -> int:
@@ -383,23 +390,22 @@ def _hit(number: int, hit: Hit) -> str:
 def fenced(found: Answer) -> Answer:
     """Return an answer for JSON, in which texts from outside are fenced and labelled."""
     hits, closest = (
-        tuple(replace(hit, text=_fenced(hit.text, hit.source)) for hit in listed)
-        for listed in (found.hits, found.closest)
+        tuple(replace(hit, text=_fenced(hit.text, hit)) for hit in listed) for listed in (found.hits, found.closest)
     )
     return replace(found, hits=hits, closest=closest)
 
 
 def fenced_text(text: str, chunk: StoredChunk) -> str:
     """Return a text of the note of `chunk` for JSON, fenced and labelled if it comes from outside."""
-    return _fenced(text, chunk.source)
+    return _fenced(text, chunk)
 
 
 def _head(chunk: StoredChunk) -> str:
     return f"[{presentation.titles(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
 
 
-def _fenced(text: str, source: str) -> str:
-    label = presentation.outside(source)
+def _fenced(text: str, by: Hit | StoredChunk) -> str:
+    label = presentation.outside(by)
     if not text or not label:
         return text
     # The fence is longer than any fence in the text, so that the text cannot close it.

@@ -156,7 +156,7 @@ def every() -> dict[str, str]:
                     and node.target.attr in LISTS
                 ):
                     found.update((text, f"{name}:{node.lineno}") for text in _texts(node.value, names))
-                elif isinstance(node, ast.Call) and called == "counted" and isinstance(node.args[1], ast.Constant):
+                elif isinstance(node, ast.Call) and called == "counted" and isinstance(node.args[-1], ast.Constant):
                     [one, *several] = [str(each.value) for each in node.args[1:] if isinstance(each, ast.Constant)]
                     part = "{0} of {1}" if any(each.arg == "of" for each in node.keywords) else "{0}"
                     found.update(

@@ -275,6 +275,7 @@ def test_json_has_the_names_that_the_reference_tells(
     ask("topics ops", "topics TOPIC")
     ask("scribe - --topic tea -k tea", "scribe, add", stdin="Green tea steeps for two minutes.")
     ask("add Coffee does not.", "scribe, add")
+    ask(f"save https://example.com/tea --category tea --text {vault / 'ops/keys.md'}")
     ask("revise ops/keys --set importance=high")
     ask("mv ops/keys.md infra/keys.md")
     ask("merge infra/keys ops/rotation")

@@ -38,7 +38,7 @@ from spellbook.index.catalog.sql import batches, quoted
 from spellbook.index.catalog.token_counts import Counted
 from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
-from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, instant, moment, path_glob
+from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, fold, instant, moment, path_glob
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.sqlite import Database
@@ -297,6 +297,18 @@ class Catalog:
             found = {each.path: each for each in self._found(f"note IN ({notes}) AND ordinal = 0", {})}
         return [found[path] for _, path in rows], total
 
+    def commonest(self, key: str, conditions: Sequence[Condition], most: int) -> list[tuple[str, int]]:
+        """Return the `most` commonest values of a frontmatter key, spelled as a note does, with counts of notes."""
+        where, values = in_sql(self._database, conditions)
+        rows = self._rows(
+            f"""
+            SELECT value, count(*), max(meta) FROM fields JOIN notes USING (note)
+            WHERE fields.key = :asked_for AND {where} GROUP BY value ORDER BY count(*) DESC, value LIMIT :most
+            """,
+            {**values, "asked_for": key, "most": most},
+        )
+        return [(_spelled(value, json.loads(meta).get(key)), count) for value, count, meta in rows]
+
     def unmatched(
         self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
     ) -> tuple[Unmatched, ...]:
@@ -320,7 +332,8 @@ class Catalog:
         rows = self._rows(
             f"""
             SELECT category, topic, count(DISTINCT note), count(*), max(coalesce(updated, created, '')), max(mtime_ns),
-                   json_group_array(DISTINCT title), json_group_array(DISTINCT keywords)
+                   json_group_array(DISTINCT title), json_group_array(DISTINCT keywords),
+                   min(note IN (SELECT note FROM fields WHERE key = 'trust' AND value = 'untrusted'))
             FROM chunks JOIN notes USING (note) WHERE {where} GROUP BY category, topic
             ORDER BY category, count(*) DESC, topic
             """,
@@ -335,8 +348,9 @@ class Catalog:
                 updated or day_of(mtime),
                 tuple(json.loads(titles)),
                 tuple(dict.fromkeys(word for words in json.loads(keywords) for word in json.loads(words))),
+                bool(is_outside),
             )
-            for category, topic, notes, chunks, updated, mtime, titles, keywords in rows
+            for category, topic, notes, chunks, updated, mtime, titles, keywords, is_outside in rows
         ]
 
     def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
@@ -436,6 +450,11 @@ class Catalog:
             text, labels = text_bytes.unpacked(row[7]), (_list(keywords), _list(tags), _mapping(meta))
             found.append(StoredChunk._make((*row[:7], text, *row[8:16], *labels, *row[19:])))
         return found
+
+
+def _spelled(value: str, given: object) -> str:
+    """Return a filter's value as the frontmatter of a note writes it."""
+    return next((str(each) for each in (given if isinstance(given, list) else [given]) if fold(each) == value), value)
 
 
 _in_vault = itemgetter(2, 15)  # path, ordinal

@@ -45,7 +45,7 @@ _COMMON_FIELDS = {
     "updated",
     "when",
 }
-_OF_TOOLS = {"categories", "type", "outcome", "status", "scope", "privacy_scope"}
+_OF_TOOLS = {"categories", "type", "outcome", "status", "scope", "privacy_scope", "source", "saved_from", "trust"}
 """Keys that tools write and filter by: where no note has them yet, nothing is found, and that is no error."""
 
 

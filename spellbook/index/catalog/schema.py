@@ -181,6 +181,7 @@ class Topic:
     updated: str
     titles: tuple[str, ...]
     keywords: tuple[str, ...]
+    is_outside: bool = False  # all of its notes say that they are untrusted
 
 
 @dataclass(frozen=True, slots=True)

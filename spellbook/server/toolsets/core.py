@@ -113,6 +113,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         query: a.Query,
         limit: a.Limit = 5,
         filter: a.Filter = None,
+        category: a.OnlyCategory = "",
         min_score: a.MinScore = None,
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
@@ -122,7 +123,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Best for questions and loose descriptions. For exact names, codes and terms use find; when unsure, search.
         """
-        found = book.memorize(query, limit=limit, filter=filter, min_score=min_score, max_tokens=max_tokens)
+        narrowed = _narrowed(filter, category)
+        found = book.memorize(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
         return _answer(found, format)
 
     def find(
@@ -130,6 +132,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         match: a.Match = "any",
         limit: a.Limit = 5,
         filter: a.Filter = None,
+        category: a.OnlyCategory = "",
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
     ) -> str:
@@ -138,12 +141,14 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Korean, Japanese, Chinese and Thai words are found inside longer ones. For questions use memorize.
         """
-        return _answer(book.find(keywords, match, limit=limit, filter=filter, max_tokens=max_tokens), format)
+        narrowed = _narrowed(filter, category)
+        return _answer(book.find(keywords, match, limit=limit, filter=narrowed, max_tokens=max_tokens), format)
 
     def search(
         query: a.Query,
         limit: a.Limit = 5,
         filter: a.Filter = None,
+        category: a.OnlyCategory = "",
         min_score: a.MinScore = None,
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
@@ -153,7 +158,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Search before you answer from memory, and before you write: notes may have changed.
         """
-        found = book.search(query, limit=limit, filter=filter, min_score=min_score, max_tokens=max_tokens)
+        narrowed = _narrowed(filter, category)
+        found = book.search(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
         return _answer(found, format)
 
     def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800, format: a.Form = "text") -> str:
@@ -276,6 +282,15 @@ _STATUS_ENDED = {
     "en": "The REST session has ended; you may forget the guides.",
     "ko": "REST 세션이 끝났습니다. 가이드는 잊어도 됩니다.",
 }
+
+
+def _narrowed(filter: Any, category: str) -> Any:
+    """Return a filter with a category added. Raises InvalidInput if it names one already."""
+    if not category or not isinstance(filter or {}, Mapping):
+        return filter  # the verb says what is wrong with it
+    if "category" in (filter or {}):
+        raise InvalidInput("category is given twice.", "Name it as the argument or in the filter.")
+    return {**(filter or {}), "category": category}
 
 
 def _answer(found: Answer, form: str) -> str:

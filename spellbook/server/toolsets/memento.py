@@ -363,6 +363,7 @@ def _add_prompt(mcp: MCPServer, book: Spellbook) -> None:
 
 def injection(book: Spellbook, query: str, budget: int, context_type: str) -> tuple[str, dict[str, Any]]:
     """Return the text of the prompt, within `budget` tokens; and how many memories it holds, its tokens, the ms."""
+    from spellbook.search.presentation import is_outside, stated
     from spellbook.text import languages
     from spellbook.text.quoting import exact, flat
 
@@ -381,7 +382,8 @@ def injection(book: Spellbook, query: str, budget: int, context_type: str) -> tu
     for hit in sorted(render.fenced(found).hits, key=worth, reverse=True):
         if not hit.text:
             continue
-        said = f"[{flat(hit.category)} {newest.said(hit.chunk)[:10]}] {flat(hit.title)} (id: {exact(hit.chunk.note)})"
+        title = stated(hit.title, is_outside(hit))
+        said = f"[{flat(hit.category)} {newest.said(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
         line = f"{len(lines) + 1}. {said}\n" + "\n".join(f"   > {each}" for each in hit.text.strip().splitlines())
         if tokens + (size := count(line) + 2) > budget:
             continue

@@ -101,13 +101,13 @@ def _hit(number: int, hit: Hit) -> str:
     if hit.why["text"] == "pointer":
         return f"{number}. {_head(hit)} ({size}, left out for space)"
     cut = f"(excerpt of {size}, with the numbers of its lines)" if hit.why["text"] == "excerpt" else ""
-    lines = [_head(hit), f"why: {presentation.why(hit)}", presentation.outside(hit.source), cut]
+    lines = [_head(hit), f"why: {presentation.why(hit)}", presentation.outside(hit), cut]
     head = "\n   ".join(filter(None, lines))
     return f"{number}. {head}\n{quoted(hit.text)}"
 
 
 def _near(hit: Hit) -> str:
-    lines = [f"- {_head(hit)}", presentation.outside(hit.source), quoted(hit.text) if hit.text else ""]
+    lines = [f"- {_head(hit)}", presentation.outside(hit), quoted(hit.text) if hit.text else ""]
     return "\n".join(filter(None, lines))
 
 

@@ -1,0 +1,49 @@
+"""
+The text of an article's note as a person reads it, and back: its summary as a callout at the top, then the text. Pure.
+
+A person may write on: what is no callout at the top is the article.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from spellbook.notes.splitter import sentences
+
+CATEGORY = "article"
+
+_CALLOUT = re.compile(r"\s*> ?\[!summary\][^\n]*\n(?P<said>(?:>[^\n]*(?:\n|\Z))*)", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """What an article's note says: its summary, "" if it has none, and the text below."""
+
+    summary: str
+    text: str
+
+
+def composed(summary: str, text: str) -> str:
+    """Return the body of an article's note. Both are Markdown."""
+    lines = [f"> {line}".rstrip() for line in summary.strip().splitlines()]
+    callout = "\n".join(["> [!summary]", *lines]) if lines else ""
+    return "\n\n".join(filter(None, (callout, text.strip("\n"))))
+
+
+def read(body: str) -> Article:
+    """Return what the body of an article's note says."""
+    if not (found := _CALLOUT.match(body)):
+        return Article("", body.strip("\n"))
+    said = (line.removeprefix(">").removeprefix(" ") for line in found["said"].splitlines())
+    return Article("\n".join(said).strip(), body[found.end() :].strip("\n"))
+
+
+def cut(text: str, most: int) -> str:
+    """Return the beginning of a text, at most `most` letters, to the end of a sentence if one ends in its last half."""
+    if len(text) <= most:
+        return text
+    *whole, (start, _) = [*sentences(text[:most])] or [(0, most)]
+    # The last one may go on.
+    end = whole[-1][1] if whole and whole[-1][1] * 2 >= most else start if start * 2 >= most else most
+    return text[:end]
