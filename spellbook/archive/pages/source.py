@@ -84,7 +84,7 @@ def need_extra() -> None:
 
 
 def _file(source: str) -> Page:
-    body, is_pdf = _document(Path(source).expanduser())
+    body, is_pdf = _document(source)
     what = one_line(source)
     if is_pdf:
         return Page(**child.parse("pdf", body, what), source_type="pdf")
@@ -96,11 +96,11 @@ def _file(source: str) -> Page:
     return Page(**{**parsed, "canonical": ""}, source_type="html")
 
 
-def _document(path: Path) -> tuple[bytes, bool]:
+def _document(source: str) -> tuple[bytes, bool]:
     """Return the bytes of a document, and whether it is a PDF. Raises PermissionDenied for any other file."""
-    what = one_line(str(path))
+    what = one_line(source)
     try:
-        real = path.resolve()
+        real = Path(source).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(f"{what} is no path of a file.", "Check the path.") from error
     if any(part.startswith(".") for part in real.parts):
