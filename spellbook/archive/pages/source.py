@@ -108,7 +108,7 @@ def _document(source: str) -> tuple[bytes, bool]:
     # A FIFO would wait for a writer; a link that was put in its place since is not followed.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
-        with open(os.open(real, flags), "rb") as file:
+        with open(real, "rb", opener=lambda path, _: os.open(path, flags)) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise PermissionDenied(f"{what} is no regular file.", "Name a PDF or an HTML file.")
