@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spellbook.archive.pages import safe
+from spellbook.archive.pages.html import day
 from spellbook.errors import InvalidInput
 
 _LEAST_LETTERS = 20
@@ -63,7 +64,7 @@ def extract(body: bytes, what: str = "The PDF") -> dict[str, str]:
         "title": safe.line(about.get("Title") or "", _MOST_TITLE),
         "markdown": safe.safe("\n\n".join(_sections(pages, outline))),
         "author": safe.line(about.get("Author") or "", _MOST_TITLE),
-        "published": "-".join(found.groups()) if found else "",
+        "published": day("-".join(found.groups())) if found else "",
     }
 
 

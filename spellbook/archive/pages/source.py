@@ -84,7 +84,7 @@ def need_extra() -> None:
 
 
 def _file(source: str) -> Page:
-    body, is_pdf = _document(Path(source).expanduser())
+    body, is_pdf = _document(source)
     what = one_line(source)
     if is_pdf:
         return Page(**child.parse("pdf", body, what), source_type="pdf")
@@ -96,11 +96,11 @@ def _file(source: str) -> Page:
     return Page(**{**parsed, "canonical": ""}, source_type="html")
 
 
-def _document(path: Path) -> tuple[bytes, bool]:
+def _document(source: str) -> tuple[bytes, bool]:
     """Return the bytes of a document, and whether it is a PDF. Raises PermissionDenied for any other file."""
-    what = one_line(str(path))
+    what = one_line(source)
     try:
-        real = path.resolve()
+        real = Path(source).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(f"{what} is no path of a file.", "Check the path.") from error
     if any(part.startswith(".") for part in real.parts):
@@ -108,7 +108,7 @@ def _document(path: Path) -> tuple[bytes, bool]:
     # A FIFO would wait for a writer; a link that was put in its place since is not followed.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
-        with open(os.open(real, flags), "rb") as file:
+        with open(real, "rb", opener=lambda path, _: os.open(path, flags)) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise PermissionDenied(f"{what} is no regular file.", "Name a PDF or an HTML file.")

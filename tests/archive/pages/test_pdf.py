@@ -70,7 +70,7 @@ def test_what_a_document_says_of_itself() -> None:
         "author": "홍길동",
         "published": "2026-03-14",
     }
-    unsaid = extract(pdf(PAGES))
+    unsaid = extract(pdf(PAGES, created="D:20269999"))
     assert (unsaid["title"], unsaid["author"], unsaid["published"]) == ("", "", "")
 
 

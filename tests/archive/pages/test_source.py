@@ -143,7 +143,9 @@ def test_a_file_that_is_no_document_is_refused(kind: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links of POSIX")
-@pytest.mark.parametrize("source", ["", "gone.html", "a\0b", "loop", "x" * 5_000, "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "source", ["", "gone.html", "a\0b", "loop", "x" * 5_000, "~no-such-user/a.pdf", "file:///etc/passwd"]
+)
 def test_what_is_not_there_is_said(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """INVALID_INPUT or PERMISSION_DENIED, never a traceback."""
     monkeypatch.chdir(tmp_path)
