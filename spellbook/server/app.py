@@ -23,7 +23,7 @@ import anyio.to_thread
 from anyio.abc import TaskStatus
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import GetPromptResult, InputRequiredResult
+from mcp.types import GetPromptResult, InputRequiredResult, Tool
 from pydantic import ValidationError
 
 from spellbook._version import __version__
@@ -120,6 +120,11 @@ class _Server(MCPServer):
     def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **settings: Any) -> None:
         super().add_tool(fn, self.names.add(self.toolset, name or fn.__name__), *args, **settings)
 
+    async def list_tools(self) -> list[Tool]:
+        """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
+        tools = await super().list_tools()
+        return [tool.model_copy(update={"input_schema": _lean(tool.input_schema)}) for tool in tools]
+
     async def run_stdio_async(self) -> None:
         await stdio.serve(self._lowlevel_server)
 
@@ -160,6 +165,26 @@ class _Server(MCPServer):
         if error is not None:
             verb = name if name.isidentifier() and len(name) <= _MOST_NAME else ""
             await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self.door, error, **known))
+
+
+def _lean(schema: Any) -> Any:
+    """
+    Return a schema without what costs an agent tokens and says nothing: titles, empty defaults, and that an argument
+    which may be left out may also be null (such a null is still taken). An argument that is called `title` stays.
+    """
+    if isinstance(schema, list):
+        return [_lean(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    named = {name: _lean(each) for name, each in schema.get("properties", {}).items()}
+    left = {key: _lean(value) for key, value in schema.items() if key not in {"title", "properties"}}
+    if "default" in left and left["default"] in (None, ""):
+        del left["default"]
+    some = [each for each in left.get("anyOf", ()) if each != {"type": "null"}]
+    if len(some) == 1:
+        del left["anyOf"]
+        left = {**some[0], **left}
+    return {**left, "properties": named} if "properties" in schema else left
 
 
 class Background:

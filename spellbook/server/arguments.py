@@ -102,7 +102,12 @@ CHUNK_SCHEMA: dict[str, Any] = {
 }
 
 
-_AS_ABOVE = {"type": "object", "description": "A chunk of this form.", "required": CHUNK_SCHEMA["required"]}
+_AS_SCRIBED = {
+    "type": "object",
+    "description": "A chunk {text, metadata} as `scribe` takes it.",
+    "required": CHUNK_SCHEMA["required"],
+}
+"""The schema of a chunk is in the list of tools once: agents pay for every word of it."""
 
 
 def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
@@ -153,7 +158,7 @@ def _object(description: str, most: int, **schema: Any) -> Any:
     return Annotated[Any, _decoded(most), WithJsonSchema(either)]
 
 
-_FITTING = "Most tokens of the answer; texts that do not fit become pointers."
+_FITTING = "Most tokens of the answer."
 _TOPIC = "A topic, as `topic` or `category/topic`."
 
 Query = _needed("A question or a sentence, in any language.", 20_000)
@@ -172,30 +177,25 @@ Limit = _number(5, 1, 50, "Most hits to return.")
 Most = _number(5, 1, 100, "Most hits to return.")
 MinScore = Annotated[
     Annotated[float, Field(ge=0, le=1)] | None,
-    Field(description="Leave out weaker hits: 0.5 is related, 0.7 relevant, 0 shows all. Default: related hits."),
+    Field(description="Leave out weaker hits; 0 shows all."),
     BeforeValidator(_absent),
 ]
 MaxTokens = _number(2_000, 50, 50_000, _FITTING)
 IndexTokens = _number(800, 50, 50_000, "Most tokens of the answer.")
 TopicTokens = _number(4_000, 50, 50_000, _FITTING)
-Form = Annotated[Literal["text", "json"], Field(description="text to read, json to compute with."), _or("text")]
-Filter = _object(
-    "Keys: category, topic, tags, keywords, entities, kind, importance (at least), path "
-    "(a glob), created, updated and when (2026-11-01..2026-11-30), or any frontmatter key. A list means any of it; "
-    'a key that ends in "!" is negated.',
-    20_000,
-    additionalProperties=True,
-)
+Form = Annotated[Literal["text", "json"], Field(description="text, or json to compute with."), _or("text")]
+Filter = _object('Only notes with this, as {"category": "project"}.', 20_000, additionalProperties=True)
 Language = Annotated[Literal["en", "ko"], Field(description="The language of the guides."), _or("en")]
 SessionId = text("The session_id that rest() returned.", 200)
 ChunkArgument = Annotated[Any, _decoded(400_000), WithJsonSchema(CHUNK_SCHEMA)]
+CheckedChunk = Annotated[Any, _decoded(400_000), WithJsonSchema(_AS_SCRIBED)]
 Chunks = Annotated[
     Any,
     _decoded(4_000_000),
     WithJsonSchema(
         {
-            "anyOf": [CHUNK_SCHEMA, {"type": "array", "items": _AS_ABOVE, "maxItems": MOST_CHUNKS}],
-            "description": "One chunk, or a list of them.",
+            "anyOf": [_AS_SCRIBED, {"type": "array", "items": _AS_SCRIBED, "maxItems": MOST_CHUNKS}],
+            "description": "One chunk as `scribe` takes it, or a list of them.",
         }
     ),
 ]

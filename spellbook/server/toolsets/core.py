@@ -31,7 +31,10 @@ INSTRUCTIONS = """\
   show(id) reads the note or chunk that a hit or a pointer names, with its backlinks.
 - When something is worth keeping, call rest(), follow its guides, call scribe(chunk, session_id) for each finished
   chunk, then rest_end(session_id).
-- Correct with revise instead of writing a near duplicate."""
+- Correct with revise instead of writing a near duplicate.
+- filter: category, topic, tags, keywords, entities, kind, importance (at least), path (a glob), language, created,
+  updated and when (2026-11-01..2026-11-30), or any frontmatter key. A list means any of it; a key that ends in "!" is
+  negated. Scores are 0 to 1: 0.5 is related, 0.7 relevant. Texts that do not fit max_tokens become pointers."""
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
@@ -98,7 +101,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         answers = ",\n".join(_scribed(book, chunks, session_id, source, category, force))
         return f"[{answers}]" if isinstance(chunk, list) else answers
 
-    def scribe_validate(chunk: a.ChunkArgument, source: a.Source = "", category: a.Category = "") -> str:
+    def scribe_validate(chunk: a.CheckedChunk, source: a.Source = "", category: a.Category = "") -> str:
         """Check a chunk without saving it: errors, warnings (length, keywords, questions, entities) and duplicates."""
         found, repeats = book.validate(chunk, source=source or None, category=category or None)
         errors = [*_too_long(chunk), *found.errors]
