@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT"}
+_WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT", "PERMISSION_DENIED"}
 
 
 class Command(help.Spoken, click.Command):

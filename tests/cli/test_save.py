@@ -61,7 +61,7 @@ def test_an_html_file(run, vault, tmp_path):
         (["https://example.com/a"], 2, "Missing option '--category'"),
         (["https://example.com/a", "--category", "x" * 61], 2, "is too long"),
         (["no-such-file.pdf", "--category", "x"], 2, "There is no file"),
-        (["http://127.0.0.1:8080/", "--category", "x"], 1, "is not a page of the public web"),
+        (["http://127.0.0.1:8080/", "--category", "x"], 2, "is not a page of the public web"),
         (["https://example.com/a", "--category", "x", "--text", "-"], 2, "--text has no text"),
     ],
 )
