@@ -122,7 +122,7 @@ def _written(done: Scribed, as_json: bool) -> None:
     ),
     click.option("--title", help="Its title, if not that of the page."),
     click.option("--summary", help="What it says in a few sentences; shown at its top."),
-    click.option("--tag", "tags", multiple=True, help="A tag; repeat for more."),
+    click.option("-t", "--tag", "tags", multiple=True, help="One of its tags; repeat for more."),
     text_option,
     scope_option,
     click.option("--force", is_flag=True, help="Write it even if it looks like a password or a key."),

@@ -81,9 +81,9 @@ def tool(book: Spellbook, name: str, **arguments: object) -> Any:
     return run(book, lambda call: call(name, **arguments))
 
 
-def save(book: Spellbook, number: int, category: str = "ops", **metadata: object) -> dict[str, Any]:
+def save(book: Spellbook, number: int, category: str = "ops", much: int = 6, **metadata: object) -> dict[str, Any]:
     """Save a given text as the article of an address, as an agent does that read it behind a login."""
-    more = f"Proxy number {number} serves its own page. " * 6
+    more = f"Proxy number {number} serves its own page. " * much
     return saving.save(
         book,
         f"https://example.com/{number}",
@@ -156,7 +156,11 @@ def test_an_alias_is_learnt(book, vault, site):
     third = saving.save(book, site.url("/short"), ["two"])
     assert (third["status"], third["categories"]) == ("exists", ["one", "two"])
     assert not site.seen
-    assert len(held(vault)) == 1
+    site.add("/b", PAGE % ("utf-8", '<link rel="canonical" href="/the-b">'))
+    assert saving.save(book, site.url("/b"), ["one"])["status"] == "saved"
+    assert saving.save(book, site.url("/b"), ["one"])["status"] == "exists"
+    assert [path for path, _, _ in site.seen] == ["/b"]
+    assert len(held(vault)) == 2
 
 
 def test_a_korean_page_in_euc_kr(book, site):
@@ -308,7 +312,7 @@ def test_answers_have_their_sizes(book):
     """Five hits within 1,500 letters, ten listed within 2,500, an answer within 5,500; also with long titles."""
     long = "기록을 남기고 다시 오는 사람들의 이야기와 " * 6
     for number in range(12):
-        save(book, number, f"분류 {number} " + "x" * 40, title=f"{number} {long}"[:290], author=long[:120])
+        save(book, number, f"분류 {number} " + "x" * 40, 22, title=f"{number} {long}"[:290], author=long[:120])
     for form in ("text", "json"):
         found = tool(book, "articles_search", query="On which port does the proxy listen?", format=form)
         assert len(found if form == "text" else json.dumps(found, ensure_ascii=False)) <= 1_500
