@@ -50,9 +50,13 @@ def filled(text: str) -> str:
 
 def _tools() -> Iterable[tuple[str, ...]]:
     with tempfile.TemporaryDirectory() as folder, books.open(folder, embedder="hash", state=folder) as book:
-        for toolset in TOOLSETS:
-            for tool in anyio.run(build(book, [toolset], live=False).list_tools):
-                yield tool.name, _first_sentence(tool.description or ""), f"`{toolset}`"
+        core: set[str] = set()
+        for toolset in TOOLSETS:  # each beside core, which keeps a name that both have
+            for tool in anyio.run(build(book, ["core", toolset], live=False).list_tools):
+                if tool.name not in core:
+                    yield tool.name, _first_sentence(tool.description or ""), f"`{toolset}`"
+                if toolset == "core":
+                    core.add(tool.name)
 
 
 def _commands() -> Iterable[tuple[str, ...]]:

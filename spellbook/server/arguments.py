@@ -173,8 +173,7 @@ Keywords = Annotated[
 Match = Annotated[
     Literal["any", "all"], Field(description="Whether a hit holds any of the keywords, or all of them."), _or("any")
 ]
-Limit = _number(5, 1, 50, "Most hits to return.")
-Most = _number(5, 1, 100, "Most hits to return.")
+Limit = _number(5, 1, 100, "Most hits to return.")
 MinScore = Annotated[
     Annotated[float, Field(ge=0, le=1)] | None,
     Field(description="Leave out weaker hits; 0 shows all."),

@@ -37,7 +37,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def wiki_search(
         query: a.Query,
-        limit: a.Most = 5,
+        limit: a.Limit = 5,
         threshold: a.MinScore = None,
         path: a.WikiPath = "",
         max_tokens: a.MaxTokens = 2_000,
