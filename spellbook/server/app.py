@@ -28,7 +28,7 @@ from spellbook._version import __version__
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.index.metrics import CALLS, Meter
-from spellbook.server import stdio
+from spellbook.server import completion, stdio
 from spellbook.server.arguments import lean, renamed
 from spellbook.system.heap import freeze
 from spellbook.text import unicode
@@ -99,6 +99,7 @@ def build(book: Spellbook, toolsets: Sequence[str] = ("core",), *, live: bool = 
     )
     for name in dict.fromkeys(toolsets):
         import_module(f"spellbook.server.toolsets.{name}").register(mcp, book)
+    completion.register(mcp, book)
     return mcp
 
 

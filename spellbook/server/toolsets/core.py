@@ -14,7 +14,7 @@ from spellbook.book import Spellbook
 from spellbook.editing.sessions import when
 from spellbook.errors import InvalidInput
 from spellbook.server import arguments as a
-from spellbook.server import history
+from spellbook.server import consent, history
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, quoted
@@ -187,7 +187,12 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return "\n".join([said, *warned, quoted(done.difference) or "(no change)"])
 
     def erase(
-        chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False, whole: a.Whole = False
+        chunk_id: a.MaybeId = "",
+        topic_id: a.MaybeTopic = "",
+        hard: a.Hard = False,
+        whole: a.Whole = False,
+        *,
+        sure: consent.Erasing,
     ) -> str:
         """
         Erase one section or note by chunk_id, or every note of a topic by topic_id.
@@ -196,6 +201,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         if bool(chunk_id) == bool(topic_id):
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
+        if not consent.agreed(sure):
+            return as_json(status="kept", message=consent.DECLINED)
         done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id, hard=hard, whole=whole)
         lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
         return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
