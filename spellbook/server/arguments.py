@@ -102,10 +102,6 @@ CHUNK_SCHEMA: dict[str, Any] = {
 }
 
 
-_AS_SCRIBED = {"type": "object", "required": CHUNK_SCHEMA["required"]}
-"""A chunk where the tool `scribe` has already told its form: once is enough for a model's context."""
-
-
 def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
     """Return the old and the new text of a `Replace` argument, and whether to replace all. Raises InvalidInput."""
     if given is None:
@@ -160,15 +156,11 @@ _TOPIC = "topic or category/topic."
 Query = _needed("A question or sentence.", 20_000)
 Keywords = Annotated[
     list[Annotated[str, Field(max_length=200)]],
-    Field(
-        min_length=1, max_length=32, description='Phrases: ["Qdrant", "embedded mode"].'
-    ),
+    Field(min_length=1, max_length=32, description='Phrases: ["Qdrant", "embedded mode"].'),
     BeforeValidator(_listed),
     _decoded(20_000),
 ]
-Match = Annotated[
-    Literal["any", "all"], Field(description="Of the keywords."), _or("any")
-]
+Match = Annotated[Literal["any", "all"], Field(description="Of the keywords."), _or("any")]
 Limit = _number(5, 1, 100, "Most hits.")
 MinScore = Annotated[
     Annotated[float, Field(ge=0, le=1)] | None,
@@ -178,17 +170,20 @@ MinScore = Annotated[
 MaxTokens = _number(2_000, 50, 50_000, _FITTING)
 IndexTokens = _number(800, 50, 50_000, "Size of the answer.")
 TopicTokens = _number(4_000, 50, 50_000, _FITTING)
-Form = Annotated[Literal["text", "json"], Field(description="The answer's form."), _or("text")]
+Form = Annotated[Literal["text", "json"], Field(description="Of the answer."), _or("text")]
 Filter = _object(
-    'As {"category": "decision", "tags!": ["old"]}; the keys are in the instructions.', 20_000, additionalProperties=True
+    'As {"category": "decision", "tags!": ["old"]}; the keys are in the instructions.',
+    20_000,
+    additionalProperties=True,
 )
 Offset = _number(0, 0, 10_000_000, "Notes to pass over.")
 Listed = _number(20, 1, 100, "Most notes.")
 Brief = _flag("The guides in a few lines, if you know them.")
 Language = Annotated[Literal["en", "ko"], Field(description="Of the guides."), _or("en")]
 SessionId = text("From rest().", 200)
+# The tool scribe tells the form of a chunk; once is enough for a model's context.
 CheckedChunk = Annotated[
-    Any, _decoded(400_000), WithJsonSchema({**_AS_SCRIBED, "description": "A chunk as scribe takes it."})
+    Any, _decoded(400_000), WithJsonSchema({"type": "object", "description": "A chunk as scribe takes it."})
 ]
 ChunkArgument = Annotated[Any, _decoded(400_000), WithJsonSchema(CHUNK_SCHEMA)]
 Chunks = Annotated[
@@ -196,14 +191,12 @@ Chunks = Annotated[
     _decoded(4_000_000),
     WithJsonSchema(
         {
-            "anyOf": [_AS_SCRIBED, {"type": "array", "items": _AS_SCRIBED, "maxItems": MOST_CHUNKS}],
+            "anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}, "maxItems": MOST_CHUNKS}],
             "description": "One chunk as scribe takes it, or a list.",
         }
     ),
 ]
-Metadata = _object(
-    "Frontmatter keys to set; null removes one.", 100_000, additionalProperties=True
-)
+Metadata = _object("Frontmatter keys to set; null removes one.", 100_000, additionalProperties=True)
 Replace = _object(
     "Replace an exact phrase; it occurs once, unless all.",
     200_000,
@@ -340,7 +333,7 @@ def lean(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def renamed(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool's arguments with `dry_run` for what it was called before: `preview`, and `apply` for its opposite."""
+    """Return a tool's arguments with `dry_run` for its old names: `preview`, and `apply` for its opposite."""
     if "dry_run" in arguments or not arguments.keys() & {"preview", "apply"}:
         return arguments
     given = {key: value for key, value in arguments.items() if key not in {"preview", "apply"}}

@@ -30,4 +30,4 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         found = await anyio.to_thread.run_sync(catalog.starting, column, argument.value, visible, MOST + 1)
         return Completion(values=found[:MOST], has_more=len(found) > MOST)
 
-    mcp.completion()(complete)
+    mcp.completion()(complete)  # type: ignore[no-untyped-call]  # the SDK has not typed it

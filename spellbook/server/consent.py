@@ -37,9 +37,7 @@ def _question(ctx: Context[Any, Any], name: str, *, topic: bool, hard: bool) -> 
     return Elicit(f"Delete {what} {how}?", Confirm)
 
 
-def _before_erase(
-    ctx: Context[Any, Any], chunk_id: str, topic_id: str, hard: bool
-) -> Elicit[Confirm] | Confirm:
+def _before_erase(ctx: Context[Any, Any], chunk_id: str, topic_id: str, hard: bool) -> Elicit[Confirm] | Confirm:
     name = "" if chunk_id and topic_id else topic_id or chunk_id  # of both the tool says that it wants one
     return _question(ctx, name, topic=bool(topic_id), hard=hard)
 

@@ -13,14 +13,13 @@ from mcp import Client
 from mcp.types import ElicitResult, PromptReference, ResourceTemplateReference
 
 from spellbook.book import Spellbook
-from spellbook.editing.guides import packaged
 from spellbook.server.app import INSTRUCTIONS, TOOLSETS, build
 from spellbook.text import terms
 from tests.server.agent import Agent, talk
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 MOST_TOKENS = 4_800
-"""Of the seventeen tools as e5's tokeniser counts compact JSON; fifteen took 7,990 before."""
+"""Of seventeen tools, as `terms.estimate_tokens` counts name, description and input schema as compact JSON."""
 
 
 def seen(tool: Any) -> str:
@@ -56,7 +55,8 @@ def test_every_argument_is_described_and_bounded(book: Spellbook, toolset: str, 
     async def listed(agent: Agent) -> Any:
         return (await agent.client.list_tools()).tools
 
-    bounds = {"string": {"maxLength", "enum", "const"}, "integer": {"maximum"}, "number": {"maximum"}, "array": {"maxItems"}}
+    texts, numbers = {"maxLength", "enum", "const"}, {"maximum"}
+    bounds = {"string": texts, "integer": numbers, "number": numbers, "array": {"maxItems"}}
     for tool in talk(book, listed, mode, [toolset]):
         assert not {"preview", "apply"} & tool.input_schema["properties"].keys(), "previews are called dry_run"
         for name, argument in tool.input_schema["properties"].items():
@@ -83,11 +83,11 @@ def test_null_is_accepted_where_the_schema_is_silent(book: Spellbook, write_note
 @pytest.mark.parametrize("language", ["en", "ko"])
 def test_rest_in_brief(book: Spellbook, language: str) -> None:
     """An agent that knows the guides opens a session for a fraction of their tokens."""
-    assert packaged(language)
 
     async def conversation(agent: Agent) -> None:
-        whole, brief = await agent.call("rest", language=language), await agent.call(
-            "rest", language=language, brief=True
+        whole, brief = (
+            await agent.call("rest", language=language),
+            await agent.call("rest", language=language, brief=True),
         )
         given = json.loads(brief)
         assert given["session_id"].startswith("rest-")
@@ -144,7 +144,9 @@ def test_old_names_of_previews_go_on(book: Spellbook, vault: Path, write_note: C
 # -- asking
 
 
-def erasing(book: Spellbook, mode: Any, action: str, really: bool, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
+def erasing(
+    book: Spellbook, mode: Any, action: str, really: bool, **arguments: Any
+) -> tuple[dict[str, Any], list[str]]:
     """Return what erase answers a client that can ask, and what the person was asked."""
     asked: list[str] = []
 
@@ -198,9 +200,7 @@ def test_what_goes_to_the_trash_is_not_asked_about(book: Spellbook, write_note: 
 
 
 @ERAS
-def test_ids_topics_and_categories_are_completed(
-    book: Spellbook, write_note: Callable[..., Path], mode: str
-) -> None:
+def test_ids_topics_and_categories_are_completed(book: Spellbook, write_note: Callable[..., Path], mode: str) -> None:
     """By prefix in any case, sorted, at most 100, wherever an argument has such a name; wildcards are letters."""
     for number in range(103):
         write_note(f"n/{number:03}.md", "text\n", topic=f"Harbour {number:03}", category="knowledge")

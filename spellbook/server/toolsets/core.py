@@ -38,12 +38,12 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         Then scribe each chunk with its session_id, and rest_end. Searching needs no session.
         """
         session, chunking, rules = book.rest(language)
-        given = {"guides": guides.brief(chunking, rules, language)} if brief else {}
+        whole: dict[str, Any] = {"chunking_guide": chunking, "metadata_rules": rules}
         return as_json(
             session_id=session.id,
             created_at=when(session.created),
             expires_at=when(session.expires),
-            **(given or {"chunking_guide": chunking, "metadata_rules": rules}),
+            **({"guides": guides.brief(chunking, rules, language)} if brief else whole),
             status=_STATUS_OPEN[language],
         )
 
@@ -207,9 +207,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
         return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
 
-    def recent(
-        limit: a.Listed = 20, offset: a.Offset = 0, filter: a.Filter = None, format: a.Form = "text"
-    ) -> str:
+    def recent(limit: a.Listed = 20, offset: a.Offset = 0, filter: a.Filter = None, format: a.Form = "text") -> str:
         """List notes by date, newest first, one a line."""
         listed = book.recent(limit, offset, filter)
         return as_json(**listed.as_dict()) if format == "json" else render.recent(listed, offset)

@@ -28,7 +28,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         done = book.merge(a, b, keep=keep, apply=not dry_run)
         gone, path = exact(done.gone), exact(done.path)
-        said = f"Merged {gone} into {path}, id: {exact(done.id)}." if not dry_run else f"Would merge {gone} into {path}."
+        said = f"Would merge {gone} into {path}." if dry_run else f"Merged {gone} into {path}, id: {exact(done.id)}."
         contrary = [f"They contradict each other; set keep to a, b or both:\n{_sides(each)}" for each in done.changed]
         stays = [
             f"{flat(key)}: keeps {flat(str(value))}, not {flat(str(other))}"
