@@ -76,6 +76,24 @@ def metadata_rules(notes: Mapping[str, Note]) -> dict[str, Any]:
     }
 
 
+def brief(chunking: Mapping[str, Any], rules: Mapping[str, Any], language: str) -> list[str]:
+    """Return what `chunking` and `metadata_rules` gave in a few lines, for agents that know them."""
+    size, words = chunking["ideal_chunk_size"], rules["keyword_count"]
+    least, most = size["min_tokens"], size["max_tokens"]
+    required = ", ".join(map(str, rules["required_fields"]))
+    if language == "ko":
+        return [
+            f"한 청크에 한 가지 내용, 그것만 읽어도 이해되게, {least}–{most} 토큰.",
+            f"필수: {required}. 키워드 {words['min']}–{words['max']}개.",
+            *chunking["principles"][:2],
+        ]
+    return [
+        f"One idea a chunk; it stands alone; {least} to {most} tokens.",
+        f"Required: {required}. {words['min']} to {words['max']} keywords.",
+        *chunking["principles"][:2],
+    ]
+
+
 def _number(note: Note, key: str, default: int) -> int:
     value = note.meta.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else default

@@ -62,19 +62,19 @@ _STRINGS = {"type": "array", "items": _LINE, "maxItems": 50}
 
 CHUNK_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "description": "A finished chunk: it stands alone, has one idea, and 100 to 512 tokens.",
+    "description": "Stands alone, one idea, 100 to 512 tokens.",
     "properties": {
-        "text": {"type": "string", "maxLength": MOST_LETTERS, "description": "The text to keep, in Markdown."},
+        "text": {"type": "string", "maxLength": MOST_LETTERS, "description": "Markdown."},
         "metadata": {
             "type": "object",
             "properties": {
-                "topic": {**_LINE, "description": "Its topic; reuse one from get_index where it fits."},
-                "keywords": {**_STRINGS, "description": "3 to 10 exact terms that somebody would search for."},
-                "questions": {**_STRINGS, "description": "2 to 5 questions that this chunk answers completely."},
+                "topic": {**_LINE, "description": "Reuse one of get_index."},
+                "keywords": {**_STRINGS, "description": "3 to 10 exact search terms."},
+                "questions": {**_STRINGS, "description": "2 to 5 questions it answers completely."},
                 "entities": {
                     "type": "array",
                     "maxItems": 50,
-                    "description": "Named things it is about.",
+                    "description": "Named things in it.",
                     "items": {
                         "type": "object",
                         "properties": {
@@ -90,24 +90,16 @@ CHUNK_SCHEMA: dict[str, Any] = {
                 "importance": {"type": "string", "enum": ["high", "medium", "low"]},
                 "category": {**_LINE, "description": "project, preference, knowledge, decision, article, …"},
                 "tags": _STRINGS,
-                "source": {**_LINE, "description": "Where it comes from: a path, a URL, a person."},
-                "title": {**_LINE, "description": "Its name, also its file's; else its first heading or words."},
-                "pinned": {"type": "boolean", "description": "Rank it a little higher, always."},
-                "supersedes": {**_STRINGS, "description": "Ids or paths of notes that it replaces."},
+                "source": {**_LINE, "description": "A path, a URL, a person."},
+                "title": {**_LINE, "description": "Names the file; else the first words do."},
+                "pinned": {"type": "boolean", "description": "Always rank higher."},
+                "supersedes": {**_STRINGS, "description": "Ids of notes it replaces."},
             },
             "required": ["topic", "keywords"],
         },
     },
     "required": ["text", "metadata"],
 }
-
-
-_AS_SCRIBED = {
-    "type": "object",
-    "description": "A chunk {text, metadata} as `scribe` takes it.",
-    "required": CHUNK_SCHEMA["required"],
-}
-"""The schema of a chunk is in the list of tools once: agents pay for every word of it."""
 
 
 def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
@@ -158,77 +150,80 @@ def _object(description: str, most: int, **schema: Any) -> Any:
     return Annotated[Any, _decoded(most), WithJsonSchema(either)]
 
 
-_FITTING = "Most tokens of the answer."
-_TOPIC = "A topic, as `topic` or `category/topic`."
+_FITTING = "Size of the answer."
+_TOPIC = "topic or category/topic."
 
-Query = _needed("A question or a sentence, in any language.", 20_000)
+Query = _needed("A question or sentence.", 20_000)
 Keywords = Annotated[
     list[Annotated[str, Field(max_length=200)]],
-    Field(
-        min_length=1, max_length=32, description='Exact terms, each matched as a phrase: ["Qdrant", "embedded mode"].'
-    ),
+    Field(min_length=1, max_length=32, description='Phrases: ["Qdrant", "embedded mode"].'),
     BeforeValidator(_listed),
     _decoded(20_000),
 ]
-Match = Annotated[
-    Literal["any", "all"], Field(description="Whether a hit holds any of the keywords, or all of them."), _or("any")
-]
-Limit = _number(5, 1, 100, "Most hits to return.")
+Match = Annotated[Literal["any", "all"], Field(description="Of the keywords."), _or("any")]
+Limit = _number(5, 1, 100, "Most hits.")
 MinScore = Annotated[
     Annotated[float, Field(ge=0, le=1)] | None,
-    Field(description="Leave out weaker hits; 0 shows all."),
+    Field(description="Least score."),
     BeforeValidator(_absent),
 ]
 MaxTokens = _number(2_000, 50, 50_000, _FITTING)
-IndexTokens = _number(800, 50, 50_000, "Most tokens of the answer.")
+IndexTokens = _number(800, 50, 50_000, "Size of the answer.")
 TopicTokens = _number(4_000, 50, 50_000, _FITTING)
-Form = Annotated[Literal["text", "json"], Field(description="text, or json to compute with."), _or("text")]
-Filter = _object('Only notes with this, as {"category": "project"}.', 20_000, additionalProperties=True)
-Language = Annotated[Literal["en", "ko"], Field(description="The language of the guides."), _or("en")]
-SessionId = text("The session_id that rest() returned.", 200)
+Form = Annotated[Literal["text", "json"], Field(description="Of the answer."), _or("text")]
+Filter = _object(
+    'As {"category": "decision", "tags!": ["old"]}; the keys are in the instructions.',
+    20_000,
+    additionalProperties=True,
+)
+Offset = _number(0, 0, 10_000_000, "Notes to pass over.")
+Listed = _number(20, 1, 100, "Most notes.")
+Brief = _flag("The guides in a few lines, if you know them.")
+Language = Annotated[Literal["en", "ko"], Field(description="Of the guides."), _or("en")]
+SessionId = text("From rest().", 200)
+# The tool scribe tells the form of a chunk; once is enough for a model's context.
+CheckedChunk = Annotated[
+    Any, _decoded(400_000), WithJsonSchema({"type": "object", "description": "A chunk as scribe takes it."})
+]
 ChunkArgument = Annotated[Any, _decoded(400_000), WithJsonSchema(CHUNK_SCHEMA)]
-CheckedChunk = Annotated[Any, _decoded(400_000), WithJsonSchema(_AS_SCRIBED)]
 Chunks = Annotated[
     Any,
     _decoded(4_000_000),
     WithJsonSchema(
         {
-            "anyOf": [_AS_SCRIBED, {"type": "array", "items": _AS_SCRIBED, "maxItems": MOST_CHUNKS}],
-            "description": "One chunk as `scribe` takes it, or a list of them.",
+            "anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}, "maxItems": MOST_CHUNKS}],
+            "description": "One chunk as scribe takes it, or a list.",
         }
     ),
 ]
-Metadata = _object(
-    "Frontmatter keys to set; null removes a key. Keys not named stay as they are.", 100_000, additionalProperties=True
-)
+Metadata = _object("Frontmatter keys to set; null removes one.", 100_000, additionalProperties=True)
 Replace = _object(
-    "A phrase to replace, exactly as it is there; it must occur once, unless all is true.",
+    "Replace an exact phrase; it occurs once, unless all.",
     200_000,
     properties={
-        "old": {"type": "string", "maxLength": 100_000, "description": "The phrase."},
-        "new": {"type": "string", "maxLength": 100_000, "description": "What stands there instead."},
-        "all": {"type": "boolean", "description": "Replace every one."},
+        "old": {"type": "string", "maxLength": 100_000},
+        "new": {"type": "string", "maxLength": 100_000},
+        "all": {"type": "boolean"},
     },
     required=["old", "new"],
 )
-MemoryId = _needed("The id of a section or a note.")
-ShownId = _needed("The id of a chunk or a note, or a note's path.")
+MemoryId = _needed("Id of a section or note.")
+ShownId = _needed("Id or path.")
 TopicName = _needed(_TOPIC)
-Source = text("Where it comes from, if the metadata does not say: a path, a URL, a person.")
-Category = text("Its category, if the metadata does not say: project, preference, knowledge, decision, article.", 200)
-Scope = text("Limit to one scope, category or folder.", 500)
-MaybeId = text("A note's id or path, or a section's id.")
+Source = text("If the metadata has none.")
+Category = text("If the metadata has none.", 200)
+Scope = text("A scope, category or folder.", 500)
+MaybeId = text("Id of a section or note.")
 MaybeTopic = text(_TOPIC)
-Content = text("The new text of the section; its heading stays unless the text has one.", MOST_LETTERS)
-ExpectedHash = text("The hash shown for the chunk; the change is refused if the chunk has changed since.", 64)
-Append = text("Text to add at the end of the section, or of the note.", MOST_LETTERS)
-Force = _flag("Write it even if it repeats a note or looks like a secret.")
-ForceSecret = _flag("Write it even if it looks like a password or key.")
-Hard = _flag("Delete for good instead of moving to the trash.")
-Whole = _flag("Erase the whole note that chunk_id belongs to.")
+Content = text("New text of the section; a heading is kept.", MOST_LETTERS)
+ExpectedHash = text("The hash shown; refuses if changed since.", 64)
+Append = text("Text to add at the end.", MOST_LETTERS)
+Force = _flag("Write in spite of a duplicate or a secret.")
+ForceSecret = _flag("Write in spite of a secret.")
+Hard = _flag("Delete for good, no trash.")
+Whole = _flag("The section's whole note.")
 Old = _needed("The path of a note or a folder in the vault, or a note's id.")
 New = _needed("Its new path, or an existing folder to move it into.")
-Preview = _flag("Only show what would change.", default=True)
 DryRun = _flag("Only show what would change.")
 WikiPath = text("A folder in the documents, the project or the vault; the project's documents if not given.", 4_000)
 Full = _flag("Read every document again, also unchanged ones.")
@@ -236,7 +231,7 @@ Erased = _needed("A path in .trash, or the id, path or topic erased.")
 Entries = _number(20, 1, 200, "Most entries to list.")
 EntryNumber = Annotated[
     Annotated[int, Field(ge=1, le=2**53)] | None,
-    Field(description="The entry's number in the log; the latest change if not given."),
+    Field(description="Its number in the log; else the latest."),
     BeforeValidator(_absent),
 ]
 MergedId = _needed("One of the two: its id, its path, or the id of its chunk.")
@@ -245,7 +240,6 @@ Keep = Annotated[
     Field(description="Which sentences to keep where the two contradict each other."),
     _or(""),
 ]
-Apply = _flag("Write the result instead of only showing it.")
 ExportForm = Annotated[
     Literal["json", "markdown"], Field(description="json, or markdown for a zip of the notes."), _or("json")
 ]
@@ -255,7 +249,7 @@ OnConflict = Annotated[
     Field(description="If a file is there: skip the new one, replace it (it goes to .trash), or number the new one."),
     _or("skip"),
 ]
-DryFirst = _flag("Only report what would be done.", default=True)
+DryFirst = _flag("Only show what would change.", default=True)
 
 OnlyCategory = text("Only this category.", 200)
 
@@ -346,3 +340,41 @@ RecallFilter = _object(
     additionalProperties=True,
 )
 NoteId = _needed("The id of a memory, or of a chunk of it.")
+
+
+def lean(schema: dict[str, Any]) -> dict[str, Any]:
+    """
+    Return a tool's input schema without what says nothing to a model.
+
+    That is pydantic's titles, empty defaults, and "or null" beside an argument that may be left out: null stays
+    accepted. Names of arguments are never touched.
+    """
+    kept = {key: value for key, value in schema.items() if key not in {"title", "default"}}
+    if kept.get("additionalProperties") is True:  # as JSON Schema has it without being told
+        del kept["additionalProperties"]
+    if schema.get("default") not in (None, "", False):
+        kept["default"] = schema["default"]
+    either = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(either) == 1:
+        kept = {**either[0], **{key: value for key, value in kept.items() if key != "anyOf"}}
+        return lean(kept)
+    if either:
+        kept["anyOf"] = [lean(each) for each in either]
+    if isinstance(schema.get("properties"), dict):
+        kept["properties"] = {name: lean(each) for name, each in schema["properties"].items()}
+    if isinstance(schema.get("items"), dict):
+        kept["items"] = lean(schema["items"])
+    return kept
+
+
+def renamed(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool's arguments with `dry_run` for its old names: `preview`, and `apply` for its opposite."""
+    if "dry_run" in arguments or not arguments.keys() & {"preview", "apply"}:
+        return arguments
+    given = {key: value for key, value in arguments.items() if key not in {"preview", "apply"}}
+    if _absent(arguments.get("preview")) is not None:
+        return {**given, "dry_run": arguments["preview"]}
+    if (apply := _absent(arguments.get("apply"))) is None:
+        return given
+    opposite = {"true": False, "1": False, "false": True, "0": True}
+    return {**given, "dry_run": opposite.get(str(apply).strip().lower(), apply)}

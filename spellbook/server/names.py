@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+SHARED = {"undo"}
+"""Tools that several toolsets have, and that are the same in each."""
+
 
 class Names:
     """The names of one server's tools."""
@@ -25,6 +28,13 @@ class Names:
         self._listed.add(listed)
         self._also[full] = listed
         return listed
+
+    def share(self, toolset: str, name: str) -> bool:
+        """Return whether another toolset has listed this very tool; then it can be called by either full name."""
+        shared = name in SHARED and name in self._listed
+        if shared:
+            self._also[f"{toolset}_{name}"] = name
+        return shared
 
     def alias(self, also: Mapping[str, str]) -> None:
         """Let tools be called by other names, too; these are not listed."""

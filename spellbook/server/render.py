@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
-from spellbook.search import presentation, toc
+from spellbook.search import newest, presentation, toc
 from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spellbook.editing.moves import Changed, Moved
     from spellbook.editing.repair_links import Offer
     from spellbook.notes.note import Fault
+    from spellbook.search.newest import Recent
 
 T = TypeVar("T")
 Fields = dict[str, Any]
@@ -173,6 +174,18 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
             break
         lines.append(line)
     return ["\n".join(lines)] if listed else []
+
+
+def recent(listed: Recent, offset: int) -> str:
+    """Return notes by their dates, one a line: date, title, id, category/topic."""
+    if not listed.notes:
+        return f"No notes here; {listed.total} in all."
+    shown = f"Notes {offset + 1} to {offset + len(listed.notes)} of {listed.total}, newest first."
+    lines = [
+        f"- {newest.said(each)[:10]} {flat(each.title)} id: {exact(each.note)} {flat(each.category)}/{flat(each.topic)}"
+        for each in listed.notes
+    ]
+    return "\n".join([shown, *lines])
 
 
 def moved(done: Moved, is_preview: bool) -> str:

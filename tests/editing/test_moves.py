@@ -430,10 +430,10 @@ def test_an_agent_moves(book: Spellbook, vault: Path, write_note: Write) -> None
         assert "+[[c]]" in await agent.call("move", old="a", new="d/c")
         assert (vault / "a.md").exists()
         assert "Moved a.md to d/c.md: files 1, notes updated 1, links in them 1; generation" in await agent.call(
-            "move", old="a", new="d/c", preview=False
+            "move", old="a", new="d/c", dry_run=False
         )
         assert (vault / "b.md").read_text() == "[[c]]\n"
-        assert "CONFLICT" in await agent.refused("move", old="b", new="d/c", preview=False)
+        assert "CONFLICT" in await agent.refused("move", old="b", new="d/c", dry_run=False)
 
     talk(book, conversation, toolsets=("core", "desk"))
 

@@ -127,7 +127,7 @@ def test_an_agent_mends(book: Spellbook, vault: Path, write_note: Write) -> None
         shown = await agent.call("mend_links")
         assert shown.startswith("Would repair links: 1; still broken: 1.\n- b.md:1 gone\n")
         assert (vault / "b.md").read_text() == "[[a]] [[gone]]\n"
-        await agent.call("mend_links", preview=False)
+        await agent.call("mend_links", dry_run=False)
         assert (vault / "b.md").read_text() == "[[z]] [[gone]]\n"
 
     talk(book, conversation, toolsets=("core", "desk"))

@@ -94,6 +94,8 @@ def test_every_tool_does_its_work(book: Spellbook, vault: Path, mode: str) -> No
 
         erased = await agent.json("erase", chunk_id=one["chunk_id"])
         assert (vault / erased["trash"][0]).exists()
+        assert "erase" in await agent.call("undo", dry_run=True)
+        assert " id: " in (await agent.call("recent")).splitlines()[1]
         await agent.json("erase", topic_id="knowledge/harbour", hard=True)
         assert not list((vault / "knowledge").rglob("*.md"))
         assert await agent.found("find", keywords=["crane", "quay"]) == []

@@ -326,6 +326,21 @@ class Catalog:
         rows = self._rows("SELECT id FROM notes WHERE path = ?", (path,))
         return rows[0][0] if rows else None
 
+    def starting(self, column: str, prefix: str, conditions: Sequence[Condition], limit: int) -> list[str]:
+        """Return at most `limit` values of a column of notes (id, topic, category) that start so, in any case; sorted."""
+        if column not in {"id", "topic", "category"}:
+            raise ValueError(column)
+        where, values = in_sql(self._database, conditions)
+        rows = self._rows(
+            f"""
+            SELECT DISTINCT {column} FROM notes
+            WHERE {column} <> '' AND lower(substr({column}, 1, :length)) = lower(:prefix) AND {where}
+            ORDER BY {column} LIMIT :most
+            """,
+            {**values, "prefix": prefix, "length": len(prefix), "most": limit},
+        )
+        return [each for (each,) in rows]
+
     def topics(self, conditions: Sequence[Condition] = ()) -> list[Topic]:
         """Return every topic, largest first within its category."""
         where, values = in_sql(self._database, conditions)

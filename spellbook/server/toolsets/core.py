@@ -13,53 +13,51 @@ from spellbook.book import Spellbook
 from spellbook.editing.sessions import when
 from spellbook.errors import InvalidInput
 from spellbook.server import arguments as a
+from spellbook.server import consent, history
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, quoted
 
 if TYPE_CHECKING:
+    from spellbook.editing import guides
     from spellbook.search.question import Answer
     from spellbook.server import render
 else:  # Imported at the first answer: an idle server stays small.
     (render,) = lazy("spellbook.server", "render")
+    (guides,) = lazy("spellbook.editing", "guides")
 
 
 INSTRUCTIONS = """\
 - At the start of a session call get_index() to see what is there.
-- Before answering about past decisions, preferences, projects or conventions, call search(query); memorize is by
-  meaning, find by words.
+- Before answering about past decisions, preferences, projects or conventions, and before you write, call
+  search(query); memorize is by meaning, find by words.
   show(id) reads the note or chunk that a hit or a pointer names, with its backlinks.
-- When something is worth keeping, call rest(), follow its guides, call scribe(chunk, session_id) for each finished
-  chunk, then rest_end(session_id).
-- Correct with revise instead of writing a near duplicate.
-- filter: category, topic, tags, keywords, entities, kind, importance (at least), path (a glob), language, created,
-  updated and when (2026-11-01..2026-11-30), or any frontmatter key. A list means any of it; a key that ends in "!" is
-  negated. Scores are 0 to 1: 0.5 is related, 0.7 relevant. Texts that do not fit max_tokens become pointers."""
+- When something is worth keeping (a decision, a preference, a fact, a solution), call rest(), follow its guides, call
+  scribe(chunk, session_id) for each finished chunk, then rest_end(session_id).
+- Correct with revise instead of writing a near duplicate; undo takes a change back."""
 
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the core tools over `book` to a server."""
 
-    def rest(language: a.Language = "en") -> str:
+    def rest(language: a.Language = "en", brief: a.Brief = False) -> str:
         """
-        Begin writing memories: opens a REST session of one hour and returns the guides for dividing and labelling.
+        Begin writing memories: opens a session of one hour and returns the guides for dividing and labelling.
 
-        Call it when something is worth remembering (a decision, a preference, a fact about a project, a solution),
-        and before scribe. Follow the guides, call scribe for each chunk with the session_id, then rest_end.
-        Searching needs no session.
+        Then scribe each chunk with its session_id, and rest_end. Searching needs no session.
         """
         session, chunking, rules = book.rest(language)
+        whole: dict[str, Any] = {"chunking_guide": chunking, "metadata_rules": rules}
         return as_json(
             session_id=session.id,
             created_at=when(session.created),
             expires_at=when(session.expires),
-            chunking_guide=chunking,
-            metadata_rules=rules,
+            **({"guides": guides.brief(chunking, rules, language)} if brief else whole),
             status=_STATUS_OPEN[language],
         )
 
     def rest_end(session_id: a.SessionId = "") -> str:
-        """End a REST session when everything is written; returns the number of memories. Forget the guides then."""
+        """End a session when everything is written; returns the number of memories."""
         session = book.rest_end(session_id)
         return as_json(status=_STATUS_ENDED[session.language], scribed_count=session.scribed)
 
@@ -71,10 +69,9 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         force: a.Force = False,
     ) -> str:
         """
-        Save one memory as a Markdown note in the person's vault. Search finds it at once.
+        Save one memory as a Markdown note in the vault. Search finds it at once.
 
-        Needs a session from rest(). If it repeats a memory, nothing is written and the answer lists the duplicates:
-        revise the older one instead, or pass force=true to keep both.
+        Needs rest(). A duplicate is not written but named: revise the older note, or force.
         """
         session_id = book.require_session(session_id).id
         return _scribed(book, [chunk], session_id, source, category, force)[0]
@@ -86,11 +83,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         category: a.Category = "",
         force: a.Force = False,
     ) -> str:
-        """
-        Save one or more finished chunks in one call. If one of them is invalid or a duplicate, none is saved.
-
-        Needs a session from rest(). The answer has one entry for each chunk, in order.
-        """
+        """Save one or more chunks in one call. If one is invalid or a duplicate, none is saved."""
         session_id = book.require_session(session_id).id
         chunks = chunk if isinstance(chunk, list) else [chunk]
         if len(chunks) > a.MOST_CHUNKS:
@@ -102,7 +95,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return f"[{answers}]" if isinstance(chunk, list) else answers
 
     def scribe_validate(chunk: a.CheckedChunk, source: a.Source = "", category: a.Category = "") -> str:
-        """Check a chunk without saving it: errors, warnings (length, keywords, questions, entities) and duplicates."""
+        """Check a chunk without saving it: errors, warnings and duplicates."""
         found, repeats = book.validate(chunk, source=source or None, category=category or None)
         errors = [*_too_long(chunk), *found.errors]
         return as_json(
@@ -121,11 +114,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
     ) -> str:
-        """
-        Search by meaning: ask a question in any language, get the passages that answer it.
-
-        Best for questions and loose descriptions. For exact names, codes and terms use find; when unsure, search.
-        """
+        """Search by meaning: a question in any language, answered by passages."""
         narrowed = _narrowed(filter, category)
         found = book.memorize(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
         return _answer(found, format)
@@ -139,11 +128,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
     ) -> str:
-        """
-        Search by exact words: names, identifiers, error codes. Each keyword is a phrase; match any or all of them.
-
-        Korean, Japanese, Chinese and Thai words are found inside longer ones. For questions use memorize.
-        """
+        """Search by exact words: names, identifiers, error codes."""
         narrowed = _narrowed(filter, category)
         return _answer(book.find(keywords, match, limit=limit, filter=narrowed, max_tokens=max_tokens), format)
 
@@ -156,28 +141,20 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
     ) -> str:
-        """
-        Search by meaning and by words together; the best first choice. Each hit has its reasons, its id and its file.
-
-        Search before you answer from memory, and before you write: notes may have changed.
-        """
+        """Search by meaning and words together; the best first choice. Hits have reasons, id and file."""
         narrowed = _narrowed(filter, category)
         found = book.search(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
         return _answer(found, format)
 
     def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800, format: a.Form = "text") -> str:
-        """
-        The table of contents: categories with descriptions, and topics with sizes, last updates and summaries.
-
-        Load it at the start of a session to know what is there.
-        """
+        """The table of contents: categories, and topics with sizes, dates and summaries."""
         listed = book.contents(scope)
         if format == "json":
             return as_json(**render.contents_json(listed, max_tokens, book.about))
         return render.contents(listed, book.state(), max_tokens, book.about)
 
     def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000, format: a.Form = "text") -> str:
-        """All chunks of a topic in reading order, with ids, hashes, backlinks. Name it `topic` or `category/topic`."""
+        """All chunks of a topic in reading order, with ids, hashes and backlinks."""
         found = book.topic(topic_id)
         linking = book.backlinks({chunk.path for chunk in found})
         if format == "json":
@@ -185,9 +162,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return render.topic(topic_id, found, max_tokens, linking)
 
     def show(id: a.ShownId, max_tokens: a.TopicTokens = 4_000, format: a.Form = "text") -> str:
-        """
-        Read a note or one chunk by the id in a hit or a pointer, with its hash, backlinks and related notes.
-        """
+        """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
         found = book.show(id)
         around = book.around(found[0].path)
         if format == "json":
@@ -204,11 +179,10 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         force: a.ForceSecret = False,
     ) -> str:
         """
-        Change a memory: the text of one section (content, append or replace), frontmatter keys, or both.
+        Change a memory: one section (content, append or replace), frontmatter keys, or both.
 
-        For append and replace, a note's id means the whole note. Nothing else in the file changes. Prefer it to writing
-        a near duplicate. Returns the difference and the new hash. CONFLICT means that it changed since you read it:
-        read it again.
+        For append and replace a note's id means the whole note. Returns the difference and the new hash. CONFLICT: it
+        changed since you read it; read it again.
         """
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
@@ -228,28 +202,39 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return "\n".join([said, *warned, quoted(done.difference) or "(no change)"])
 
     def erase(
-        chunk_id: a.MaybeId = "", topic_id: a.MaybeTopic = "", hard: a.Hard = False, whole: a.Whole = False
+        chunk_id: a.MaybeId = "",
+        topic_id: a.MaybeTopic = "",
+        hard: a.Hard = False,
+        whole: a.Whole = False,
+        *,
+        sure: consent.Erasing,
     ) -> str:
         """
-        Erase a note or one section by chunk_id, or every note of a topic by topic_id.
+        Erase one section or note by chunk_id, or every note of a topic by topic_id.
 
-        A hit's id names its section; whole=true takes the section's note. Erased text goes to the vault's .trash folder
-        and can be restored from there; hard=true deletes it for good.
+        It goes to .trash and undo brings it back, unless hard.
         """
         if bool(chunk_id) == bool(topic_id):
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
+        if not consent.agreed(sure):
+            return as_json(status="kept", message=consent.DECLINED)
         done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id, hard=hard, whole=whole)
         lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
         return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
 
+    def recent(limit: a.Listed = 20, offset: a.Offset = 0, filter: a.Filter = None, format: a.Form = "text") -> str:
+        """List notes by date, newest first, one a line."""
+        listed = book.recent(limit, offset, filter)
+        return as_json(**listed.as_dict()) if format == "json" else render.recent(listed, offset)
+
     def stats() -> str:
-        """Counts and sizes: notes, chunks, pending embeddings, chunks by category, and faults in the vault's files."""
+        """Counts and sizes of notes and chunks, pending embeddings, faults in files."""
         book.refresh()
         status = book.status()
         return as_json(**{**status, "faults": status["faults"][:20], "fault_count": len(status["faults"])})
 
     def rebuild_index(ctx: Context) -> str:
-        """Read every note again and update the index. Known texts are not embedded again."""
+        """Read every note again and update the index."""
         report = book.reindex(full=True, progress=reporter(ctx))
         failed = [asdict(fault) for fault in report.failed[:20]]
         return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
@@ -268,6 +253,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(show, "Read a memory", READ)
     add(revise, "Change a memory", CHANGE)
     add(erase, "Erase a memory", CHANGE)
+    add(recent, "Recent notes", READ)
+    add(history.undo_of(book), "Undo a change", CHANGE)
     add(stats, "State of the index", READ)
     rebuilding = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
     add(rebuild_index, "Rebuild the index", rebuilding)

@@ -8,7 +8,7 @@ from mcp.server.mcpserver import MCPServer
 
 from spellbook.book import Spellbook
 from spellbook.server import arguments as given
-from spellbook.server import render
+from spellbook.server import history, render
 from spellbook.server.base import CHANGE, READ, adder, as_json
 from spellbook.text.quoting import exact, flat, quoted
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the tools of the desk over `book` to a server."""
 
-    def merge(a: given.MergedId, b: given.MergedId, keep: given.Keep = "", apply: given.Apply = False) -> str:
+    def merge(a: given.MergedId, b: given.MergedId, keep: given.Keep = "", dry_run: given.DryFirst = True) -> str:
         """
-        Merge two similar notes into one without losing a sentence. Without apply it only shows the difference.
+        Merge two similar notes into one without losing a sentence. Only shows the difference unless dry_run=false.
 
         The older note keeps its id; the other goes to the trash with a pointer. Where numbers or a "not" differ, both
         sentences are listed, and nothing is written until keep says which to keep.
         """
-        done = book.merge(a, b, keep=keep, apply=apply)
+        done = book.merge(a, b, keep=keep, apply=not dry_run)
         gone, path = exact(done.gone), exact(done.path)
-        said = f"Merged {gone} into {path}, id: {exact(done.id)}." if apply else f"Would merge {gone} into {path}."
+        said = f"Would merge {gone} into {path}." if dry_run else f"Merged {gone} into {path}, id: {exact(done.id)}."
         contrary = [f"They contradict each other; set keep to a, b or both:\n{_sides(each)}" for each in done.changed]
         stays = [
             f"{flat(key)}: keeps {flat(str(value))}, not {flat(str(other))}"
@@ -50,38 +50,27 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         lost = book.index.vault.journal.lost
         return as_json(entries=entries, **({"warning": lost} if lost else {}))
 
-    def undo(entry: given.EntryNumber = None, dry_run: given.DryRun = False) -> str:
+    def move(old: given.Old, new: given.New, dry_run: given.DryFirst = True) -> str:
         """
-        Undo the latest change that a tool or command made, or the given entry of the log; returns the difference.
-
-        Undoing an undo redoes the change. CONFLICT means that the file was edited in the same place since: nothing was
-        undone.
-        """
-        done = book.undo(entry, dry_run=dry_run)
-        verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
-        return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
-
-    def move(old: given.Old, new: given.New, preview: given.Preview = True) -> str:
-        """
-        Move a note or a folder, and update every link to it and in it. Only previews the change unless preview=false.
+        Move a note or a folder, and update every link to it and in it. Only previews the change unless dry_run=false.
 
         Ids that are paths change with the path. Nothing is overwritten.
         """
-        return render.moved(book.move(old, new, dry_run=preview), preview)
+        return render.moved(book.move(old, new, dry_run=dry_run), dry_run)
 
-    def mend_links(preview: given.Preview = True) -> str:
+    def mend_links(dry_run: given.DryFirst = True) -> str:
         """
         Find broken links, and repair those with a known target: a moved file, or one of that name, alias or title.
 
-        Only previews the change unless preview=false.
+        Only previews the change unless dry_run=false.
         """
-        return render.offered(book.mend_links(dry_run=preview), preview)
+        return render.offered(book.mend_links(dry_run=dry_run), dry_run)
 
     add = adder(mcp)
     add(merge, "Merge two memories", CHANGE)
     add(restore, "Restore a memory", CHANGE)
     add(log, "List changes", READ)
-    add(undo, "Undo a change", CHANGE)
+    add(history.undo_of(book), "Undo a change", CHANGE)
     add(move, "Move notes", CHANGE)
     add(mend_links, "Repair links", CHANGE)
 

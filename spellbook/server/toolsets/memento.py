@@ -24,6 +24,7 @@ from mcp.types import INVALID_PARAMS, TextContent
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.server import arguments as a
+from spellbook.server import consent
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.lazy import lazy
 
@@ -104,10 +105,10 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return as_json(**pinned(book, memory_id, on=True))
 
     def unpin(memory_id: a.NoteId) -> str:
-        """Take a pin off a memory. Nothing else of its note changes."""
+        """Take a pin off a memory: it ranks and fades as others do."""
         return as_json(**pinned(book, memory_id, on=False))
 
-    def forget(memory_id: a.NoteId, hard: a.Hard = False) -> str:
+    def forget(memory_id: a.NoteId, hard: a.Hard = False, *, sure: consent.Forgetting) -> str:
         """
         Forget a whole memory: it goes to the vault's .trash folder, from where restore and undo bring it back.
 
@@ -116,6 +117,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         found = book.resolve(memory_id)
         if not found.meta.get("id"):
             raise InvalidInput("This is a note of the person's own.", "Use erase if it should really go.")
+        if not consent.agreed(sure):
+            return as_json(success=False, memory_id=found.note, message=consent.DECLINED)
         done = book.erase(found.note, hard=hard, whole=True)
         deleted_at = dt.datetime.now().astimezone().isoformat(timespec="seconds")
         trash = {"trash": done.trash[0]} if done.trash else {}

@@ -1,0 +1,33 @@
+"""
+Completion of ids, topics and categories in resource templates and prompts.
+
+Only notes that the server's scope sees are offered, at most 100 values, by prefix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio.to_thread
+from mcp.server.mcpserver import MCPServer
+from mcp.types import Completion
+
+from spellbook.book import Spellbook
+
+_COLUMNS = {"id": "id", "memory_id": "id", "topic": "topic", "category": "category"}
+MOST = 100
+"""Most values that the protocol lets a server return."""
+
+
+def register(mcp: MCPServer, book: Spellbook) -> None:
+    """Complete arguments of these names in any template or prompt of `mcp`."""
+
+    async def complete(ref: Any, argument: Any, context: Any) -> Completion | None:
+        column = _COLUMNS.get(argument.name)
+        if column is None:
+            return None
+        catalog, visible = book.index.catalog, book.index.visible
+        found = await anyio.to_thread.run_sync(catalog.starting, column, argument.value, visible, MOST + 1)
+        return Completion(values=found[:MOST], has_more=len(found) > MOST)
+
+    mcp.completion()(complete)  # type: ignore[no-untyped-call]  # the SDK has not typed it

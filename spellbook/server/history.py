@@ -1,0 +1,25 @@
+"""The tool `undo`, which the toolsets core and desk share: a server that loads both offers it once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spellbook.book import Spellbook
+from spellbook.server import arguments as a
+from spellbook.text.quoting import flat, quoted
+
+
+def undo_of(book: Spellbook) -> Callable[..., str]:
+    """Return the tool that undoes changes of `book`."""
+
+    def undo(entry: a.EntryNumber = None, dry_run: a.DryRun = False) -> str:
+        """
+        Undo the latest change by a tool or command, or one entry of the log; returns the difference.
+
+        Undoing an undo redoes. CONFLICT: the place was edited since, nothing was undone.
+        """
+        done = book.undo(entry, dry_run=dry_run)
+        verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
+        return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
+
+    return undo

@@ -1,0 +1,227 @@
+"""What core's tools cost a conversation, and what was added so that they cost no more: shared words, asking, completion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.types import ElicitResult, PromptReference, ResourceTemplateReference
+
+from spellbook.book import Spellbook
+from spellbook.server.app import INSTRUCTIONS, TOOLSETS, build
+from spellbook.text import terms
+from tests.server.agent import Agent, talk
+
+ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
+MOST_TOKENS = 4_800
+"""Of seventeen tools, as `terms.estimate_tokens` counts name, description and input schema as compact JSON."""
+
+
+def seen(tool: Any) -> str:
+    """Return what a client hands to a model of a tool."""
+    kept = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+
+
+@ERAS
+def test_core_keeps_its_size(book: Spellbook, mode: str) -> None:
+    """What a model is given of core's tools and of the instructions stays within its tokens."""
+
+    async def listed(agent: Agent) -> Any:
+        return (await agent.client.list_tools()).tools
+
+    tools = talk(book, listed, mode)
+    sizes = {tool.name: terms.estimate_tokens(seen(tool)) for tool in tools}
+    assert sum(sizes.values()) <= MOST_TOKENS, sizes
+    assert terms.estimate_tokens(INSTRUCTIONS) <= 450
+    # The form of a chunk and the keys of filters are told once.
+    together = "".join(map(seen, tools))
+    assert together.count('"organization"') == 1
+    assert together.count("a path, a URL") + together.count("A path, a URL") == 1
+    assert "a glob" not in together
+    assert "a glob" in INSTRUCTIONS
+
+
+@ERAS
+@pytest.mark.parametrize("toolset", TOOLSETS)
+def test_every_argument_is_described_and_bounded(book: Spellbook, toolset: str, mode: str) -> None:
+    """In both eras each argument has a description, and each that is a text, number or list has bounds."""
+
+    async def listed(agent: Agent) -> Any:
+        return (await agent.client.list_tools()).tools
+
+    texts, numbers = {"maxLength", "enum", "const"}, {"maximum"}
+    bounds = {"string": texts, "integer": numbers, "number": numbers, "array": {"maxItems"}}
+    for tool in talk(book, listed, mode, [toolset]):
+        assert not {"preview", "apply"} & tool.input_schema["properties"].keys(), "previews are called dry_run"
+        for name, argument in tool.input_schema["properties"].items():
+            where = f"{tool.name}.{name}: {argument}"
+            assert argument.get("description"), where
+            assert "title" not in argument, where
+            for form in argument.get("anyOf", [argument]):
+                kind = form.get("type")
+                assert kind or "enum" in form, where
+                assert kind not in bounds or bounds[kind] & form.keys(), where
+
+
+def test_null_is_accepted_where_the_schema_is_silent(book: Spellbook, write_note: Callable[..., Path]) -> None:
+    """The schemas name no null; clients that send one are served as before."""
+    write_note("a.md", "# Harbour\n\nThe crane lifts.\n")
+
+    async def conversation(agent: Agent) -> None:
+        assert await agent.found("search", query="crane", filter=None, min_score=None) == ["a.md"]
+        assert await agent.found("search", query="crane", filter="null", min_score="null") == ["a.md"]
+
+    talk(book, conversation)
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_rest_in_brief(book: Spellbook, language: str) -> None:
+    """An agent that knows the guides opens a session for a fraction of their tokens."""
+
+    async def conversation(agent: Agent) -> None:
+        whole, brief = (
+            await agent.call("rest", language=language),
+            await agent.call("rest", language=language, brief=True),
+        )
+        given = json.loads(brief)
+        assert given["session_id"].startswith("rest-")
+        assert 2 <= len(given["guides"]) <= 6
+        assert "512" in given["guides"][0]
+        assert terms.estimate_tokens(brief) * 4 < terms.estimate_tokens(whole)
+
+    talk(book, conversation)
+
+
+@ERAS
+def test_recent_lists_notes_by_date(book: Spellbook, write_note: Callable[..., Path], mode: str) -> None:
+    """One line a note, newest first: date, title, id, category/topic; JSON has the command line's fields."""
+    write_note("old.md", "text\n", title="Old", created="2026-01-02", category="knowledge", topic="harbour")
+    write_note("new.md", "text\n", title="New", created="2026-03-04", category="decision", topic="quay")
+
+    async def conversation(agent: Agent) -> None:
+        assert (await agent.call("recent")).splitlines()[1:] == [
+            "- 2026-03-04 New id: new decision/quay",
+            "- 2026-01-02 Old id: old knowledge/harbour",
+        ]
+        assert "Old" not in await agent.call("recent", filter={"category": "decision"})
+        assert [each["path"] for each in (await agent.json("recent", format="json", offset=1))["notes"]] == ["old.md"]
+        assert "No notes" in await agent.call("recent", offset=5)
+
+    talk(book, conversation, mode)
+
+
+@pytest.mark.parametrize("toolsets", [["core"], ["desk"], ["core", "desk"], ["desk", "core"]])
+def test_undo_is_in_core_and_desk_once(book: Spellbook, toolsets: list[str]) -> None:
+    """Whoever loads both sees one undo."""
+
+    async def listed(agent: Agent) -> list[str]:
+        return [tool.name for tool in (await agent.client.list_tools()).tools]
+
+    assert talk(book, listed, toolsets=toolsets).count("undo") == 1
+
+
+def test_old_names_of_previews_go_on(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+    """`preview` and `apply` are still taken; `dry_run` goes before them, and nonsense writes nothing."""
+    write_note("a.md", "# A\n\ntext\n")
+
+    async def conversation(agent: Agent) -> None:
+        for asked in ({}, {"preview": True}, {"preview": None}, {"apply": False}, {"dry_run": True, "preview": False}):
+            assert "Would move" in await agent.call("move", old="a", new="b", **asked)
+        assert "dry_run" in await agent.refused("move", old="a", new="b", apply="perhaps")
+        assert (vault / "a.md").exists()
+        assert "Moved" in await agent.call("move", old="a", new="b", preview="false")
+        assert "Moved" in await agent.call("move", old="b", new="c", apply="true")
+
+    talk(book, conversation, toolsets=["desk"])
+
+
+# -- asking
+
+
+def erasing(
+    book: Spellbook, mode: Any, action: str, really: bool, **arguments: Any
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what erase answers a client that can ask, and what the person was asked."""
+    asked: list[str] = []
+
+    async def ask(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action=action, content={"really": really} if action == "accept" else None)
+
+    async def main() -> Any:
+        async with Client(build(book, live=False), mode=mode, elicitation_callback=ask) as client:
+            result = await client.call_tool("erase", arguments)
+            assert not result.is_error, result.content
+            return json.loads(result.content[0].text)
+
+    return anyio.run(main), asked
+
+
+@ERAS
+@pytest.mark.parametrize(
+    ("action", "really", "gone"),
+    [("accept", True, True), ("accept", False, False), ("decline", False, False), ("cancel", False, False)],
+)
+@pytest.mark.parametrize("arguments", [{"topic_id": "harbour"}, {"chunk_id": "a.md", "hard": True}])
+def test_the_person_is_asked_before_what_is_lost(
+    book: Spellbook,
+    vault: Path,
+    write_note: Callable[..., Path],
+    mode: str,
+    arguments: dict[str, Any],
+    action: str,
+    really: bool,
+    gone: bool,
+) -> None:
+    """Before a topic or for good, a client that can ask asks once; only yes erases."""
+    write_note("a.md", "The crane lifts.\n", topic="harbour", category="knowledge")
+    answer, asked = erasing(book, mode, action, really, **arguments)
+    assert len(asked) == 1
+    assert str(arguments.get("topic_id") or arguments["chunk_id"]) in asked[0]
+    assert answer["status"] == ("erased" if gone else "kept")
+    assert (vault / "a.md").exists() is not gone
+
+
+@ERAS
+def test_what_goes_to_the_trash_is_not_asked_about(book: Spellbook, write_note: Callable[..., Path], mode: str) -> None:
+    """One note can be had back; nobody is asked."""
+    write_note("a.md", "The crane lifts.\n")
+    answer, asked = erasing(book, mode, "decline", False, chunk_id="a.md")
+    assert (answer["status"], asked) == ("erased", [])
+
+
+# -- completion
+
+
+@ERAS
+def test_ids_topics_and_categories_are_completed(book: Spellbook, write_note: Callable[..., Path], mode: str) -> None:
+    """By prefix in any case, sorted, at most 100, wherever an argument has such a name; wildcards are letters."""
+    for number in range(103):
+        write_note(f"n/{number:03}.md", "text\n", topic=f"Harbour {number:03}", category="knowledge")
+    write_note("100%.md", "text\n", topic="quay_a", category="decision")
+    book.reindex()
+
+    async def main() -> None:
+        async with Client(build(book, ("core", "memento"), live=False), mode=mode) as client:
+
+            async def offered(name: str, value: str, ref: Any = None) -> Any:
+                ref = ref or ResourceTemplateReference(type="ref/resource", uri="memory://{+id}")
+                return (await client.complete(ref, {"name": name, "value": value})).completion
+
+            many = await offered("id", "n/")
+            assert (len(many.values), many.has_more, many.values[0]) == (100, True, "n/000")
+            assert (await offered("id", "n/10")).values == ["n/100", "n/101", "n/102"]
+            assert (await offered("id", "%")).values == []
+            assert (await offered("id", "100%")).values == ["100%"]
+            assert (await offered("category", "DEC")).values == ["decision"]
+            prompt = PromptReference(type="ref/prompt", name="memory_injection")
+            assert (await offered("topic", "quay", prompt)).values == ["quay_a"]
+            assert (await offered("token_budget", "1", prompt)).values == []
+
+    anyio.run(main)
