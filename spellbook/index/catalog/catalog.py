@@ -327,7 +327,7 @@ class Catalog:
         return rows[0][0] if rows else None
 
     def starting(self, column: str, prefix: str, conditions: Sequence[Condition], limit: int) -> list[str]:
-        """Return at most `limit` values of a column of notes (id, topic, category) that start so, in any case; sorted."""
+        """Return at most `limit` values of a column (id, topic, category) that start so in any case, sorted."""
         if column not in {"id", "topic", "category"}:
             raise ValueError(column)
         where, values = in_sql(self._database, conditions)
