@@ -120,7 +120,7 @@ def head(hit: Hit) -> str:
 
 def _filed(hit: Hit) -> str:
     foreign = is_outside(hit)
-    return filed(hit.category, stated(hit.topic, True)) if foreign else flat(filed(hit.category, hit.topic))
+    return filed(flat(hit.category), stated(hit.topic, True)) if foreign else flat(filed(hit.category, hit.topic))
 
 
 def byline(hit: Hit) -> list[str]:

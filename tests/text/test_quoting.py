@@ -135,7 +135,7 @@ def test_no_text_passes_for_a_hit(given, most):
         assert read(PLACE.fullmatch(lines.pop(0))[1]) == hit.path
         assert lines.pop(0).startswith("   why: ")
         assert "superseded_by" not in hit.why or read(SUCCESSOR.fullmatch(lines.pop(0))[1]) == hit.id
-        assert not presentation.outside(hit.source) or LABEL.fullmatch(lines.pop(0))
+        assert not presentation.outside(hit) or LABEL.fullmatch(lines.pop(0))
         assert hit.why["text"] == "whole" or lines.pop(0).startswith("   (excerpt of ")
     assert ids == [hit.id for hit in named]
     assert (len(lines), first, last) == (
