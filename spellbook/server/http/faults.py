@@ -1,0 +1,63 @@
+"""Errors as HTTP answers: a status and one JSON object, never a stack trace."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from spellbook.errors import Conflict, EmbeddingError, SpellbookError
+
+_STATUS = {
+    "INVALID_INPUT": 400,
+    "PATH_OUTSIDE_VAULT": 400,
+    "AUTHENTICATION_ERROR": 401,
+    "PERMISSION_DENIED": 403,
+    "MEMORY_NOT_FOUND": 404,
+    "VAULT_NOT_FOUND": 404,
+    "CONFLICT": 409,
+    "REST_REQUIRED": 409,
+    "REST_INVALID": 409,
+    "REST_EXPIRED": 409,
+    "RATE_LIMIT_EXCEEDED": 429,
+    "FETCH_ERROR": 502,
+    "EMBEDDING_ERROR": 503,
+}
+"""The status of each code; all others are 500."""
+
+_CODE = {400: "INVALID_INPUT", 404: "MEMORY_NOT_FOUND", 405: "INVALID_INPUT", 413: "INVALID_INPUT"}
+_log = logging.getLogger(__name__)
+
+
+def fault(
+    status: int, code: str, message: str, details: Mapping[str, Any] = {}, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """Return an error as every door of HTTP gives it. `details` may have hint, difference, fields."""
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    error = {"code": code, "message": message, "details": {k: v for k, v in details.items() if v}, "timestamp": now}
+    return JSONResponse({"error": error}, status, headers)
+
+
+def of_spellbook(request: Request, error: Exception) -> JSONResponse:
+    """Return one of Spellbook's errors."""
+    assert isinstance(error, SpellbookError)
+    status = 503 if isinstance(error, EmbeddingError) else _STATUS.get(error.code, 500)
+    difference = error.difference if isinstance(error, Conflict) else ""
+    return fault(status, error.code, error.message, {"hint": error.hint, "difference": difference})
+
+
+def of_http(request: Request, error: Exception) -> JSONResponse:
+    """Return an error that Starlette raises: no such route, no such method."""
+    assert isinstance(error, HTTPException)
+    return fault(error.status_code, _CODE.get(error.status_code, "INVALID_INPUT"), error.detail, {}, error.headers)
+
+
+def of_anything(request: Request, error: Exception) -> JSONResponse:
+    """Return an error that nobody foresaw, by its class alone; the log has the rest."""
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return fault(500, "INTERNAL_ERROR", f"Spellbook failed with {type(error).__name__}.")
