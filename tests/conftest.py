@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from spellbook import book as books
 from spellbook.book import Spellbook
+from tests.archive.pages.site import Site, serving
 from tests.helpers import note_writer
 
 # A busy machine is no fault, and what fails once must fail again: new examples are looked for with --hypothesis-profile=explore.
@@ -67,3 +68,18 @@ def book(vault: Path) -> Iterator[Spellbook]:
     """The vault, opened."""
     with books.open(vault, embedder="hash") as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def _web_server() -> Iterator[Site]:
+    with serving() as site:
+        yield site
+
+
+@pytest.fixture
+def site(_web_server: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A web server on this machine, still without pages, that Spellbook may fetch from."""
+    monkeypatch.setenv("SPELLBOOK_FETCH_LOCAL", "1")
+    _web_server.pages.clear()
+    _web_server.seen.clear()
+    return _web_server

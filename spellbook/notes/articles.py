@@ -1,7 +1,7 @@
 """
 The text of an article's note as a person reads it, and back: its summary as a callout at the top, then the text. Pure.
 
-A person may write on: what is no callout at the top is the article.
+A person may edit the note: whatever is not the callout at the top is the article.
 """
 
 from __future__ import annotations
@@ -44,6 +44,6 @@ def cut(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     *whole, (start, _) = [*sentences(text[:most])] or [(0, most)]
-    # The last one may go on.
+    # The last sentence may be incomplete.
     end = whole[-1][1] if whole and whole[-1][1] * 2 >= most else start if start * 2 >= most else most
     return text[:end]

@@ -3,7 +3,8 @@ Rules of markdown-it that bound the time and memory of a note: plain text, lists
 end of a very long note as text.
 
 The parser asks a dozen rules about each paragraph and item, and makes several tokens, of half a kilobyte each, of an
-item or a table's cell. Here only their lines matter. What is not surely plain is left to the parser's own rules.
+item or a table's cell. Here only the lines of a block matter. A block that may hold more than plain text is left to
+the parser's own rules.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _PLAIN = re.compile(
 ).match
 
 _MOST_CELLS = 50_000
-"""A table of so few cells never ends because too many are missing."""
+"""A table with at most this many cells never ends early because cells are missing."""
 
 _MOST_MISSING = table.__globals__.get("MAX_AUTOCOMPLETED_CELLS", math.inf)
 """Missing cells after which the parser ends a table; early versions add any number."""
 
 
 def rest(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Take all that is left as text if there are more tokens than `env["most"]`; `env["rest"]` is its first line."""
+    """Take the remaining lines as one text after `env["most"]` tokens; `env["rest"]` is its first line."""
     if silent or len(state.tokens) < state.env.get("most", math.inf):
         return False
     state.env["rest"] = min(state.env["rest"], start)
@@ -58,7 +59,7 @@ def plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     prose: tuple[tuple[int, int], ...] = ((start, stop),)
     if kind == "bullet_list":
         depths = {at: len(line) - len(line.lstrip(" ")) for at, line in enumerate(text.split("\n"), start) if line}
-        # Two letters deeper stands in the item before; of other depths the parser's own rules know.
+        # Two more letters of indentation are a nested item; other depths are left to the parser's own rules.
         if max(depths.values()) > 2 * _MOST_DEPTH or any(
             depth % 2 or depth > before + 2 for before, depth in pairwise(depths.values())
         ):
@@ -88,7 +89,7 @@ def whole_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _table_end(state: StateBlock, start: int, end: int) -> int | None:
-    """The line after a table whose rows all begin with a bar, None for anything else."""
+    """Return the line after a table whose rows all begin with a bar; None for anything else."""
     if not table(state, start, end, True):
         return None
     at = start + 2
@@ -101,7 +102,7 @@ def _table_end(state: StateBlock, start: int, end: int) -> int | None:
 
 
 def _last_row(state: StateBlock, start: int, end: int) -> int:
-    """The line after a table that may end where more cells are missing than the parser adds."""
+    """Return the line after a table, which may end early because more cells are missing than the parser adds."""
     rows = (state.src[state.bMarks[at] + state.tShift[at] : state.eMarks[at]] for at in (start, *range(start + 2, end)))
     columns = _cells(next(rows))
     missing = accumulate(columns - _cells(row) for row in rows)
@@ -109,6 +110,6 @@ def _last_row(state: StateBlock, start: int, end: int) -> int:
 
 
 def _cells(row: str) -> int:
-    """How many cells a row has that begins with a bar."""
+    """Return the number of cells of a row that begins with a bar."""
     bare = row.strip()
     return bare.count("|") - bare.count("\\|") - (bare.endswith("|") and not bare.endswith("\\|"))

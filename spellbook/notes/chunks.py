@@ -139,7 +139,7 @@ def slug(text: str) -> str:
     """Return the GitHub-style anchor of a heading, Unicode kept; `section` if nothing is left."""
     folded = unicodedata.normalize("NFC", text).lower()
     if not _PLAIN.fullmatch(folded):
-        # Vowel signs of Thai and Indic scripts are marks; so is the selector that colours an emoji, which says nothing.
+        # Vowel signs of Thai and Indic scripts are marks. So is the selector that colours an emoji; it has no meaning.
         folded = "".join(
             c
             for c in folded
@@ -221,7 +221,7 @@ def _keywords(words: Sequence[str]) -> str:
 
 
 def _squeezed(text: str) -> str:
-    """The text without NUL, indentation and padding, which no model reads and every limit counts."""
+    """Return the text without NUL, indentation and padding: models ignore them, and limits would count them."""
     return unicodedata.normalize("NFC", _WIDE.sub(_narrow, text.replace("\0", " "))).strip()
 
 
@@ -252,7 +252,7 @@ class _Page:
     offsets: Sequence[int]
     turns: Sequence[Turn]
     most: int
-    begun: dict[int, str] = field(default_factory=dict)  # how turns begin, by their numbers
+    begun: dict[int, str] = field(default_factory=dict)  # the first lines of turns, by the turn's number
 
     def parts(self, section: _Section) -> list[_Part]:
         """Divide a section into parts of at most `most` tokens, twice that for headings that go with their text."""
@@ -290,7 +290,7 @@ class _Page:
         return ending(self.text[previous.start : previous.end], OVERLAP) if part.is_torn and previous else ""
 
     def labels(self, section: _Section, starts: Sequence[int]) -> Iterator[str]:
-        """Yield for each part the bold line that stands for a heading above it."""
+        """Yield for each part the bold line above it that serves as a heading."""
         label, at = "", 0
         for start in starts:
             while at < len(section.blocks) and self.offsets[section.blocks[at].start] < start:
@@ -403,12 +403,12 @@ class _Page:
 
 
 def _without_marker(line: str) -> str:
-    """A line that opens a list's item, its marker blank, as its later lines are indented."""
+    """Return the first line of a list's item with blanks in place of its marker, indented like its later lines."""
     return re.sub(r"^[ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)+", lambda match: re.sub(r"[^\s>]", " ", match[0]), line)
 
 
 def _glued(pieces: Iterable[Piece], most: int) -> list[Piece]:
-    """Join what must not be parted, while what came before is at most `most` tokens."""
+    """Join pieces that must not be separated, as long as what came before is at most `most` tokens."""
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else piece
@@ -435,7 +435,7 @@ def _cuts(pieces: Sequence[Piece], most: int) -> Iterator[int]:
             yield best
             begin, filled, at = best, 0.0, best
             frame = pieces[best].inside
-            # A header takes its room, and never more than half of it.
+            # A table's header takes up room of a part, but never more than half of it.
             room = most - min(token_weight(frame.lead) if frame else 0.0, most / 2)
         else:
             filled += pieces[at].weight

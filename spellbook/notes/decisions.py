@@ -46,7 +46,7 @@ class Decision:
 
     @property
     def outcome_reason(self) -> str:
-        """What the latest outcome says after its date and result, "" if there is none."""
+        """Return what the latest outcome says after its date and result, "" if there is none."""
         if not self.outcomes:
             return ""
         words = "|".join(re.escape(word) for pair in RESULTS.values() for word in pair)
@@ -155,7 +155,7 @@ def _items(text: str) -> Iterator[re.Match[str]]:
 
 
 def _language(*texts: str) -> int:
-    """Return which of a pair of labels a text takes: 0 Korean, 1 English."""
+    """Return which label of a pair to use for a text: 0 for Korean, 1 for English."""
     return 0 if any("hangul" in scripts(text) for text in texts) else 1
 
 

@@ -91,7 +91,7 @@ def date_of(note: Note) -> str:
 
 
 def _kinds(note: Note) -> set[str]:
-    """What the frontmatter says that the note is, in words."""
+    """Return the words by which the frontmatter names the kind of the note."""
     words: set[str] = set()
     for key in ("kind", "category", "type", "tags", "tag"):
         value = note.meta.get(key)

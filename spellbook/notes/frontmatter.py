@@ -31,7 +31,7 @@ _MOST_DIGITS = 1_000
 _MOST_NUMBER = 2**63
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 
-_Lines = list[tuple[str, int]]  # something said or found, and its 0-based line in the header
+_Lines = list[tuple[str, int]]  # a message or a finding, and its 0-based line in the header
 
 
 class BadHeader(ValueError):
@@ -135,7 +135,7 @@ def _loader() -> Any:
         def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
             try:
                 if node.tag in _NUMBERS and len(node.value) > _MOST_DIGITS:
-                    raise ValueError("a number of thousands of digits")  # which takes time by the square of them
+                    raise ValueError("a number of thousands of digits")  # takes quadratic time
                 return super().construct_object(node, deep)
             except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
                 # `2026-02-30`, `!!int x` and their like: one odd value is no reason to lose the others
@@ -164,7 +164,7 @@ def _survey(root: yaml.Node) -> _Lines:
     """
     import yaml
 
-    repeated: dict[tuple[str, int], None] = {}  # a node that is aliased is met again
+    repeated: dict[tuple[str, int], None] = {}  # a node with aliases is met more than once
     left, letters = _MOST_NODES, _MOST_LETTERS
     stack = [(root, 0)]
     while stack:
@@ -194,7 +194,7 @@ def _plain(value: object) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, set):  # in an order that the next process will see too
+    if isinstance(value, set):  # in an order that is the same in the next process
         return sorted(map(_plain, value), key=str)
     if isinstance(value, str):
         return value.replace("\0", " ")

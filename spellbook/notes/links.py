@@ -200,7 +200,7 @@ def _defined(
     for number, line in enumerate(source):
         if number in taken or "]:" not in line:
             continue
-        if _FOOTNOTE.match(line):  # a single word behind it makes it a definition, for Markdown
+        if _FOOTNOTE.match(line):  # Markdown takes it for a definition only if a single word follows
             prose.add((number, number + 1))
         elif definition := _DEFINITION.match(body, offsets[number]):
             yield from _markdown(definition)
@@ -223,7 +223,7 @@ def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator
             at = code[span][1]
         elif token["html"]:
             end = body.find("-->", at, last) if is_closed else -1
-            is_closed = end >= 0  # what no mark closes is no comment, and is not looked for again
+            is_closed = end >= 0  # text without a closing mark is not a comment; it is not searched again
             at = end + 3 if is_closed else at
         elif token["comment"]:
             comments.append(token.start())
@@ -259,7 +259,7 @@ def _wikis(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
 
 
 class _Closed:
-    """The positions of a text with a `]]` later on their line, so that `_WIKI` does not scan other lines in vain."""
+    """Knows which positions of a text have a `]]` later on their line, so that `_WIKI` scans no other lines in vain."""
 
     def __init__(self, text: str, first: int, last: int) -> None:
         self._marks = [(found.start(), found[0] == "]]") for found in _CLOSING.finditer(text, first, last)]
@@ -402,8 +402,8 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
     """
     Return the target by which `link`, which led to `before`, names the file `wanted` from the note `source`.
 
-    Its form is kept: short, relative, or from the vault, with or without `.md`. An ambiguous name becomes a full
-    path. None if no spelling leads there.
+    Its form is kept: the name alone, a relative path, or a path from the vault; with or without `.md`. An
+    ambiguous name becomes a full path. None if no spelling leads there.
     """
     has_ending = link.target.lower().endswith(".md") or not wanted.lower().endswith(".md")
     name = wanted if has_ending else wanted[:-3]
@@ -449,7 +449,7 @@ def spelled(link: Link, written: str, target: str) -> str:
     if link.style == "bare":
         # As in a list, where a comma needs quotes.
         return dump([target + link.fragment], written[0] if written[0] in "'\"" else None)[1:-1]
-    kept = {}  # parts that stay keep their spelling
+    kept = {}  # unchanged parts keep their spelling
     for part in written.split("/"):
         kept[_decoded(part)] = part
     unsafe = _UNSAFE if link.style == "plain" else _UNSAFE_BETWEEN

@@ -16,7 +16,7 @@ _MOST_TOKENS = 200_000
 """The most lines and tokens of blocks, several times the largest note's; a token takes half a kilobyte."""
 
 MOST_MARKED = 200_000
-"""Letters of headings with marks in them, each of which takes up to ten microseconds."""
+"""Most letters of all headings that contain marks; each letter takes up to ten microseconds."""
 
 REST = "rest"
 """The kind of the block that is all that follows where a note has more blocks than are looked for."""
@@ -134,7 +134,7 @@ def _parsed(body: str) -> Iterator[Block]:
 
 
 def _until(end: int, block: Block) -> Block:
-    """A block as far as it stands before a line."""
+    """Return the part of a block that is before a line."""
 
     def cut(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         return tuple((first, min(last, end)) for first, last in spans if first < end)

@@ -32,10 +32,10 @@ MOST_BYTES = 10_000_000
 """Larger files are reported, not read."""
 
 _MOST_NAME = 1_000
-"""Letters of a title, a topic, a category: each chunk is shown with them."""
+"""Most letters of a title, a topic or a category: they are shown with each chunk."""
 
 _MOST_LABEL = 200
-"""Letters of a tag in the text; what is longer is none."""
+"""Most letters of a tag in the text; a longer word is not a tag."""
 
 # `](#part)` and `[[#part]]` are links into the page.
 _MAY_BE_TAG = re.compile(r"#[\w/-]")
@@ -203,7 +203,7 @@ class Note:
             bounds = [block.start, *(line for span in block.code for line in span), block.end]
             prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
             prose = unicodedata.normalize("NFC", _without_code_spans(prose)) if "#" in prose else ""
-            # A number alone is no tag in Obsidian.
+            # In Obsidian, a number alone is not a tag.
             yield from (
                 tag.strip("/")
                 for tag in _INLINE_TAG.findall(prose)
@@ -228,7 +228,7 @@ def parse(path: str, data: bytes) -> Note:
             problems += [Fault(path, line + 2, f"the key {key!r} is there twice") for key, line in repeated]
         except BadHeader as error:
             problems.append(Fault(path, error.line + 2, str(error)))
-            # Between two rules stands prose as often as a slip, and nothing that was written may be hidden.
+            # Text between two rules may as well be prose as faulty frontmatter, and no text of a person may be hidden.
             match = None if error.is_text else match
     body_at = match.end() if match else int(text.startswith("\ufeff"))
     body_line = line_at(text, body_at)
@@ -250,7 +250,7 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
             "Split the note, or list it in .spellbookignore.",
         )
     encoding: Encoding = "utf-8"
-    if data.startswith(b"\xff\xfe") and not data.startswith(b"\xff\xfe\0\0"):  # that is UTF-32's
+    if data.startswith(b"\xff\xfe") and not data.startswith(b"\xff\xfe\0\0"):  # the BOM of UTF-32
         encoding = "utf-16-le"
     elif data.startswith(b"\xfe\xff"):
         encoding = "utf-16-be"
@@ -304,7 +304,7 @@ def code_spans(text: str) -> Iterator[tuple[int, int]]:
     while i < len(runs):
         start, end = runs[i]
         before = text[max(0, start - 20) : start]
-        start += (len(before) - len(before.rstrip("\\"))) % 2  # a backslash takes a tick's meaning
+        start += (len(before) - len(before.rstrip("\\"))) % 2  # an escaped backtick opens no code span
         closing = same.get(end - start, [])
         at = bisect_right(closing, i)
         if at < len(closing):
@@ -324,7 +324,7 @@ def _without_code_spans(text: str) -> str:
 
 
 def _looks_like(data: bytes) -> str:
-    from charset_normalizer import from_bytes  # only when something is wrong already
+    from charset_normalizer import from_bytes  # only used once a fault was found
 
     sample = data[:65536]
     if sample.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):

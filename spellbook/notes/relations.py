@@ -1,7 +1,7 @@
 """
-Relations: the keys of frontmatter that name other notes, and what under them names one.
+Relations: the keys of frontmatter that name other notes, and how their values name one.
 
-Wikilinks, ids and paths do; prose and addresses elsewhere do not. Where they lead is for `links` to say. Pure.
+A wikilink, an id or a path names a note; prose and web addresses do not. `links` resolves the names. Pure.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:
 
 
 def id_or_path(text: str) -> tuple[str, str] | None:
-    """Return the id or the path that a text names, and the rest, such as a heading; None if it names no note."""
+    """Return the id or path in a text, and the rest, such as a heading; None if the text names no note."""
     text = text.strip()
     if len(text) > _MOST_NAMED or _ADDRESS.match(text) or text.casefold() in _NO_NAMES:
         return None

@@ -13,7 +13,7 @@ from spellbook.notes.note import code_spans
 from spellbook.text.terms import token_weight
 
 SECTION, BLOCK, ITEM, SENTENCE, LINE, WORD, LETTER, NEVER = range(8)
-"""Costs of a cut, rising: where it hurts least first."""
+"""Costs of a cut at each place, in rising order: a cut between sections costs least."""
 
 # After a mark and what closes a quotation; not after an initial or `e.g.`. Chinese and Japanese leave no blank.
 _SENTENCE_END = re.compile(
@@ -29,7 +29,7 @@ _LINK = re.compile(
 _MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])[ \t]")
 _CLOSER = re.compile(r"[)\]}]|(?:end|else|elif|except|finally|then|fi|done)\b")
 _MOST_MARKS = 32
-"""Letters that join the one before are followed back so far: no word has more."""
+"""Most combining letters that are followed back to the letter they belong to."""
 
 
 class Frame(NamedTuple):
@@ -140,7 +140,7 @@ def ending(text: str, most: int) -> str:
 
 
 def _whole_spans(text: str) -> list[tuple[int, int]]:
-    """Spans that are better not cut, in order, none within another."""
+    """Return the spans that should not be cut, in order; none contains another."""
     found = [*code_spans(text)] if "`" in text else []
     found += (match.span() for match in _LINK.finditer(text))
     spans: list[tuple[int, int]] = []
@@ -151,14 +151,14 @@ def _whole_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _within(spans: list[tuple[int, int]], at: int) -> tuple[int, int] | None:
-    """The span that a cut at `at` would go through."""
+    """Return the span that a cut at `at` would go through."""
     i = bisect_right(spans, (at, -1)) - 1
     return spans[i] if i >= 0 and spans[i][0] < at < spans[i][1] else None
 
 
 def _words(text: str, start: int, end: int, most: int, whole: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
     """Split text without marks into short runs of words, or of letters where there are no spaces."""
-    # No letter weighs more than a token, so that so many letters fit whatever they are.
+    # A letter is at most one token, so this many letters always fit.
     step = max(2, most // 2)
     at, cost = start, WORD
     while end - at > step:
@@ -180,7 +180,7 @@ def _words(text: str, start: int, end: int, most: int, whole: list[tuple[int, in
 
 
 def _letter_end(text: str, low: int, high: int) -> int:
-    """The last position in `low` + 1 to `high` that does not tear a grapheme, `high` if there is none near."""
+    """Return the last position in `low` + 1 to `high` that splits no grapheme, `high` if there is none near."""
     for at in range(high, max(low, high - _MOST_MARKS), -1):
         if not _joins(text, at):
             return at

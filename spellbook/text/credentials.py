@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 HINT = "Leave it out, or say where it is kept. If it is no secret, repeat with force (--force). Nothing was written."
-"""What whoever was refused does next."""
+"""What to do after a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ _PLACEHOLDER = re.compile(
     r"(?i)example|sample|dummy|placeholder|your|change.?me|redacted|insert|fake|mysecret|p[a@]ssw[o0]rd|xxxx|\*\*\*|\.\.\.|…|[<>{}$%]"
     r"|12345|abcdef|qwerty|(.)\1{4}"
 )
-_SAMPLE_JWT = "eyJzdWIiOiIxMjM0NTY3ODkw"  # {"sub":"1234567890…: the token that every page on them shows
+_SAMPLE_JWT = "eyJzdWIiOiIxMjM0NTY3ODkw"  # {"sub":"1234567890…: the example token that documentation shows
 # A name of code (`nextToken2`, `req.body.token`), a call, a path, an address, a date or a version.
 _NO_VALUE = re.compile(
     r"[A-Za-z_$-]+\d{0,2}|[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+|[\w$.]+[(\[].*|[~.]{0,2}/[\w./@-]*|\w+:/.*|[\dTZ:.,+/-]+|v?\d+(?:\.\w+)+"
@@ -130,7 +130,7 @@ def new(before: str, after: str) -> list[Secret]:
     """Return what looks like a secret in `after` and was not in `before`; only where they differ is looked at."""
     same = _shared(before, after)
     end = _shared(before[same:], after[same:], from_end=True)
-    # From a line's begin to a line's end, and as far around as a private key reaches.
+    # Whole lines, and as many lines around them as a private key may have.
     start = after.rfind("\n", 0, max(0, same - _KEY_LETTERS)) + 1
     end = max(0, end - _KEY_LETTERS)
     stop = after.find("\n", len(after) - end) if end else -1
@@ -141,7 +141,7 @@ def new(before: str, after: str) -> list[Secret]:
 
 
 def _shared(a: str, b: str, *, from_end: bool = False) -> int:
-    """How many letters two texts begin with, or end with, in common; by halves, since to compare slices is quick."""
+    """Return how many letters two texts share at the start or the end. Bisects: comparing slices is fast."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
@@ -162,10 +162,10 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """Where each secret begins and ends, its kind and itself."""
+    """Yield each possible secret: its start, its end, its kind and its value."""
     data = text.encode("utf-8", "surrogatepass")
     for kind, prefix, rest in _KEYS:
-        if prefix.encode() not in data:  # which takes next to nothing to see, in bytes above all
+        if prefix.encode() not in data:  # a cheap check, above all in bytes
             continue
         # Not inside a longer word: else `eyJeyJeyJ…` would be read anew from each of its letters.
         for match in re.finditer(rf"(?<![\w-]){re.escape(prefix)}{rest}", text, re.A):
@@ -180,7 +180,7 @@ def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:
     for match in _IN_ADDRESS.finditer(text) if "://" in text else ():
         if _is_secret(match["value"]):
             yield *match.span("value"), "a password in an address", match["value"]
-    lowered = text.lower()  # twice as quick as to search without case
+    lowered = text.lower()  # twice as fast as a search that ignores case
     for label in re.finditer(_LABEL, lowered if len(lowered) == len(text) else text):  # `İ` becomes two letters
         assigned = _VALUE.match(text, label.end())
         if assigned and _is_secret(value := assigned["value"].rstrip(").]*_:!?")):

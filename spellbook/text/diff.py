@@ -47,21 +47,21 @@ _MOST_ALIGNED = 2_000
 """Items on either side that are aligned as `SequenceMatcher` does it, whose time may grow with their square."""
 
 _MOST_PAIRS = 200_000
-"""Equal pairs among them, for the same reason."""
+"""Most equal pairs among them, for the same reason."""
 
 _MOST_EDITS = 200
-"""Single edits that are looked for where no item stands out."""
+"""Most single edits that are searched for where no item is unique."""
 
 MOST_STEPS = 2_000_000
-"""Pairs that are looked at for one difference, besides what the length takes."""
+"""Most pairs that are compared for one difference, in addition to those its length needs."""
 
 _MOST_ITEMS = 300_000
-"""Longer differences are one: all of the one text in the place of all of the other."""
+"""Texts with more items have one difference: the whole of one replaces the whole of the other."""
 
 _DEEPEST = 12
 
 Span = tuple[int, int, int, int]
-"""From where to where in one sequence, and in the other, end exclusive."""
+"""Start and end in one sequence, and start and end in the other; ends are exclusive."""
 
 
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
@@ -86,7 +86,7 @@ def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
 
 
 def _hunks(spans: Iterable[Span]) -> Iterator[list[Span]]:
-    """Yield the spans that are shown together: those with at most two lines between them."""
+    """Yield groups of spans with at most two lines between them, which are shown together."""
     hunk: list[Span] = []
     for span in spans:
         if hunk and span[0] - hunk[-1][1] > 2:
@@ -98,7 +98,7 @@ def _hunks(spans: Iterable[Span]) -> Iterator[list[Span]]:
 
 
 def _range(start: int, end: int) -> str:
-    """Lines as a unified difference names them."""
+    """Return a range of lines as a unified diff writes it."""
     if end - start == 1:
         return str(start + 1)
     return f"{start + (end > start)},{end - start}"
@@ -149,7 +149,7 @@ def _changed(old: Sequence[str], new: Sequence[str], within: Span, left: list[in
 def _fewest(old: Sequence[str], new: Sequence[str], within: Span, left: list[int]) -> list[Span]:
     """Return the fewest single edits (Myers, An O(ND) Difference Algorithm, 1986), none if they are too many."""
     i, j, k, m = within
-    reach = {1: i}  # how far each diagonal was followed
+    reach = {1: i}  # the furthest point reached on each diagonal
     steps: list[dict[int, int]] = []
     for count in range(_MOST_EDITS + 1):
         steps.append(dict(reach))
@@ -169,7 +169,7 @@ def _fewest(old: Sequence[str], new: Sequence[str], within: Span, left: list[int
 
 
 def _retraced(steps: Sequence[Mapping[int, int]], within: Span) -> list[Span]:
-    """The edits on the way to the end of a span."""
+    """Return the edits that lead to the end of a span."""
     i, j, k, m = within
     diagonal, edits = (j - i) - (m - k), []
     for count in range(len(steps) - 1, 0, -1):
@@ -183,7 +183,7 @@ def _retraced(steps: Sequence[Mapping[int, int]], within: Span) -> list[Span]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], within: Span) -> list[tuple[int, int]]:
-    """Pairs of places that are aligned: of items once on each side (patience sorting), else of all, in order."""
+    """Return pairs of aligned places, in order: of items unique on each side (patience sorting), else of all."""
     i, j, k, m = within
     ours, theirs = _places(old, i, j), _places(new, k, m)
     once = [(at[0], theirs[item][0]) for item, at in ours.items() if len(at) == 1 == len(theirs.get(item, ()))]
@@ -199,8 +199,8 @@ def _places(items: Sequence[str], start: int, end: int) -> dict[str, list[int]]:
 
 def _rising(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the most of these pairs, no two of which cross (the longest increasing subsequence)."""
-    tops: list[int] = []  # the least number that a row of each length ends in
-    ends: list[Any] = []  # and that row: its last pair, and the row before it
+    tops: list[int] = []  # the smallest last number of an increasing row of each length
+    ends: list[Any] = []  # that row: its last pair, and the row before it
     for at, place in sorted(pairs):
         length = bisect_left(tops, place)
         tops[length : length + 1] = [place]
@@ -214,7 +214,7 @@ def _rising(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _between(anchors: Sequence[tuple[int, int]], within: Span) -> Iterator[Span]:
-    """Yield what of a span lies between anchors."""
+    """Yield the parts of a span between anchors."""
     i, j, k, m = within
     for a, b in (*anchors, (j, m)):
         if a > i or b > k:
@@ -224,7 +224,7 @@ def _between(anchors: Sequence[tuple[int, int]], within: Span) -> Iterator[Span]
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A word as it is compared, "0" for a number, which is in `number` then; and where it stands."""
+    """A word as it is compared, and its place in the text. A number is compared as "0"; `number` has its value."""
 
     word: str
     number: str
@@ -278,7 +278,7 @@ def _negated(left: Sequence[_Token], right: Sequence[_Token]) -> bool:
 
 
 def _around(text: str, tokens: Sequence[_Token], first: int, last: int) -> str:
-    """The tokens `first` to `last`, exclusive, with two before and one after."""
+    """Return the text of the tokens `first` to `last`, exclusive, with two tokens before and one after."""
     shown = tokens[max(0, first - 2) : last + 1]
     start, end = (shown[0].start, shown[-1].end) if shown else (0, 0)
     words = " ".join(text[start:end].split())
@@ -302,6 +302,6 @@ def _quantity(text: str, found: re.Match[str]) -> str:
 
 
 def _sign(text: str, at: int) -> str:
-    """The sign and currency in front of a number; what joins it to a word or a number before is none."""
+    """Return the sign and currency in front of a number; a hyphen after a word or a number is not a sign."""
     match = _SIGN.search(text, max(0, at - 3), at)
     return match[0] if match else ""

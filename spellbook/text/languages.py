@@ -62,7 +62,7 @@ _LANGUAGES: dict[str, list[str]] = {}
 for _name, _listed in _WORDS.items():
     for _each in dict.fromkeys(_listed.split()):
         _LANGUAGES.setdefault(_each, []).append(_name)
-# A word of many languages says little of each.
+# A word that many languages share says little about each.
 _WEIGHED = {word: [(name, len(names) ** -0.5) for name in names] for word, names in _LANGUAGES.items()}
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -71,7 +71,7 @@ _HAN = re.compile("[\u3400-\u9fff]")
 _ENOUGH = 1.0
 _CLEARLY = 1.3
 _REMEMBERED = 4_000
-_SAMPLED, _SAMPLED_OF_NOTE = 300, 2_000  # letters of a question, and of a note
+_SAMPLED, _SAMPLED_OF_NOTE = 300, 2_000  # most letters read of a question, and of a note
 
 
 _CODE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|`[^`\n]*`|https?://\S+", re.S | re.M)
@@ -105,7 +105,7 @@ def written_in(text: str) -> str:
     "" if it has no letters; code and addresses do not count.
     """
     prose = _CODE.sub(" ", text[:_PROSE])
-    # A syllable or a sign says what Latin takes three letters for; and names of things are Latin in any text.
+    # One syllable or sign says as much as three Latin letters; and names are written in Latin in any text.
     shares = {name: share if name == "latin" else 3 * share for name, share in terms.scripts(prose).items()}
     if not shares:
         return ""

@@ -1,9 +1,9 @@
 """
-Text to keyword terms: what is put into the full-text index and asked of it.
+Text to keyword terms, for the full-text index and for the questions asked of it.
 
 One rule for both sides, so that every word of a text finds that text. Runs of Hangul, Han and Kana, which are written
 without spaces or with endings glued on, become overlapping pairs of letters, Thai pairs of its clusters (a consonant
-with its vowels and tones). What is written in two ways becomes one: NFC, wide and half-wide letters, Arabic vowel
+with its vowels and tones). Different spellings become one: NFC, wide and half-wide letters, Arabic vowel
 signs. Everything else is left to the index's own tokeniser (words, stemmed). So `도커` finds `도커를`, and a phrase
 of pairs finds the run and nothing else.
 """
@@ -67,7 +67,7 @@ IDENTIFIER = re.compile(
     r"|(?P<language>[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_+#]))"
     r"|(?<![\w.)\]}'\"])\.(?=(?P<dotted>[A-Za-z]\w*)))"
 )
-# Where it is worth looking for one: a letter that each has, and few words that are none.
+# A quick test before the search: a letter that every one of them has, and few other words have.
 _HINT = re.compile(
     r"[A-Z+#.](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]\+)(?=\+)|(?<=[A-Za-z]#)|(?<=\d\.)(?=\d)|(?<=\.)(?=[A-Za-z]))"
 )
@@ -95,7 +95,7 @@ def index_form(text: str) -> str:
 
 def parts(text: str) -> str:
     """
-    Return what the identifiers in `text` are found by besides the words that `index_form` leaves them as, each once.
+    Return the additional words by which identifiers in `text` are found, each once.
 
     `useState` by `use state`, `v1.2.3` by `1.2.3`. `C++`, `C#` and `.env`,
     whose marks are no part of a word, are `cplusplus`, `csharp` and `dotenv`.
@@ -183,7 +183,7 @@ def scripts(text: str) -> dict[str, float]:
 
 @lru_cache(maxsize=_MOST_SCRIPTS)
 def script(letter: str) -> str:
-    """Return the script of a letter, "" of what is none."""
+    """Return the script of a letter, "" for any other character."""
     if not letter.isalpha():
         return ""
     if letter < "\u0250":
@@ -222,7 +222,7 @@ _met_weight = lru_cache(maxsize=_MOST_SHORT)(_weight)
 
 
 def _in_runs(text: str, change: Callable[[str], str]) -> str:
-    """`text` in one way of writing, with each of its runs, and each emoji, changed."""
+    """Return `text` in one spelling, with `change` applied to each of its runs and each emoji."""
     pieces = _RUN.split(_one_way(text))
     pieces[1::2] = map(change, pieces[1::2])
     changed = "".join(pieces)
@@ -243,12 +243,12 @@ def _usual(odd: re.Match[str]) -> str:
 
 
 def _worded(text: str) -> list[str]:
-    # What Python's Unicode does not know yet may be a letter to SQLite's.
+    # A character that Python's Unicode tables do not know yet may be a letter in SQLite's.
     return [word for word in _WORD.findall(text) if any(map(_stands, word))]
 
 
 def _stands(letter: str) -> bool:
-    """Say whether a letter alone is a word to SQLite: marks are, but for those that it leaves out of words."""
+    """Say whether SQLite takes a single letter for a word: it does for marks, except some combining ones."""
     return unicodedata.category(letter)[0] in "LNCM" and not "\u0300" <= letter <= "\u0331"
 
 
@@ -270,7 +270,7 @@ def part(identifier: re.Match[str]) -> str:
     text = identifier[0]
     match identifier.lastgroup:
         case "camel":
-            # What is longer is data, not a name.
+            # A longer run is data, not a name.
             return " ".join(humps(text)) if len(text) <= _MOST_LETTERS else ""
         case "version":
             return identifier["version"].replace(".", " ")

@@ -1,5 +1,5 @@
 """
-Text that is handed in: whole characters alone. The one rule for tools, commands and Python.
+Check that text from outside is valid Unicode: the one rule for tools, commands and Python programs.
 
 Half of a character (an unpaired surrogate, which JSON can spell, or a byte of an argument that is not UTF-8) is in no
 file and no index, so a call that holds one is refused instead of being answered with nothing.

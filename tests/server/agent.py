@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -33,6 +34,14 @@ class Agent:
 
     async def json(self, tool: str, **arguments: object) -> Any:
         return json.loads(await self.call(tool, **arguments))
+
+    async def answer(self, tool: str, **arguments: object) -> Any:
+        """Call a tool and return its answer, read where it is JSON; an error's text where it fails."""
+        result = await self.ask(tool, **arguments)
+        text = str(result.content[0].text)
+        with contextlib.suppress(ValueError):
+            return text if result.is_error else json.loads(text)
+        return text
 
     async def refused(self, tool: str, **arguments: object) -> str:
         result = await self.ask(tool, **arguments)

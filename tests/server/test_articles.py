@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from spellbook.notes.note import parse
 from spellbook.server import saving
 from spellbook.server.app import build
 from tests.archive.pages.documents import pdf
-from tests.archive.pages.site import Site, serving
 from tests.helpers import note_writer, rows
+from tests.server.agent import talk
 
 BODY = (
     "입장권이 아니라 주행 횟수로 돈을 번다. 한 사람이 평균 세 번을 타고, 그때마다 기록을 남긴다. 기록은 순위가 되고 "
@@ -43,37 +42,9 @@ KEY = "ghp_" + "x7Kq9TzR2mWv4LbN8cYd3HsJ6pFg1AeU5oQi"
 TEXT = "## Ports\n\nThe proxy listens on port 8443. {}\n\n## Keys\n\nKeys are rotated every Monday. {}"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Site]:
-    with serving() as site:
-        yield site
-
-
-@pytest.fixture
-def site(server: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A server that may be fetched from."""
-    monkeypatch.setenv("SPELLBOOK_FETCH_LOCAL", "1")
-    server.pages.clear()
-    server.seen.clear()
-    return server
-
-
 def run(book: Spellbook, script: Callable[[Any], Any], toolsets: tuple[str, ...] = ("core", "articles")) -> Any:
     """Run a conversation with a server, and return its result."""
-
-    async def talk() -> Any:
-        async with Client(build(book, toolsets, live=False)) as client:
-
-            async def call(tool: str, **arguments: object) -> Any:
-                answer = await client.call_tool(tool, arguments)
-                text = answer.content[0].text
-                with contextlib.suppress(ValueError):
-                    return text if answer.is_error else json.loads(text)
-                return text
-
-            return await script(call)
-
-    return anyio.run(talk)
+    return talk(book, lambda agent: script(agent.answer), toolsets=toolsets)
 
 
 def tool(book: Spellbook, name: str, **arguments: object) -> Any:

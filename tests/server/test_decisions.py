@@ -7,31 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from mcp import Client
 
 from spellbook.book import Spellbook
 from spellbook.notes.note import parse
-from spellbook.server.app import build
+from tests.server.agent import talk
 
 
 def run(book: Spellbook, script: Callable[[Any], Any]) -> Any:
     """Run a conversation with a server that has the toolset, and return its result."""
-
-    async def talk() -> Any:
-        async with Client(build(book, ("core", "decisions"), live=False)) as client:
-
-            async def call(tool: str, **arguments: object) -> Any:
-                answer = await client.call_tool(tool, arguments)
-                text = answer.content[0].text
-                if answer.is_error:
-                    return text
-                return json.loads(text) if text.startswith("{") else text
-
-            return await script(call)
-
-    return anyio.run(talk)
+    return talk(book, lambda agent: script(agent.answer), toolsets=("core", "decisions"))
 
 
 def save(book: Spellbook, decision: str, topic: str = "auth", **arguments: object) -> Any:

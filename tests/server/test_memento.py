@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -16,24 +15,13 @@ from mcp.types import INVALID_PARAMS
 
 from spellbook.book import Spellbook
 from spellbook.notes.note import parse
-from spellbook.server.app import build
 from spellbook.server.toolsets.memento import injection
+from tests.server.agent import talk
 
 
 def run(book: Spellbook, script: Callable[..., Any], mode: Any = "auto") -> Any:
     """Run a conversation with a server that has the toolset, and return its result."""
-
-    async def talk() -> Any:
-        async with Client(build(book, ("core", "memento"), live=False), mode=mode) as client:
-
-            async def call(tool: str, **arguments: object) -> Any:
-                answer = await client.call_tool(tool, arguments)
-                text = answer.content[0].text
-                return json.loads(text) if not answer.is_error and text.startswith("{") else text
-
-            return await script(call, client)
-
-    return anyio.run(talk)
+    return talk(book, lambda agent: script(agent.answer, agent.client), mode, ("core", "memento"))
 
 
 def tool(book: Spellbook, name: str, **arguments: object) -> Any:

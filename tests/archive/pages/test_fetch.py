@@ -6,7 +6,7 @@ import gzip
 import socket
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 
 import pytest
@@ -15,22 +15,7 @@ from spellbook.archive.pages import urls
 from spellbook.archive.pages.fetch import MOST_HTML, fetch
 from spellbook.archive.pages.guard import public
 from spellbook.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
-from tests.archive.pages.site import Site, serving
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Site]:
-    with serving() as site:
-        yield site
-
-
-@pytest.fixture
-def site(server: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A server that may be fetched from."""
-    monkeypatch.setenv("SPELLBOOK_FETCH_LOCAL", "1")
-    server.pages.clear()
-    server.seen.clear()
-    return server
+from tests.archive.pages.site import Site
 
 
 def answering(*addresses: str) -> Callable[..., list[tuple[object, ...]]]:

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,22 +14,9 @@ from spellbook.archive.pages import child
 from spellbook.archive.pages.source import MOST_FILE, Page, read
 from spellbook.errors import FetchError, InvalidInput, PermissionDenied
 from tests.archive.pages.documents import pdf
-from tests.archive.pages.site import Site, serving
+from tests.archive.pages.site import Site
 from tests.archive.pages.test_html import HEAD, PARAGRAPH, page
 from tests.archive.pages.test_pdf import PAGES
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Site]:
-    with serving() as site:
-        yield site
-
-
-@pytest.fixture
-def site(server: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    monkeypatch.setenv("SPELLBOOK_FETCH_LOCAL", "1")
-    server.pages.clear()
-    return server
 
 
 def test_a_page_of_the_web(site: Site) -> None:

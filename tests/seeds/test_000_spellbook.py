@@ -1,0 +1,223 @@
+"""Spellbook: an agent divides, labels and keeps chunks, and finds them by meaning and by words, through the MCP tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from spellbook import book as books
+from spellbook.cli import main
+from spellbook.errors import InvalidInput
+from spellbook.server.app import build
+from tests.server.agent import Agent, talk
+
+DOCKER = {
+    "text": "Docker 컨테이너는 compose 파일로 띄운다. 포트는 17950이고 볼륨은 /data에 붙인다.",
+    "metadata": {
+        "topic": "docker-setup",
+        "category": "dev",
+        "keywords": ["Docker", "compose", "embedded"],
+        "question_this_answers": ["Docker 컨테이너를 어떻게 설정하나?"],
+        "entities": [{"name": "Docker", "type": "technology"}],
+        "importance": "high",
+    },
+}
+COFFEE = {
+    "text": "아침에는 핸드드립 커피를 마신다. 원두는 중배전을 고른다.",
+    "metadata": {"topic": "coffee", "category": "preference", "keywords": ["커피", "원두", "아침"]},
+}
+
+
+async def kept(agent: Agent, *chunks: dict[str, Any], **given: object) -> list[dict[str, Any]]:
+    """Write chunks in one session and return the answers."""
+    session = (await agent.json("rest"))["session_id"]
+    done = await agent.json("scribe_chunk", chunk=list(chunks), session_id=session, **given)
+    await agent.call("rest_end", session_id=session)
+    return list(done)
+
+
+def test_rest_opens_a_session_with_guides_and_rest_end_counts(book):
+    """개념 4: rest → session_id, chunking_guide, metadata_rules, status; rest_end → status, scribed_count."""
+
+    async def script(agent: Agent) -> None:
+        opened = await agent.json("rest", language="ko")
+        assert opened["session_id"].startswith("rest-")
+        assert "REST" in opened["status"]
+        guide, rules = opened["chunking_guide"], opened["metadata_rules"]
+        assert guide["principles"]
+        assert guide["ideal_chunk_size"] == {"min_tokens": 100, "max_tokens": 512}
+        assert rules["keyword_count"]
+        assert {"topic", "keywords"} <= set(rules["required_fields"])
+        for chunk in (DOCKER, COFFEE):
+            assert (await agent.json("scribe", chunk=chunk, session_id=opened["session_id"]))["status"] == "success"
+        ended = await agent.json("rest_end", session_id=opened["session_id"])
+        assert ended["scribed_count"] == 2
+        assert any("가" <= letter <= "힣" for letter in ended["status"])
+
+    talk(book, script)
+
+
+def test_writing_needs_a_session(book):
+    """개념 6: without one, with an unknown one, and with one that has ended, the error says to call rest()."""
+
+    async def script(agent: Agent) -> None:
+        assert "REST_REQUIRED" in await agent.refused("scribe", chunk=COFFEE)
+        assert "REST_INVALID" in await agent.refused("scribe", chunk=COFFEE, session_id="rest-nobody")
+        session = (await agent.json("rest"))["session_id"]
+        await agent.call("rest_end", session_id=session)
+        said = await agent.refused("scribe", chunk=COFFEE, session_id=session)
+        assert "REST_EXPIRED" in said
+        assert "rest()" in said
+
+    talk(book, script)
+
+
+def test_a_chunk_is_found_by_meaning_and_by_words(book, vault):
+    """개념 3, 5: memorize asks in plain words, find by exact terms; the chunk is one readable file with all that was said."""
+
+    async def script(agent: Agent) -> None:
+        done = await kept(agent, DOCKER, COFFEE)
+        path = done[0]["path"]
+        assert (await agent.found("memorize", query="Docker 컨테이너 설정 방법"))[0] == path
+        assert await agent.found("find", keywords=["compose", "embedded"], match="all") == [path]
+        assert await agent.found("memorize", query="아침 커피", filter={"category": "preference"}) == [done[1]["path"]]
+        text = (vault / path).read_text("utf-8")
+        assert DOCKER["text"] in text
+        for part in ("importance: high", "Docker 컨테이너를 어떻게 설정하나?", "technology", "topic: docker-setup"):
+            assert part in text
+
+    talk(book, script)
+
+
+def test_only_what_is_needed_is_loaded(book):
+    """목표 3, 개념 2: contents, then a topic, then its chunks; each within a budget of tokens."""
+
+    async def script(agent: Agent) -> None:
+        await kept(agent, DOCKER, COFFEE)
+        contents = await agent.json("get_index", format="json")
+        assert (contents["total_topics"], contents["total_chunks"]) == (2, 2)
+        assert {each["name"] for each in contents["categories"]} >= {"dev", "preference"}
+        topics = [topic for each in contents["categories"] for topic in each["topics"]]
+        assert {"id", "title", "summary", "category", "chunk_count", "keywords", "last_updated"} <= set(topics[0])
+        assert "중배전" in await agent.call("get_topic", topic_id="coffee")
+        assert len(await agent.call("memorize", query="Docker", max_tokens=50)) < 600
+
+    talk(book, script)
+
+
+def test_a_repeated_chunk_is_warned_of(book):
+    """Phase 1: what says the same is named and not written, unless it is forced."""
+
+    async def script(agent: Agent) -> None:
+        (first, _) = await kept(agent, DOCKER, COFFEE)
+        session = (await agent.json("rest"))["session_id"]
+        again = await agent.json("scribe", chunk=DOCKER, session_id=session)
+        assert again["status"] == "warning"
+        assert again["duplicates"][0]["path"] == first["path"]
+        assert (await agent.json("scribe", chunk=DOCKER, session_id=session, force=True))["status"] == "success"
+
+    talk(book, script)
+
+
+def test_a_chunk_can_be_checked_before(book, vault):
+    """Phase 2: scribe_validate names errors and warnings, and writes nothing."""
+
+    async def script(agent: Agent) -> None:
+        assert (await agent.json("scribe_validate", chunk=DOCKER))["valid"] is True
+        wrong = await agent.json(
+            "scribe_validate", chunk={"text": "x", "metadata": {"topic": "t", "importance": "huge"}}
+        )
+        assert wrong["valid"] is False
+        assert wrong["errors"]
+
+    talk(book, script)
+    assert not [*vault.rglob("*.md")]
+
+
+def test_chunks_are_revised_and_erased(book, vault):
+    """도구: revise(chunk_id, content), erase(chunk_id or topic_id); what is erased can be taken back."""
+
+    async def script(agent: Agent) -> None:
+        done = await kept(agent, DOCKER, COFFEE)
+        await agent.call("revise", chunk_id=done[1]["chunk_id"], content="저녁에는 홍차를 마신다.")
+        assert await agent.found("find", keywords=["홍차"]) == [done[1]["path"]]
+        assert "중배전" not in (vault / done[1]["path"]).read_text("utf-8")
+        await agent.call("erase", chunk_id=done[1]["chunk_id"])
+        assert await agent.found("find", keywords=["홍차"]) == []
+        await agent.call("undo")
+        assert await agent.found("find", keywords=["홍차"]) == [done[1]["path"]]
+        await agent.call("erase", topic_id="docker-setup")
+        assert await agent.found("find", keywords=["compose"]) == []
+
+    talk(book, script)
+    assert len([*vault.glob("[!.]*/**/*.md")]) == 1
+
+
+def test_management(book, vault):
+    """관리: stats, rebuild_index, export and import."""
+
+    async def script(agent: Agent) -> None:
+        await kept(agent, DOCKER, COFFEE)
+        stats = await agent.json("stats")
+        assert stats["chunks"] == 2
+        assert stats["categories"] == {"dev": 1, "preference": 1}
+        await agent.call("rebuild_index")
+        assert (await agent.json("stats"))["chunks"] == 2
+
+    talk(book, script)
+
+    async def backup(agent: Agent) -> None:
+        told = await agent.json("export", format="json")
+        brought = json.loads(Path(told["file"]).read_text("utf-8"))
+        assert DOCKER["text"] in json.dumps(brought, ensure_ascii=False)
+
+    talk(book, backup, toolsets=("core", "backup"))
+
+
+def test_guides_are_notes_that_can_be_found(vault):
+    """시스템 데이터: a new vault holds them, editable and searchable with a filter by category."""
+    assert CliRunner().invoke(main, ["init", str(vault)]).exit_code == 0
+    with books.open(vault, embedder="hash") as book:
+
+        async def script(agent: Agent) -> None:
+            found = await agent.found("memorize", query="청크 분할 가이드", filter={"category": "system"})
+            assert found[0].startswith("system/ko/")
+
+        talk(book, script)
+
+
+@pytest.mark.parametrize("name", ["rest", "rest_end", "scribe", "scribe_chunk", "scribe_validate", "memorize", "find"])
+def test_the_tools_are_there(book, name):
+    """도구: each by its name, described."""
+
+    async def script(agent: Agent) -> None:
+        tools = {tool.name: tool for tool in (await agent.client.list_tools()).tools}
+        assert tools[name].description
+
+    talk(book, script)
+
+
+def test_an_unknown_toolset_is_named(book):
+    """A wrong setting is an error that lists what there is."""
+    with pytest.raises(InvalidInput, match="core"):
+        build(book, ["cores"])
+
+
+def test_answers_are_for_programs_too(book):
+    """Every finding tool answers in JSON on demand."""
+
+    async def script(agent: Agent) -> None:
+        await kept(agent, DOCKER, COFFEE)
+        for tool, asked in (
+            ("memorize", {"query": "커피"}),
+            ("find", {"keywords": ["커피"]}),
+            ("search", {"query": "커피"}),
+        ):
+            answer = json.loads(await agent.call(tool, format="json", **asked))
+            assert answer["hits"][0]["score"] <= 1
+
+    talk(book, script)
