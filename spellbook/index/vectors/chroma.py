@@ -128,7 +128,8 @@ class Chroma:
         """
         Return about the `limit` nearest keys with their cosines.
 
-        Raises Unavailable if the index has seen less than the change `least`, as while it is built anew, if another process holds the index for more than
+        Raises Unavailable if the index has seen less than the change `least`,
+        as while it is built anew, if another process holds it for more than
         100 ms, or if Chroma fails; it is then given up and built anew by the
         next `catch_up`.
         """
