@@ -13,13 +13,17 @@ import random
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import anyio
+import numpy as np
 import pytest
 from mcp import Client, StdioServerParameters
 
+from spellbook.index.vectors.matrix import Matrix
+from tests.helpers import opened
 from tests.scratch import assert_equal_to_scratch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -40,7 +44,8 @@ print(runs)
 class Agent:
     """An MCP client that records what it wrote, and any unexpected answer."""
 
-    def __init__(self, name: str, client: Client) -> None:
+    def __init__(self, name: str, client: Client, vault: Path) -> None:
+        self.vault = vault
         self.name = name
         self.client = client
         self.known: dict[str, tuple[str, str]] = {}  # path to chunk id and text
@@ -85,9 +90,33 @@ async def finds(agent: Agent, word: str, text: str, path: str) -> None:
         f"{agent.name} does not find {word} by words: {by_words}"
     )
     by_meaning = json.loads(await agent.call("memorize", query=text, limit=3, format="json"))
-    assert path in [hit["path"] for hit in by_meaning["hits"]], (
-        f"{agent.name} does not find {word} by meaning: {by_meaning}"
-    )
+    if path not in [hit["path"] for hit in by_meaning["hits"]]:
+        index = by_meaning["index"]
+        raise AssertionError(f"{agent.name} does not find {word} by meaning: {_vectors_of(agent.vault, path)}, {index}")
+
+
+def _vectors_of(vault: Path, path: str) -> list[dict[str, object]]:
+    """Say, of each chunk of a note, where its vector is and at which place it is found by it: 0 is the first."""
+    with opened(vault) as index:
+        catalog, chroma, said = index.catalog, index.chroma, []
+        for chunk in catalog.at(path):
+            blob = catalog.vectors.of([chunk.key]).get(chunk.key)
+            facts: dict[str, object] = {"id": chunk.id, "key": chunk.key, "stored": blob is not None}
+            if blob is not None:
+                vector = np.frombuffer(blob, dtype="<f4")
+                exact = Matrix()
+                exact.add(catalog.vectors.since(0))
+                with chroma.reading(chroma.current()) as collection:
+                    facts["in chroma"] = bool(collection.get(ids=[chunk.key], include=[])["ids"])
+                for name, near in (
+                    ("exact", exact.nearest(vector, len(exact))),
+                    ("chroma", chroma.nearest(vector, chroma.rows)),
+                ):
+                    keys = [key for key, _ in near]
+                    facts[name] = (keys.index(chunk.key) if chunk.key in keys else None, len(keys))
+                facts["unseen"] = chunk.key in dict(catalog.vectors.changes(chroma.seq))
+            said.append(facts)
+        return [*said, asdict(chroma.current())]
 
 
 async def together(vault: Path, children: list[subprocess.Popen[str]]) -> tuple[list[Agent], dict[str, str]]:
@@ -95,7 +124,7 @@ async def together(vault: Path, children: list[subprocess.Popen[str]]) -> tuple[
         command=sys.executable, args=["-m", "spellbook", "--vault", str(vault), "mcp"], env=dict(os.environ)
     )
     async with Client(server) as one, Client(server, mode="legacy") as two:
-        agents = [Agent("anna", one), Agent("bert", two)]
+        agents = [Agent("anna", one, vault), Agent("bert", two, vault)]
         async with anyio.create_task_group() as group:
             for agent in agents:
                 group.start_soon(agent.work, SECONDS)

@@ -74,6 +74,29 @@ def test_chroma_catches_up_a_little_at_a_time(tmp_path, monkeypatch):
     chroma.close()
 
 
+def test_an_index_that_is_begun_anew_meanwhile_is_not_asked(vault, write_note, monkeypatch):
+    """A search looked how far Chroma is; another process begins it anew since: it answers only once it is as far again."""
+    monkeypatch.setattr(chromas, "BATCH", 4)
+    for number in range(12):
+        write_note(f"n{number:02}.md", f"# Note {number}\n\nword{number}\n")
+    with opened(vault, exact_most=1) as index:
+        sync.run(index)
+        follow.catch_up(index.catalog, index.chroma)
+        vectors, other = index.catalog.vectors, Chroma(index.config.state, index.embedder.fingerprint)
+        looked = index.chroma.seq
+        key = vectors.changes(0)[-1][0]
+        last = np.frombuffer(vectors.of([key])[key], dtype="<f4")
+        other.begin_writing(other.current())
+        other.catch_up(vectors, 100, seconds=0)
+        assert 0 < other.seq < looked
+        assert 0 < other.rows < 12
+        with pytest.raises(Unavailable, match="built anew"):
+            index.chroma.nearest(last, 3, looked)
+        other.catch_up(vectors, 100)
+        assert index.chroma.nearest(last, 3, looked)[0][1] > 0.99
+        other.close()
+
+
 def test_what_another_process_wrote_is_seen(tmp_path):
     """A process reopens the index if another one wrote since, and may write itself."""
     block = units(20)

@@ -124,11 +124,12 @@ class Chroma:
         current = self.current()
         return current.seq if self._usable(current) else 0
 
-    def nearest(self, query: npt.NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
+    def nearest(self, query: npt.NDArray[np.float32], limit: int, least: int = 0) -> list[tuple[str, float]]:
         """
         Return about the `limit` nearest keys with their cosines.
 
-        Raises Unavailable if another process holds the index for more than
+        Raises Unavailable if the index has seen less than the change `least`,
+        as while it is built anew, if another process holds it for more than
         100 ms, or if Chroma fails; it is then given up and built anew by the
         next `catch_up`.
         """
@@ -136,6 +137,8 @@ class Chroma:
             current = self.current()
             if not self._usable(current) or not current.seq or not current.rows:
                 raise Unavailable("there is no index yet")
+            if current.seq < least:
+                raise Unavailable("it is being built anew")
             with self._given_up_on_error(current):
                 collection = self._open(current)
                 answer = collection.query(

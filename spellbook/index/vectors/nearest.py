@@ -188,11 +188,13 @@ class Nearest:
 
         Uses sketches if that is much, or if Chroma does not answer.
         """
-        chroma, unseen = self._index.chroma, self._index.catalog.vectors.changes(self._index.chroma.seq, BEHIND + 1)
+        chroma = self._index.chroma
+        seen = chroma.seq
+        unseen = self._index.catalog.vectors.changes(seen, BEHIND + 1)
         if len(unseen) <= BEHIND:
             try:
                 near = {
-                    **dict(chroma.nearest(vector, wanted)),
+                    **dict(chroma.nearest(vector, wanted, seen)),
                     **dict(self._streamed(vector, [key for key, _ in unseen], wanted)),
                 }
                 return sorted(near.items(), key=lambda pair: -pair[1])[:wanted]
