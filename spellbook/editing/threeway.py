@@ -34,7 +34,7 @@ _PRIVACY = ("public", "team")
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The bytes of the merged note, and the keys and headings at which both sides stand in it."""
+    """The bytes of the merged note, and the keys, and the headings or the title, at which both sides stand in it."""
 
     data: bytes
     both: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ def merge(path: str, base: bytes, ours: bytes, theirs: bytes, names: tuple[str, 
         return Merged(theirs)
     original = parse(path, ours)
     of_base, of_ours, of_theirs = (_unified(parse(path, data)) for data in (base, ours, theirs))
-    draft = _Draft(names)
+    draft = _Draft(names, of_ours.title)
     header = _header(of_base, of_ours, of_theirs, draft)
     tail = draft.body([_sections(note, side) for note, side in zip((of_base, of_ours, of_theirs), "bot", strict=True)])
     above = draft.above()
@@ -194,7 +194,8 @@ def _sections(note: Note, side: str) -> list[_Section]:
 class _Draft:
     """The merged text as it grows, and where both sides stand in it."""
 
-    def __init__(self, names: tuple[str, str]) -> None:
+    def __init__(self, names: tuple[str, str], title: str) -> None:
+        self._title = title
         self.names = [one_line(name)[:100] or "?" for name in names]
         self.both: list[str] = []
         self._above: list[str] = []
@@ -243,7 +244,7 @@ class _Draft:
             return []
         if base is None:
             return there.units
-        self.both.append(there.heading or base.heading)
+        self.both.append(there.heading or self._title)
         return [*there.units, _Unit(self._deleted(gone), "callout")]
 
     def _units(self, base: list[_Unit], ours: _Section, theirs: _Section) -> list[_Unit]:
@@ -276,7 +277,7 @@ class _Draft:
             woven = _woven_text(parts, *whole)
             if woven is not None:
                 return [_Unit(woven + "\n\n", ours[-1].kind)]
-        self.both.append(heading)
+        self.both.append(heading or self._title)
         if not ours:
             return [*theirs, _Unit(self._deleted(0), "callout")]
         kept = self._callout(1, "\n\n".join(unit.bare for unit in theirs)) if theirs else self._deleted(1)
