@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from spellbook.cli.clients.clients import Client
 
 _CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
-_HOOKS = "git-hooks"
+_HOOKS, _MERGE = "git-hooks", "git-merge"
 
 
 @main.command()
-@click.argument("client", metavar="CLIENT", type=click.Choice((*_CLIENTS, _HOOKS)))
+@click.argument("client", metavar="CLIENT", type=click.Choice((*_CLIENTS, _HOOKS, _MERGE)))
 @click.option(
     "--project", type=click.Path(), metavar="DIR", help="For this project folder only, instead of for you everywhere."
 )
@@ -45,10 +45,11 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
     """
     Add Spellbook to the settings of CLIENT, or to the hooks of the vault's git repository.
 
-    CLIENT is claude-desktop, claude-code, vscode, cursor or git-hooks. Nothing
-    else in the client's settings changes. A backup of the file is kept beside
-    it, and --uninstall removes the entry. git-hooks update the index in the
-    background when git has changed the vault's files.
+    CLIENT is claude-desktop, claude-code, vscode, cursor, git-hooks or git-merge.
+    Nothing else in the client's settings changes. A backup of the file is kept
+    beside it, and --uninstall removes the entry. git-hooks update the index in
+    the background when git has changed the vault's files. git-merge lets git
+    merge notes by their sections: where both sides differ, both stay.
 
     \b
     spellbook install claude-desktop --vault ~/notes
@@ -56,6 +57,8 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
     """
     if client == _HOOKS:
         _git_hooks(ctx, uninstall, dry_run, **given)
+    elif client == _MERGE:
+        _git_merge(ctx, uninstall, dry_run)
     else:
         _client(ctx, client, uninstall, dry_run, **given)
 
@@ -142,6 +145,33 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
         output.say(
             f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}."
         )
+
+
+def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
+    from spellbook.cli.clients import gitmerge, hooks
+    from spellbook.cli.clients.clients import launch
+    from spellbook.config import load
+
+    vault = load(ctx.ensure_object(dict).get("vault")).vault
+    top = hooks.find(vault).top
+    wanted = "" if uninstall else gitmerge.driver(launch())
+    change = gitmerge.line(vault, is_wanted=not uninstall)
+    is_other = gitmerge.configured(top) != wanted
+    if dry_run:
+        click.echo(change.difference() if change else "", nl=False)
+        if is_other:
+            click.echo(f"{gitmerge.DRIVER} = {wanted}")
+        return
+    if change:
+        change.make()
+    if is_other:
+        gitmerge.configure(top, wanted)
+    if not change and not is_other:
+        output.say(f"{vault / gitmerge.FILE} and the repository's settings are as they should be; nothing was changed.")
+    elif uninstall:
+        output.say(f"Git merges the notes in {vault} as any other text again.")
+    else:
+        output.say(f"Git merges the notes in {vault} by Spellbook; commit {vault / gitmerge.FILE} for the others.")
 
 
 def _make(change: Change, dry_run: bool, told: str) -> None:

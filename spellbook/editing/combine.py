@@ -30,11 +30,11 @@ Take = Literal["", "first", "other", "both"]
 
 _Path = tuple[str, ...]
 
-_LISTS = {
+LISTS = {
     **{"keywords": r",", "questions": r"\n", "tags": r"[,\s]+", "aliases": r","},
     **dict.fromkeys(RELATIONS, r"\n"),
 }
-_OWN = {*_LISTS, "entities", "importance", "id", "created", "updated", "modified", "title", "trust", MERGED}
+_OWN = {*LISTS, "entities", "importance", "id", "created", "updated", "modified", "title", "trust", MERGED}
 _MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _NEXT_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)")
 _EDGES = " .。!?！？"
@@ -373,8 +373,8 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     taken over. The other's ids, path and title stay as pointers.
     """
     wanted: dict[str, object] = {}
-    for key, split in _LISTS.items():
-        ours, theirs = (_listed(note.meta.get(key), split) for note in (first, other))
+    for key, split in LISTS.items():
+        ours, theirs = (listed(note.meta.get(key), split) for note in (first, other))
         if key == "aliases" and other.own_title and fold(other.own_title) != fold(first.title):
             theirs = [*theirs, other.own_title]
         wanted |= _more(key, ours, theirs, fold)
@@ -404,14 +404,14 @@ def _more(key: str, ours: list[Any], theirs: Sequence[Any], name: Any) -> dict[s
     return {key: [*ours, *reversed(new)]} if new else {}
 
 
-def _listed(value: object, split: str) -> list[Any]:
+def listed(value: object, split: str) -> list[Any]:
     if isinstance(value, str):
         return [part.strip() for part in re.split(split, value) if part.strip()]
     return [] if value is None else list(value) if isinstance(value, list) else [value]
 
 
 def _entities(meta: Mapping[str, Any]) -> list[Any]:
-    return _listed(meta.get("entities"), r",")
+    return listed(meta.get("entities"), r",")
 
 
 def _name(entity: object) -> str:

@@ -39,7 +39,7 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
     import yaml
 
     # A value that is there already keeps its spelling.
-    changes = {key: value for key, value in changes.items() if not (key in note.meta and _same(note.meta[key], value))}
+    changes = {key: value for key, value in changes.items() if not (key in note.meta and same(note.meta[key], value))}
     text = note.text
     asked = {key: value for key, value in {**note.meta, **changes}.items() if value is not None or key not in changes}
     try:
@@ -47,7 +47,7 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
             text = _removed(text, key) if value is None else _set(text, key, value, note.meta.get(key))
         after = parse(note.path, note.encode(text))
         faults, known = ({fault.reason for fault in each.faults} for each in (after, note))
-        exact = faults <= known and after.body == note.body and _same(after.meta, asked)
+        exact = faults <= known and after.body == note.body and same(after.meta, asked)
     except (yaml.YAMLError, ValueError, RecursionError):
         exact = False
     if not exact:
@@ -171,7 +171,7 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
         after = parse(note.path, note.encode(text))
     except UnicodeEncodeError:
         return False
-    if after.body_at != note.body_at or not _same(after.meta, note.meta):
+    if after.body_at != note.body_at or not same(after.meta, note.meta):
         return False
     shift = len(text) - len(note.text)
     before = [(at + shift * (at >= end), block) for at, block in _placed(note) if at < start or at >= end]
@@ -200,12 +200,12 @@ def _placed(note: Note) -> list[tuple[int, Block]]:
     return [(offsets[block.start], block) for block in note.blocks]
 
 
-def _same(a: object, b: object) -> bool:
+def same(a: object, b: object) -> bool:
     # 1 and true are equal in Python and not in YAML.
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(_same, a, b))
+        return len(a) == len(b) and all(map(same, a, b))
     return type(a) is type(b) and (a == b or (a != a and b != b))
 
 
@@ -342,7 +342,7 @@ def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value:
         return None  # nested values, or an alias, which has the marks of its anchor
     kept: list[int] = []
     for i, item in enumerate(old):
-        if len(kept) < len(value) and _same(item, value[len(kept)]):
+        if len(kept) < len(value) and same(item, value[len(kept)]):
             kept.append(i)
     added = value[len(kept) :]
     if not kept:

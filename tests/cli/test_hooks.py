@@ -27,7 +27,7 @@ Write = Callable[..., Path]
 
 
 @pytest.fixture(autouse=True)
-def _git(monkeypatch: pytest.MonkeyPatch) -> None:
+def git_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)

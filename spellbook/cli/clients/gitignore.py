@@ -31,17 +31,21 @@ def is_missing(vault: Path) -> bool:
 
 
 def change(vault: Path) -> Change:
+    """Return what adds the line to the vault's `.gitignore`; see `with_line`."""
+    return with_line(vault / FILE, LINE)
+
+
+def with_line(file: Path, line: str) -> Change:
     """
-    Return what adds the line at the end of the vault's `.gitignore`, every byte before as it is.
+    Return what adds a line at the end of one of git's files, every byte before as it is.
 
     Raises InvalidInput where that is no file that git reads, StorageError if it cannot be read.
     """
-    file = vault / FILE
     if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
         raise InvalidInput(
-            f"{file} is no regular file, and git reads no other.", f"Add the line {LINE} where your rules are."
+            f"{file} is no regular file, and git reads no other.", f"Add the line {line} where your rules are."
         )
     before = changes.read(file)
     end = b"\r\n" if before and b"\r\n" in before else b"\n"
     begun = end if before and not before.endswith(b"\n") else b""
-    return Change(file, before, (before or b"") + begun + LINE.encode() + end)
+    return Change(file, before, (before or b"") + begun + line.encode() + end)

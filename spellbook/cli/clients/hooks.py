@@ -27,8 +27,10 @@ HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
 ASIDE = "before-spellbook"
 """The folder beside our hooks for those that were there and are no shell scripts."""
 
-_OF_THE_PERSON = {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
-"""Where a person's own settings of git are, which hold for every repository; a hooks folder may be set there."""
+_OF_THE_PERSON = re.compile(
+    r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|(AUTHOR|COMMITTER)_\w+|SSH(_\w+)?|ASKPASS|TERMINAL_PROMPT)"
+)
+"""Variables with a person's own settings of git, which hold for every repository; a hooks folder may be set there."""
 
 _SHELL = re.compile(
     rb"#![ \t]*(?:/\S*/env[ \t]+(?:-\S+[ \t]+)*)?(?:/\S*/)?(?:sh|bash|dash|ash|zsh|ksh|mksh)(?:[ \t\r][^\n]*)?(?=\n|\Z)"
@@ -90,15 +92,16 @@ class Hook:
 
 def find(vault: Path) -> Repository:
     """Return the repository that holds `vault`. Raises InvalidInput if there is none, or its hooks are switched off."""
-    top = Path(_git(vault, "rev-parse", "--show-toplevel"))
+    top = Path(git(vault, "rev-parse", "--show-toplevel"))
     # Asked at the top, since a relative core.hooksPath counts from there.
-    hooks = top / _git(top, "rev-parse", "--git-path", "hooks")
+    hooks = top / git(top, "rev-parse", "--git-path", "hooks")
     if os.path.lexists(hooks) and not hooks.is_dir():
         raise InvalidInput(f"{hooks}, where git looks for hooks, is no folder.", "Change git's setting core.hooksPath.")
     return Repository(top, hooks)
 
 
-def _git(folder: Path, *asked: str) -> str:
+def git(folder: Path, *asked: str) -> str:
+    """Return what git prints in `folder`. Raises InvalidInput if git fails, or is not installed."""
     try:
         done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=environment())
     except FileNotFoundError as error:
@@ -106,22 +109,29 @@ def _git(folder: Path, *asked: str) -> str:
     except subprocess.CalledProcessError as error:
         said = os.fsdecode(error.stderr).strip().splitlines()
         raise InvalidInput(
-            f"{folder}: {said[0] if said else 'git failed'}.", "Hooks are for a vault in a git repository."
+            f"{folder}: {said[0] if said else 'git failed'}.", "This needs a vault in a git repository."
         ) from error
     return os.fsdecode(done.stdout).removesuffix("\n").removesuffix("\r")
 
 
 def environment() -> dict[str, str]:
     """Return this process's environment without what names another repository, as git sets it for hooks."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _OF_THE_PERSON}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or _OF_THE_PERSON.fullmatch(name)
+    }
+
+
+def shell(command: Sequence[str]) -> str:
+    """Return a command as git's shell reads it; on Windows, too, that is a POSIX shell."""
+    return " ".join(shlex.quote(part.replace("\\", "/") if os.name == "nt" else part) for part in command)
 
 
 def block(top: Path, vault: Path, command: Sequence[str], env: Mapping[str, str]) -> bytes:
     """Return the lines that a hook of the working tree `top` gets for `vault`, without a newline at the end."""
     settings = "".join(f"{name}={shlex.quote(value)} " for name, value in env.items())
-    started = " ".join(
-        shlex.quote(part.replace("\\", "/") if os.name == "nt" else part) for part in (*command, "--vault", str(vault))
-    )
+    started = shell((*command, "--vault", str(vault)))
     # Doubly in the background, so that a `wait` further down does not wait for it.
     lines = f"""\
 {_begin(vault)}

@@ -1,0 +1,425 @@
+"""
+Merge two changed versions of one note whose common version is known: what git's merge driver does.
+
+Frontmatter is merged key by key, the text section by section and block by block. Where both sides changed the same
+place, both stay: ours in its place, theirs in a callout below that names the side. No conflict marker is written. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+from spellbook.editing.combine import LISTS, listed
+from spellbook.editing.edits import same, with_meta
+from spellbook.errors import Conflict
+from spellbook.index.filters import fold, instant
+from spellbook.notes.chunks import tops
+from spellbook.notes.frontmatter import dump
+from spellbook.notes.note import MERGED, Note, lines, newline, parse
+from spellbook.notes.splitter import sentences
+from spellbook.text.diff import changed_spans
+from spellbook.text.quoting import one_line
+
+_DELETED = ("{} 쪽에서는 지움", "deleted by {}")
+_LEAST_ALIKE = 0.5
+"""Share of equal lines from which on a section under another heading is taken for the same section. By hand."""
+
+_PRIVACY = ("public", "team")
+"""Values of `privacy_scope`, the less private first; any other is private."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The bytes of the merged note, and the keys, and the headings or the title, at which both sides stand in it."""
+
+    data: bytes
+    both: tuple[str, ...] = ()
+
+
+class _Unit(NamedTuple):
+    """A block of a note with the blank lines after it. Units of one `side` that follow each other in it stay so."""
+
+    text: str
+    kind: str = ""
+    side: str = ""
+    at: int = 0
+
+    @property
+    def bare(self) -> str:
+        return self.text.strip("\n")
+
+
+@dataclass(slots=True)
+class _Section:
+    """A `##` section: its heading, "" above the first one, and its blocks, the heading's included."""
+
+    heading: str
+    units: list[_Unit] = field(default_factory=list)
+
+    @property
+    def said(self) -> list[str]:
+        """Its blocks without blank lines around them."""
+        return [unit.bare for unit in self.units]
+
+
+def merge(path: str, base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str] = ("ours", "theirs")) -> Merged:
+    """
+    Return the three-way merge of a note; `base` is empty if both sides added it.
+
+    `names` are what the sides are called in callouts. If one side changed nothing, the other side's bytes are returned.
+    Raises UnreadableNote if a version is not a note.
+    """
+    if theirs in (base, ours):
+        return Merged(ours)
+    if ours == base:
+        return Merged(theirs)
+    original = parse(path, ours)
+    of_base, of_ours, of_theirs = (_unified(parse(path, data)) for data in (base, ours, theirs))
+    draft = _Draft(names, of_ours.title)
+    header = _header(of_base, of_ours, of_theirs, draft)
+    tail = draft.body([_sections(note, side) for note, side in zip((of_base, of_ours, of_theirs), "bot", strict=True)])
+    above = draft.above()
+    text = header + (above + tail.lstrip("\n") if above else tail)
+    end = newline(original.text)
+    return Merged(original.encode(text.replace("\n", end) if end != "\n" else text), tuple(dict.fromkeys(draft.both)))
+
+
+def _unified(note: Note) -> Note:
+    """Return a note with LF alone as its line end."""
+    text = re.sub(r"\r\n?", "\n", note.text)
+    return parse(note.path, text.encode()) if text != note.text or note.encoding != "utf-8" else note
+
+
+# -- frontmatter
+
+
+def _header(base: Note, ours: Note, theirs: Note, draft: _Draft) -> str:
+    """Return the merged frontmatter as text, and tell `draft` which values of theirs it does not have."""
+    was, here, there = (note.text[: note.body_at] for note in (base, ours, theirs))
+    if there in (was, here):
+        return here
+    if here == was:
+        return there
+    if ours.editable and theirs.editable and base.editable:
+        changes, aside = _values(base, ours, theirs)
+        try:
+            text = with_meta(ours, changes)
+        except Conflict:
+            aside |= {key: theirs.meta[key] for key in changes if key in theirs.meta}
+            text = ours.text
+        known = set(lines(was + here))
+        comments = [line.strip() for line in lines(there) if line.lstrip().startswith("#") and line not in known]
+        draft.values(aside, comments)
+        return text[: len(text) - len(ours.body)]
+    draft.header(there)
+    return here
+
+
+def _values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what to set in our frontmatter, None to remove, and the values of theirs that ours go before."""
+    changes: dict[str, Any] = {}
+    aside: dict[str, Any] = {}
+    for key in dict.fromkeys([*theirs.meta, *base.meta]):
+        was, here, there = (note.meta.get(key) for note in (base, ours, theirs))
+        if same(there, was) or same(there, here):
+            continue
+        if same(here, was) or here is None:
+            changes[key] = there
+        elif there is not None:
+            value = _chosen(key, base, ours, theirs)
+            if not same(value, here):
+                changes[key] = value
+            if same(value, here) and key not in _RULED and not _holds(value, there):
+                aside[key] = there
+    ids = [note.declared_id for note in (ours, theirs)]
+    if all(ids) and ids[0] != ids[1]:
+        changes[MERGED] = list(dict.fromkeys([*ours.merged, *theirs.merged, str(ids[1])]))
+    return changes, aside
+
+
+_RULED = {"id", "created", "date", "updated", "modified", "importance", "trust", "privacy_scope"}
+"""Keys for which one of two values is the right one."""
+
+
+def _chosen(key: str, base: Note, ours: Note, theirs: Note) -> Any:
+    """Return the value of a key that both sides changed; ours where no rule holds."""
+    here, there = ours.meta[key], theirs.meta[key]
+    times = [instant(str(value)) for value in (here, there)]
+    if key in {"created", "date"} and None not in times:
+        return here if times[0] <= times[1] else there  # type: ignore[operator]
+    if key in {"updated", "modified"} and None not in times:
+        return here if times[0] >= times[1] else there  # type: ignore[operator]
+    if key == "importance":
+        return here if ours.importance >= theirs.importance else there
+    if key == "trust":
+        return there if there == "untrusted" else here
+    if key == "privacy_scope":
+        return max(here, there, key=lambda value: _PRIVACY.index(value) if value in _PRIVACY else len(_PRIVACY))
+    if key in LISTS or (isinstance(here, list) and isinstance(there, list)):
+        was, left, right = (listed(note.meta.get(key), LISTS.get(key, r"\n")) for note in (base, ours, theirs))
+        gone = [each for each in was if each not in left or each not in right]
+        united = [each for each in [*left, *(each for each in right if each not in left)] if each not in gone]
+        return united if united != left else here
+    return here
+
+
+def _holds(value: object, other: object) -> bool:
+    """Say whether a list has all items of another one."""
+    return isinstance(value, list) and isinstance(other, list) and all(each in value for each in other)
+
+
+# -- text
+
+
+def _sections(note: Note, side: str) -> list[_Section]:
+    """Return the sections of a note's body; together their blocks are the body."""
+    source = lines(note.body)
+    offsets = [*accumulate(map(len, source), initial=0)]
+    starts = [0, *(block.start for block in note.blocks), len(source)]
+    kinds = ["", *(block.kind for block in note.blocks)]
+    first = set(tops(note))
+    sections = [_Section("")]
+    for at, (kind, (start, end)) in enumerate(zip(kinds, pairwise(starts), strict=True)):
+        if at - 1 in first:
+            sections.append(_Section(note.blocks[at - 1].text))
+        if end > start:
+            sections[-1].units.append(_Unit(note.body[offsets[start] : offsets[end]], kind, side, at))
+    return sections
+
+
+class _Draft:
+    """The merged text as it grows, and where both sides stand in it."""
+
+    def __init__(self, names: tuple[str, str], title: str) -> None:
+        self._title = title
+        self.names = [one_line(name)[:100] or "?" for name in names]
+        self.both: list[str] = []
+        self._above: list[str] = []
+        self._is_korean = False
+
+    # Each callout is a block of its own.
+
+    def _callout(self, side: int, text: str) -> str:
+        quoted = "".join(f"> {line}\n" if line else ">\n" for line in text.strip("\n").split("\n"))
+        return f"> [!merge] {self.names[side]}\n{quoted}\n"
+
+    def _deleted(self, side: int) -> str:
+        return f"> [!merge] {_DELETED[0 if self._is_korean else 1].format(self.names[side])}\n\n"
+
+    def values(self, aside: Mapping[str, Any], comments: Sequence[str]) -> None:
+        """Put values and comments of their frontmatter above the text."""
+        self.both += aside
+        told = [f"{dump(key)}: {dump(value)}" for key, value in aside.items()] + list(comments)
+        self._above += [self._callout(1, "\n".join(f"    {line}" for line in told))] if told else []
+
+    def header(self, text: str) -> None:
+        """Put the whole of their frontmatter above the text."""
+        self.both.append("frontmatter")
+        self._above.append(self._callout(1, "\n".join(f"    {line}" for line in text.strip("\ufeff\n").split("\n"))))
+
+    def above(self) -> str:
+        """Return the callouts above the text."""
+        return "\n" + "".join(self._above) if self._above else ""
+
+    def body(self, sides: Sequence[list[_Section]]) -> str:
+        """Return the merged text of the sections of base, ours and theirs."""
+        self._is_korean = any("가" <= letter <= "힣" for unit in sides[1][0].units for letter in unit.text) or any(
+            "가" <= letter <= "힣" for section in sides[1] for letter in section.heading
+        )
+        base, ours, theirs = _named(sides)
+        units: list[_Unit] = []
+        for name in _order(list(base), list(ours), list(theirs)):
+            units += self._section(base.get(name), ours.get(name), theirs.get(name))
+        return _joined(units)
+
+    def _section(self, base: _Section | None, ours: _Section | None, theirs: _Section | None) -> list[_Unit]:
+        if ours and theirs:
+            return self._units(base.units if base else [], ours, theirs)
+        there, gone = (ours, 1) if ours else (theirs, 0)
+        if there is None or (base and base.said == there.said):
+            return []
+        if base is None:
+            return there.units
+        self.both.append(there.heading or self._title)
+        return [*there.units, _Unit(self._deleted(gone), "callout")]
+
+    def _units(self, base: list[_Unit], ours: _Section, theirs: _Section) -> list[_Unit]:
+        bare = [[unit.bare for unit in units] for units in (base, ours.units, theirs.units)]
+        if not base:  # both added the section: what they have in common is as if it had been there
+            spans = changed_spans(bare[1], bare[2])
+            edges = [(0, 0), *((span[0], span[1]) for span in spans), (len(bare[1]), len(bare[1]))]
+            bare[0] = [text for (_, a), (b, _) in pairwise(edges) for text in bare[1][a:b]]
+        merged: list[_Unit] = []
+        for was, here, there in _woven(*bare):
+            us, them = ours.units[here], theirs.units[there]
+            before = bare[0][was]
+            if bare[2][there] == before or bare[1][here] == bare[2][there]:
+                merged += us
+            elif bare[1][here] == before:
+                merged += them
+            else:
+                merged += self._changed(before, us, them, ours.heading)
+        return merged
+
+    def _changed(self, before: list[str], ours: list[_Unit], theirs: list[_Unit], heading: str) -> list[_Unit]:
+        """Return what stands in the place of blocks that both sides changed, or where both inserted some."""
+        if not before:
+            have = {unit.bare for unit in ours}
+            return [*ours, *(unit for unit in theirs if unit.bare not in have)]
+        if ours and theirs:
+            kinds = {unit.kind for unit in (*ours, *theirs)}
+            parts = _by_sentence if kinds <= {"paragraph", "heading", "bullet_list", "ordered_list"} else lines
+            whole = ["\n\n".join(before), *("\n\n".join(unit.bare for unit in side) for side in (ours, theirs))]
+            woven = _woven_text(parts, *whole)
+            if woven is not None:
+                return [_Unit(woven + "\n\n", ours[-1].kind)]
+        self.both.append(heading or self._title)
+        if not ours:
+            return [*theirs, _Unit(self._deleted(0), "callout")]
+        kept = self._callout(1, "\n\n".join(unit.bare for unit in theirs)) if theirs else self._deleted(1)
+        return [*ours, _Unit(kept, "callout")]
+
+
+def _by_sentence(text: str) -> list[str]:
+    """Cut a text at the ends of its lines and of its sentences; joined, the parts are the text."""
+    parts: list[str] = []
+    for line in lines(text):
+        starts = [0, *(start for start, _ in sentences(line))][1:] or [0]
+        starts[0] = 0
+        parts += [line[a:b] for a, b in pairwise([*starts, len(line)])]
+    return parts
+
+
+def _woven_text(parts: Callable[[str], list[str]], base: str, ours: str, theirs: str) -> str | None:
+    """Return the merge of three texts by their parts; None if both sides changed one part."""
+    was, here, there = (parts(text + "\n") for text in (base, ours, theirs))
+    merged: list[str] = []
+    for a, b, c in _woven(was, here, there):
+        old, left, right = was[a], here[b], there[c]
+        if left in (old, right) or right == old:
+            merged += right if left == old else left
+        elif old or not (_is_lines(left) and _is_lines(right)):
+            return None
+        else:
+            merged += [*left, *(part for part in right if part not in left)]
+    return "".join(merged).rstrip("\n")
+
+
+def _is_lines(parts: Sequence[str]) -> bool:
+    return all(part.endswith("\n") for part in parts)
+
+
+def _woven(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[slice, slice, slice]]:
+    """
+    Yield the parts of three sequences that belong together, in order; together they are the whole sequences.
+
+    Changes of the two sides are one part if they overlap, or if both insert at one place.
+    """
+    spans = sorted(
+        [(*span, 0) for span in changed_spans(base, ours)] + [(*span, 1) for span in changed_spans(base, theirs)]
+    )
+    regions: list[list[tuple[int, int, int, int, int]]] = []
+    for span in spans:
+        last = regions[-1] if regions else []
+        reach = max((each[1] for each in last), default=-1)
+        inserts = any(each[0] == each[1] == span[0] == span[1] for each in last)
+        if last and (span[0] < reach or inserts):
+            last.append(span)
+        else:
+            regions.append([span])
+    at = [0, 0, 0]
+    for region in regions:
+        start, end = min(span[0] for span in region), max(span[1] for span in region)
+        same = start - at[0]
+        yield slice(at[0], start), slice(at[1], at[1] + same), slice(at[2], at[2] + same)
+        at = [start, at[1] + same, at[2] + same]
+        longer = [sum((m - k) - (j - i) for i, j, k, m, side in region if side == number) for number in (0, 1)]
+        to = [end, at[1] + end - start + longer[0], at[2] + end - start + longer[1]]
+        yield slice(at[0], to[0]), slice(at[1], to[1]), slice(at[2], to[2])
+        at = to
+    yield slice(at[0], len(base)), slice(at[1], len(ours)), slice(at[2], len(theirs))
+
+
+def _joined(units: Sequence[_Unit]) -> str:
+    """Return the text of units; a blank line parts those that did not follow each other."""
+    text = ""
+    for before, unit in zip([None, *units], units, strict=False):
+        if before and not (before.side and before.side == unit.side and before.at + 1 == unit.at):
+            text = text.rstrip("\n") + "\n\n" if text.strip("\n") else text
+        text += unit.text
+    last = units[-1] if units else None
+    return text if last is None or last.side else text.rstrip("\n") + "\n"
+
+
+# -- which sections are the same
+
+
+def _named(sides: Sequence[list[_Section]]) -> list[dict[int, _Section]]:
+    """Return the sections of base, ours and theirs by a number that is the same for the same section."""
+    base = dict(enumerate(sides[0]))
+    named = [base]
+    for number, side in enumerate(sides[1:], 1):
+        pairs = _pairs(sides[0], side)
+        fresh = iter(range(1_000_000 * number, 1_000_000 * (number + 1)))
+        named.append({pairs[i] if i in pairs else next(fresh): section for i, section in enumerate(side)})
+    both = [{key: section for key, section in side.items() if key not in base} for side in named[1:]]
+    new = [list(side) for side in both]
+    pairs = _pairs(list(both[0].values()), list(both[1].values()), by_heading_alone=True)
+    renamed = {new[1][i]: new[0][j] for i, j in pairs.items()}
+    named[2] = {renamed.get(key, key): section for key, section in named[2].items()}
+    return named
+
+
+def _pairs(old: Sequence[_Section], new: Sequence[_Section], *, by_heading_alone: bool = False) -> dict[int, int]:
+    """Return which section of `old` each of `new` is: by its heading, by equal text, by its place and words."""
+    keys = [_counted(side) for side in (old, new)]
+    places = {key: i for i, key in enumerate(keys[0])}
+    pairs = {i: places[key] for i, key in enumerate(keys[1]) if key in places}
+    if by_heading_alone:
+        return pairs
+    taken = set(pairs.values())
+    texts = {tuple(section.said[1:]): i for i, section in enumerate(old) if i not in taken and len(section.units) > 1}
+    for i, section in enumerate(new):
+        if i not in pairs and (found := texts.pop(tuple(section.said[1:]), None)) is not None:
+            pairs[i] = found
+    taken = set(pairs.values())
+    for i, section in enumerate(new):
+        after = pairs.get(i - 1, -1) + 1
+        if i not in pairs and 0 < after < len(old) and after not in taken and _alike(old[after], section):
+            pairs[i] = after
+            taken.add(after)
+    return pairs
+
+
+def _counted(side: Sequence[_Section]) -> list[tuple[str, int]]:
+    """Return each section's heading, and how many sections before it have the same."""
+    count: dict[str, int] = {}
+    keys = []
+    for section in side:
+        name = fold(section.heading)
+        keys.append((name, count.setdefault(name, 0)))
+        count[name] += 1
+    return keys
+
+
+def _alike(a: _Section, b: _Section) -> bool:
+    one, other = ({line for text in section.said[1:] for line in text.split("\n") if line} for section in (a, b))
+    return bool(one and other) and len(one & other) >= _LEAST_ALIKE * min(len(one), len(other))
+
+
+def _order(base: list[int], ours: list[int], theirs: list[int]) -> list[int]:
+    """Return all sections in our order, or in theirs if only they moved some; each new one after the one before it."""
+
+    def has_moved(side: list[int]) -> bool:
+        return [key for key in side if key in base] != [key for key in base if key in side]
+
+    first, second = (theirs, ours) if has_moved(theirs) and not has_moved(ours) else (ours, theirs)
+    order = list(first)
+    for before, key in pairwise([-1, *second]):
+        if key not in order:
+            order.insert(order.index(before) + 1 if before in order else 0, key)
+    return order

@@ -1,0 +1,188 @@
+"""Two people, one vault, by git: the merge driver, and sync."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spellbook.cli import main
+from tests.cli.test_hooks import git
+from tests.cli.test_hooks import git_alone as git_alone  # git without the settings of whoever runs the tests
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX shells")
+
+NOTE = "---\nstatus: open\n---\n\n# Ports\n\nThe proxy listens on 8443.\n\n## Keys\n\n- one\n"
+
+
+def run(*args: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [*map(str, args)])
+    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
+    return result
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Path, Path]:
+    """Clones of one bare repository, each a vault with the driver."""
+    shared = tmp_path / "shared.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch", "main", shared], check=True)
+    places = tmp_path / "ada", tmp_path / "bob"
+    for place in places:
+        git(tmp_path, "clone", "--quiet", shared, place)
+        if place is places[0]:
+            (place / "ports.md").write_text(NOTE)
+            run("install", "git-merge", "--vault", place)
+            git(place, "add", "--all")
+            git(place, "commit", "--quiet", "-m", "first")
+            git(place, "push", "--quiet", "-u", "origin", "main")
+        else:
+            run("install", "git-merge", "--vault", place)
+    return places
+
+
+def sync(place: Path, *args: object, code: int = 0) -> Result:
+    return run("sync", "--vault", place, *args, code=code)
+
+
+def change(place: Path, old: str, new: str) -> None:
+    text = (place / "ports.md").read_text()
+    assert old in text
+    (place / "ports.md").write_text(text.replace(old, new))
+
+
+def test_both_write(two):
+    """What each has written is with both after three syncs, found by words, and where both changed one place both stay."""
+    ada, bob = two
+    change(ada, "8443", "9000")
+    change(ada, "- one", "- one\n- two")
+    (ada / "new.md").write_text("A harbor of Ada's.\n")
+    change(bob, "8443", "7000")
+    change(bob, "status: open", "status: done")
+    assert "2 files committed, 0 commits pulled" in sync(ada).stdout
+    done = sync(bob)
+    assert "1 file committed, 1 commit pulled" in done.stdout
+    assert "ports.md: both sides are kept at Ports" in done.stderr
+    sync(ada)
+    text = (ada / "ports.md").read_text()
+    assert text == (bob / "ports.md").read_text()
+    assert text.replace("theirs", "origin/main") == (  # versions of git before 2.44 do not name the sides
+        "---\nstatus: done\n---\n\n# Ports\n\nThe proxy listens on 7000.\n\n> [!merge] origin/main\n"
+        "> The proxy listens on 9000.\n\n## Keys\n\n- one\n- two\n"
+    )
+    for place in two:
+        assert not git(place, "status", "--porcelain")
+        assert "new.md" in run("find", "harbor", "--vault", place).stdout
+
+
+def test_in_json(two):
+    """One object: what was committed, pulled and kept twice, and the report of the index."""
+    ada, bob = two
+    change(ada, "one", "eins")
+    sync(ada)
+    told = json.loads(sync(bob, "--json", "--no-push").stdout)
+    assert (told["committed"], told["pulled"], told["both"], told["failed"]) == (0, 1, [], [])
+    assert "eins" in (bob / "ports.md").read_text()
+
+
+def test_others_pushed_meanwhile(two, tmp_path):
+    """A push that is refused for that is tried again after another pull."""
+    ada, bob = two
+    (bob / "bob.md").write_text("Bob.\n")
+    (ada / "ada.md").write_text("Ada.\n")
+    git(ada, "add", "--all")
+    git(ada, "commit", "--quiet", "-m", "Ada's")
+    hook = bob / ".git" / "hooks" / "pre-push"  # Ada's commit arrives between Bob's pull and his push
+    hook.write_text(f'#!/bin/sh\n[ -e "{tmp_path}/once" ] || {{ touch "{tmp_path}/once"; git -C "{ada}" push -q; }}\n')
+    hook.chmod(0o755)
+    sync(bob)
+    assert (bob / "ada.md").exists()
+    assert git(bob, "rev-parse", "HEAD") == git(bob, "rev-parse", "origin/main")
+
+
+def test_what_is_not_a_note_conflicts(two):
+    """Then all is as it was, committed and named; nobody's bytes are lost."""
+    ada, bob = two
+    (ada / "logo.bin").write_bytes(b"\0ada")
+    (bob / "logo.bin").write_bytes(b"\0bob")
+    sync(ada)
+    told = sync(bob, code=1).stderr
+    assert "origin/main cannot be merged: logo.bin." in told
+    assert (bob / "logo.bin").read_bytes() == b"\0bob"
+    assert not git(bob, "status", "--porcelain")
+
+
+def test_a_note_that_is_none(two):
+    """Bytes that are no note are left to git, which reports a conflict; they stay as they are."""
+    ada, bob = two
+    change(ada, "one", "eins")
+    sync(ada)
+    (bob / "ports.md").write_bytes(b"caf\xe9")
+    assert "ports.md" in sync(bob, code=1).stderr
+    assert (bob / "ports.md").read_bytes() == b"caf\xe9"
+
+
+def test_only_the_vault_is_committed(two):
+    """What lies beside a vault in the same repository, staged or not, waits for its own commit."""
+    ada, _ = two
+    vault = ada / "notes"
+    vault.mkdir()
+    (vault / "a.md").write_text("In the vault.\n")
+    (ada / "code.py").write_text("pass\n")
+    git(ada, "add", "code.py")
+    sync(vault, "-m", "Mine")
+    assert git(ada, "show", "--name-only", "--format=%s", "HEAD").split() == ["Mine", "notes/a.md"]
+    assert git(ada, "status", "--porcelain") == "A  code.py\n"
+
+
+def test_where_sync_cannot_work(two, vault, tmp_path):
+    """No repository, no upstream, a merge under way, a remote that is gone: said with the next step, nothing changed."""
+    ada, bob = two
+    assert "needs a vault in a git repository" in sync(vault, code=2).stderr
+    git(vault, "init", "--quiet", "--initial-branch", "main")
+    assert "no upstream" in sync(vault, code=1).stderr
+    change(ada, "one", "eins")
+    sync(ada)
+    git(bob, "config", "merge.spellbook.driver", "false")
+    change(bob, "one", "uno")
+    git(bob, "commit", "--quiet", "-am", "Bob's")
+    git(bob, "fetch", "--quiet")
+    git(bob, "merge", "origin/main", code=1)
+    assert "A merge is under way" in sync(bob, code=1).stderr
+    git(bob, "merge", "--abort")
+    (tmp_path / "shared.git").rename(tmp_path / "elsewhere.git")
+    assert "git fetch failed" in sync(bob, code=1).stderr
+    assert "uno" in (bob / "ports.md").read_text()
+
+
+def test_install_and_uninstall(two):
+    """The line goes to the end of .gitattributes and out again without a trace; so do the settings. A preview changes nothing."""
+    ada, _ = two
+    install = ("install", "git-merge", "--vault", ada)
+    assert "nothing was changed" in run(*install).stdout
+    assert git(ada, "check-attr", "merge", "deep/a.md").endswith("merge: spellbook\n")
+    run(*install, "--uninstall")
+    assert not (ada / ".gitattributes").exists()
+    assert "merge.spellbook" not in git(ada, "config", "--local", "--list")
+    assert "nothing was changed" in run(*install, "--uninstall").stdout
+    (ada / ".gitattributes").write_bytes(b"*.png binary")
+    shown = run(*install, "--dry-run").stdout
+    assert "+*.md merge=spellbook" in shown
+    assert "merge.spellbook.driver = " in shown
+    assert (ada / ".gitattributes").read_bytes() == b"*.png binary"
+    run(*install)
+    assert (ada / ".gitattributes").read_bytes() == b"*.png binary\n*.md merge=spellbook\n"
+    run(*install, "--uninstall")
+    assert (ada / ".gitattributes").read_bytes() == b"*.png binary\n"
+
+
+def test_names_of_older_versions_of_git(tmp_path):
+    """They give no names of the sides."""
+    files = [tmp_path / name for name in ("base", "ours", "theirs")]
+    for file, text in zip(files, ("a\n", "b\n", "c\n"), strict=True):
+        file.write_text(text)
+    run("merge-driver", *files, "--path", "x.md", "--ours", "%X", "--theirs", "%Y")
+    assert files[1].read_text() == "b\n\n> [!merge] theirs\n> c\n"
