@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from spellbook.config import Config, load
 from spellbook.errors import EmbeddingError, SpellbookError
-from spellbook.index import scopes
+from spellbook.index import privacy, scopes
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import Condition
 from spellbook.index.vectors.chroma import Chroma
@@ -20,6 +21,7 @@ from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
+from spellbook.vault.shown import Shown
 from spellbook.vault.vault import Vault
 
 _CALIBRATIONS = "calibration"
@@ -51,7 +53,7 @@ class Index:
     def open(cls, config: Config, models: Embedder | Index | None = None) -> Index:
         """
         Open the index of `config.vault`, making it if need be; with an embedder, the models of another index, or those
-        that `config` names.
+        that `config` names. With `config.sees` it must be the index of the whole vault.
 
         No model is loaded and no service asked before the first text.
         Raises StorageError, EmbeddingError, InvalidInput.
@@ -65,8 +67,13 @@ class Index:
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        if config.beside:
-            vault: Vault = Documents(config.vault, config.state, config.beside)
+        if config.sees:
+            if not isinstance(models, Index):
+                raise ValueError("a part of a vault is opened with the index of the whole")
+            listed = partial(models.catalog.notes.saying, privacy.KEY, privacy.SHOWN[config.sees])
+            vault: Vault = Shown(config.vault, config.state, listed, partial(privacy.shows, config.sees))
+        elif config.beside:
+            vault = Documents(config.vault, config.state, config.beside)
         else:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
             vault = Vault(config.vault, config.state, journal)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import anyio.to_thread
 from starlette.requests import Request
 
+from spellbook import limited
 from spellbook.book import Spellbook
 from spellbook.server.http.callers import Caller as Caller
 from spellbook.server.http.callers import May as May
@@ -34,8 +35,8 @@ class Served:
         return Tokens.of(self.book.config.vault)
 
     def book_of(self, caller: Caller) -> Spellbook:
-        """Return the book as a caller sees it."""
-        return self.book
+        """Return the book as a caller sees it; see `limited`."""
+        return self.book if caller.sees == "private" else limited.of(self.book, caller.sees)
 
 
 def served(request: Request) -> Served:
