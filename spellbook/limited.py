@@ -53,6 +53,7 @@ def _settings(config: Config, sees: str) -> Config:
         state=state,
         embedder_given=True,  # so that the vault's index alone says when to go over to another one
         categories={},
+        count_use=False,
         snapshots=False,
         snapshot_folder=state / "snapshots",  # which nobody makes
         chroma_url="",

@@ -37,6 +37,8 @@ class Index:
     What a vault's index is made of; `scope` is the one that is looked at and written into.
 
     `second` helps the embedder: None where it is not installed or turned off, or has taken the embedder's place.
+    `whole`: for a part of a vault, see `limited`, the index of all of it. It is asked which notes are superseded, and
+    for nothing else.
     """
 
     config: Config
@@ -47,6 +49,7 @@ class Index:
     reranker: Reranker | None = None
     second: SecondEncoder | None = None
     scope: str = ""
+    whole: Index | None = None
     _widths: set[int] = field(default_factory=set, repr=False)
 
     @classmethod
@@ -67,10 +70,11 @@ class Index:
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
+        whole = models if config.sees and isinstance(models, Index) else None
         if config.sees:
-            if not isinstance(models, Index):
+            if whole is None:
                 raise ValueError("a part of a vault is opened with the index of the whole")
-            listed = partial(models.catalog.notes.saying, privacy.KEY, privacy.SHOWN[config.sees])
+            listed = partial(whole.catalog.notes.saying, privacy.KEY, privacy.SHOWN[config.sees])
             vault: Vault = Shown(config.vault, config.state, listed, partial(privacy.shows, config.sees))
         elif config.beside:
             vault = Documents(config.vault, config.state, config.beside)
@@ -78,7 +82,7 @@ class Index:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
             vault = Vault(config.vault, config.state, journal)
             vault.recover()
-        return cls(config, vault, catalog, embedder, chroma, reranker, second, scope)
+        return cls(config, vault, catalog, embedder, chroma, reranker, second, scope, whole)
 
     @property
     def visible(self) -> tuple[Condition, ...]:

@@ -2,7 +2,8 @@
 The part of a vault that a limited token sees, as if it were a vault of its own. It is only read.
 
 Which files there are is what the vault's index says; what is in a file is looked at once more when it is read. Whatever
-else lies in the folder is not there: other notes, attachments, the trash, the journal.
+else lies in the folder is not there: other notes, attachments, the trash, the journal. Code that lists or opens files
+by itself finds nothing, since `root` is a folder that does not exist.
 """
 
 from __future__ import annotations
@@ -13,26 +14,31 @@ from pathlib import Path
 from spellbook.errors import MemoryNotFound
 from spellbook.notes.note import Stamp
 from spellbook.vault.documents import NoWriter
+from spellbook.vault.folder import Folder
 from spellbook.vault.listing import Listing
 from spellbook.vault.trash import Trash
 from spellbook.vault.vault import Vault
 
+_NOWHERE = "no-folder"
+"""A name in the state folder that nobody makes."""
+
 
 class Shown(Vault):
     """
-    The notes of the folder `root` that `listed` returns, with their stamps, as of the last `walk`.
+    The notes of the folder `lies_in` that `listed` returns, with their stamps, as of the last `walk`.
 
     `is_shown` is asked for the path and the bytes of each that is read. `state` holds an empty journal.
     """
 
     def __init__(
         self,
-        root: Path,
+        lies_in: Path,
         state: Path,
         listed: Callable[[], Mapping[str, Stamp]],
         is_shown: Callable[[str, bytes], bool],
     ) -> None:
-        super().__init__(root, state)
+        super().__init__(state / _NOWHERE, state)
+        self._folder = Folder(lies_in)
         self._writer = NoWriter(self, state, self.journal)
         self.trash = Trash(self, self._writer)
         self._listed = listed
@@ -43,6 +49,11 @@ class Shown(Vault):
         """Return the notes that are shown now."""
         self._there = self._listed()
         return Listing(dict(self._there), (), ())
+
+    @property
+    def lies_in(self) -> Path:
+        """The folder of the notes' files."""
+        return self._folder.root
 
     def files(self, folder: str = "") -> list[str]:
         """Return the paths of the notes."""
@@ -57,17 +68,23 @@ class Shown(Vault):
 
     def stamp(self, path: str) -> Stamp | None:
         """Return the stamp of a note; None if it is not shown."""
-        return super().stamp(path) if path in self._there else None
+        return self._folder.stamp(path) if path in self._there else None
+
+    def spelled(self, path: str) -> Stamp | None:
+        """Return the stamp of a note that has exactly this path; None if it is not shown."""
+        return self._folder.spelled(path) if path in self._there else None
 
     def locate(self, path: str, *, known: bool = False) -> Path:
         """Return the file of a note. Raises MemoryNotFound if it is not shown."""
         if path not in self._there:
             raise self._gone(path)
-        return super().locate(path, known=known)
+        return self._folder.locate(path, known=known)
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """Return a note's bytes and stamp. Raises MemoryNotFound if it is not shown, whatever the index says."""
-        data, stamp = super().read(path)
+        if path not in self._there:
+            raise self._gone(path)
+        data, stamp = self._folder.read(path)
         if not self._is_shown(path, data):
             raise self._gone(path)
         return data, stamp
@@ -77,4 +94,4 @@ class Shown(Vault):
         yield self.read(path)[0]
 
     def _gone(self, path: str) -> MemoryNotFound:
-        return MemoryNotFound(f"{path[:200]}: no such note in {self.root}.", "Search for it, or list topics.")
+        return MemoryNotFound(f"{path[:200]}: no such note in {self.lies_in}.", "Search for it, or list topics.")
