@@ -30,9 +30,7 @@ def token() -> None:
 @click.option(
     "--may",
     type=click.Choice(["read", "write", "admin"]),
-    default="write",
-    show_default=True,
-    help="What it may do; each includes the one before.",
+    help="What it may do; each includes the one before. Default: write, or read if it does not see all notes.",
 )
 @click.option(
     "--sees",
@@ -43,12 +41,12 @@ def token() -> None:
 )
 @vault_option
 @click.pass_context
-def add(ctx: click.Context, name: str, may: str, sees: str) -> None:
+def add(ctx: click.Context, name: str, may: str | None, sees: str) -> None:
     """
     Make a token NAME and print it, for the only time: Spellbook keeps its hash alone.
 
-    With --sees team or public, notes of a more private privacy_scope do not
-    exist for it.
+    With --sees team or public, it may only read, and notes of a more private
+    privacy_scope do not exist for it.
     """
     click.echo(_tokens(ctx).add(name, may, sees))  # type: ignore[arg-type]  # click has checked both
     output.say(

@@ -37,3 +37,7 @@ class Caller:
             raise PermissionDenied(
                 f"This token may {self.may}, and this needs {right}.", "Use a token that may: spellbook token add."
             )
+        if self.sees != "private" and right != "read":
+            raise PermissionDenied(
+                f"This token sees {self.sees} notes alone, so it may only read.", "Use a token that sees all notes."
+            )

@@ -83,7 +83,7 @@ class Tokens:
         given = environment.get(VARIABLE, "").strip()
         if given and len(given) < _SHORTEST:
             raise InvalidInput(
-                f"{VARIABLE} has fewer than {_SHORTEST} letters.",
+                f"SPELLBOOK_TOKEN has fewer than {_SHORTEST} letters.",
                 "Give a random one: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
             )
         self._given = (_token(VARIABLE, "write", "private", "", given),) if given else ()
@@ -167,14 +167,24 @@ class Tokens:
         """Whether there is no token at all."""
         return not self.all()
 
-    def add(self, name: str, may: May = "write", sees: Sees = "private") -> str:
-        """Make a token and return it, for the only time. Raises InvalidInput, StorageError."""
+    def add(self, name: str, may: May | None = None, sees: Sees = "private") -> str:
+        """
+        Make a token and return it, for the only time. Raises InvalidInput, StorageError.
+
+        Without `may` it may write if it sees all notes. One that does not may only read; see `spellbook.limited`.
+        """
+        may = may or ("write" if sees == "private" else "read")
         if not _NAME.fullmatch(name) or name == VARIABLE:
             raise InvalidInput(
                 f"{name[:80]!r} cannot be the name of a token.", "Use up to 60 letters, digits, blanks and .@_-."
             )
         if may not in RIGHTS or sees not in SCOPES:
             raise InvalidInput(f"A token may {', '.join(RIGHTS)} and sees {', '.join(SCOPES)}.", "Choose one of each.")
+        if sees != "private" and may != "read":
+            raise InvalidInput(
+                f"A token that sees {sees} notes alone may only read: what it writes could tell of others.",
+                "Give --may read, or --sees private.",
+            )
         secret = _PREFIX + secrets.token_urlsafe(32)
         now = dt.datetime.now().astimezone().isoformat(timespec="seconds")
         with self._changing() as tokens:
@@ -222,7 +232,7 @@ class Tokens:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._unreadable(error.strerror or str(error)) from error
+            raise self._fault(error.strerror or str(error)) from error
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def _in_file(self) -> tuple[Token, ...]:
@@ -231,13 +241,13 @@ class Tokens:
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise self._unreadable(error.strerror or str(error)) from error
+            raise self._fault(error.strerror or str(error)) from error
         try:
             return tuple(sorted(map(_from_dict, json.loads(data)["tokens"]), key=lambda each: each.name))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise self._unreadable("it is not as Spellbook wrote it") from error
+            raise self._fault("it is not as Spellbook wrote it") from error
 
-    def _unreadable(self, reason: str) -> StorageError:
+    def _fault(self, reason: str) -> StorageError:
         return StorageError(
             f"{self.file}: {reason}, so nobody is let in.", "Mend the file, or delete it and make new tokens."
         )
@@ -252,7 +262,7 @@ def _from_dict(given: Mapping[str, Any]) -> Token:
     """Read a token of the file. Raises ValueError, TypeError, KeyError."""
     may, sees, hashes = given["may"], given["sees"], [bytes.fromhex(given[key]) for key in ("verifier", "proof")]
     if may not in RIGHTS or sees not in SCOPES or any(len(each) != sha256().digest_size for each in hashes):
-        raise ValueError("an unknown right")
+        raise ValueError("unknown rights or a broken hash")
     return Token(str(given["name"]), may, sees, str(given["created"]), *hashes)
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spellbook.cli import main
-from spellbook.errors import InvalidInput, SpellbookError, StorageError
+from spellbook.errors import InvalidInput, PermissionDenied, SpellbookError, StorageError
 from spellbook.server.http.callers import RIGHTS, SCOPES, Caller
 from spellbook.server.http.tokens import COOKIE_SECONDS, FILE, Tokens
 from tests.helpers import finished, python
@@ -28,14 +28,15 @@ def test_a_token_names_its_caller_and_no_other_text_does(file: Path) -> None:
     """The token that `add` returns, and nothing near it, is its caller, with the rights that were given."""
     tokens = Tokens(file, {})
     assert tokens.is_empty
-    made = {name: tokens.add(f"{name}-{sees}", name, sees) for name, sees in zip(RIGHTS, SCOPES, strict=True)}
-    for (name, token), sees in zip(made.items(), SCOPES, strict=True):
-        assert tokens.caller(token) == Caller(f"{name}-{sees}", name, sees)
+    kinds = [*((may, "private") for may in RIGHTS), *(("read", sees) for sees in SCOPES[1:])]
+    made = {f"{may}-{sees}": tokens.add(f"{may}-{sees}", may, sees) for may, sees in kinds}
+    for (name, token), (may, sees) in zip(made.items(), kinds, strict=True):
+        assert tokens.caller(token) == Caller(name, may, sees)
         for wrong in ("", token[:-1], token + "a", token.upper(), f" {token}", "é" * 5, "\ud800", "a" * 10_000):
             assert tokens.caller(wrong) is None
-    assert Tokens(file, {}).caller(made["read"]) == Caller("read-private", "read", "private")
+    assert Tokens(file, {}).caller(made["read-private"]) == Caller("read-private", "read", "private")
     assert not tokens.is_empty
-    assert len(set(made.values())) == 3
+    assert len(set(made.values())) == len(kinds)
 
 
 def test_the_file_holds_no_token_and_makes_no_cookie(file: Path) -> None:
@@ -57,11 +58,11 @@ def test_the_file_holds_no_token_and_makes_no_cookie(file: Path) -> None:
 def test_a_cookie_stands_for_its_token_until_it_ends(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cookie is its caller for thirty days; no changed one is, and none whose token was removed or made anew."""
     tokens = Tokens(file, {})
-    token = tokens.add("a b", "admin", "team")
+    token = tokens.add("a b", "read", "team")
     cookie = tokens.cookie(token) or ""
     assert token not in cookie
     assert tokens.cookie(token + "x") is None
-    assert tokens.caller_by_cookie(cookie) == Caller("a b", "admin", "team", by_cookie=True)
+    assert tokens.caller_by_cookie(cookie) == Caller("a b", "read", "team", by_cookie=True)
     name, expiry, proof, signature = cookie.split(".")
     other = base64.urlsafe_b64encode(b"c").decode().rstrip("=")
     tokens.add("c", "admin")
@@ -86,7 +87,7 @@ def test_a_cookie_stands_for_its_token_until_it_ends(file: Path, monkeypatch: py
         assert tokens.caller_by_cookie(cookie) is None
     tokens.remove("a b")
     assert tokens.caller_by_cookie(cookie) is None
-    tokens.add("a b", "admin", "team")
+    tokens.add("a b", "read", "team")
     assert tokens.caller_by_cookie(cookie) is None
 
 
@@ -169,6 +170,24 @@ def test_names_and_rights_are_checked(file: Path) -> None:
     assert tokens.names() == ("노트북 1",)
 
 
+def test_who_does_not_see_all_notes_may_only_read(file: Path) -> None:
+    """A limited token has the right to read by default and no other, whatever a file that was edited by hand says."""
+    tokens = Tokens(file, {})
+    for sees in SCOPES[1:]:
+        for may in RIGHTS[1:]:
+            with pytest.raises(InvalidInput, match="only read"):
+                tokens.add("a", may, sees)
+        caller = tokens.caller(tokens.add(sees, sees=sees))
+        assert caller == Caller(sees, "read", sees)
+        caller.require("read")
+    for right in RIGHTS[1:]:
+        with pytest.raises(PermissionDenied, match="sees team notes alone"):
+            Caller("a", "admin", "team").require(right)
+    with pytest.raises(PermissionDenied, match="may write, and this needs admin"):
+        Caller("a", "write").require("admin")
+    Caller("a", "admin").require("write")
+
+
 def run(vault: Path, *args: str) -> Result:
     return CliRunner().invoke(main, ["token", *args, "--vault", str(vault)])
 
@@ -185,6 +204,7 @@ def test_the_commands(vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert [(each["name"], each["may"], each["sees"]) for each in listed] == [("team", "read", "team")]
     assert "team  read, team" in run(vault, "list").stdout
     assert token not in run(vault, "list").output + json.dumps(listed)
+    assert "only read" in run(vault, "add", "b", "--sees", "public", "--may", "admin").stderr
     again = run(vault, "add", "team")
     assert (again.exit_code, again.stdout) == (2, "")
     gone = run(vault, "remove", "team")
