@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @main.group(cls=Group)
 def token() -> None:
     """
-    Tokens let programs and browsers into `spellbook serve`, each with rights of its own.
+    Tokens let programs and browsers into the server, each with rights of its own.
 
     \b
     spellbook token add laptop
