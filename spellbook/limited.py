@@ -87,7 +87,8 @@ class _Limited(Spellbook):
     def refresh(self, *, embed: bool = False) -> None:
         """Scan the vault for changes as the whole book does, and take them over."""
         self._whole.refresh(embed=embed)
-        self.complaint = self._whole.complaint
+        # The words of the complaint count all notes, or name one.
+        self.complaint = "the vault could not be looked at" if self._whole.complaint else ""
         self._catch_up()
 
     def follow(self) -> None:
@@ -107,7 +108,8 @@ class _Limited(Spellbook):
     def _catch_up(self) -> None:
         source = self._whole.index
         with self._guard:  # nobody is answered from what is still being changed
-            now = (source.embedder, source.catalog.generation)
+            # A catalog that was begun anew counts its generations from 0, and has another seq.
+            now = (id(source.embedder), source.catalog.generation, source.catalog.vectors.seq)
             if self._seen == now:
                 return
             before, self._seen = self._seen, now  # what is done below asks for the index, too

@@ -260,7 +260,7 @@ def _is_indexed(book: Spellbook, root: Path) -> bool:
 def _opened(book: Spellbook, root: Path) -> Spellbook:
     """Return the book of the folder of documents at `root`, with the models that `book` has now."""
     with _opening:
-        found = next((each for each in book.beside if each.config.vault == root), None)
+        found = next((each for each in book.beside if each.config.vault == root and not each.config.sees), None)
         if found is None:
             if len(book.beside) >= MOST_OPEN:
                 raise InvalidInput(

@@ -28,6 +28,8 @@ from spellbook.errors import MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.index import privacy
 from spellbook.index.filters import conditions
 from spellbook.server.app import TOOLSETS
+from spellbook.server.http.callers import SCOPES, Caller
+from spellbook.server.http.served import Served
 from tests.helpers import held, note_writer
 from tests.server.agent import Agent, talk
 
@@ -520,6 +522,35 @@ def test_a_hidden_successor_is_told_without_its_name(book: Spellbook, write_note
     write_note("zqnew.md", "The harbour closed.", supersedes='"[[mid]]"')
     found = {hit.path: hit.why.get("superseded_by") for hit in limited.of(book, "team").search("harbour").hits}
     assert (found["mid.md"], found["old.md"]["path"]) == ({}, "mid.md")
+
+
+def test_what_is_wrong_with_the_vault_is_told_without_counts(vault: Path, write_note: Callable[..., Path]) -> None:
+    """While most notes are missing, a limited token learns that answers may be old, not how many notes there were."""
+    write_note("a.md", "The harbour.", privacy_scope="team", age=9)
+    for number in range(23):
+        write_note(f"p{number}.md", "The quay.", age=9)
+    with books.open(vault, embedder="hash") as book:
+        book.reindex()
+        team = limited.of(book, "team")
+        for number in range(23):
+            (vault / f"p{number}.md").unlink()
+        assert "23 of 24 notes" in book.search("harbour").index.reason
+        told = team.search("harbour")
+        assert told.index.degraded
+        assert not re.search(r"\d", told.index.reason)
+        assert [hit.path for hit in told.hits] == ["a.md"]
+
+
+def test_a_caller_gets_the_book_of_what_it_sees(whole: Spellbook) -> None:
+    """Tokens that see the same share a book, which is closed with the whole one; only private sees all."""
+    served = Served(whole)
+    shown = {sees: served.book_of(Caller("a", "read", sees)) for sees in SCOPES}
+    assert shown["private"] is whole
+    assert shown["team"] is served.book_of(Caller("b", "read", "team"))
+    counts = [shown[sees].stats()["notes"] for sees in SCOPES]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[1:] == [5, 1]
+    assert all(book in whole.beside for book in (shown["team"], shown["public"]))
 
 
 def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Callable[..., Path]) -> None:
