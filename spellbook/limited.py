@@ -68,7 +68,8 @@ class _Limited(Spellbook):
     def __init__(self, whole: Spellbook, settings: Config) -> None:
         self._whole = whole
         self._guard = threading.RLock()
-        self._seen: object = None
+        self._source = whole.index
+        self._seen: tuple[int, int] | None = None
         self._is_opening = True  # which an event loop may wait for; the first verb, in a thread, fills the index
         super().__init__(settings, whole.index)
         self._is_opening = False
@@ -106,15 +107,16 @@ class _Limited(Spellbook):
         self._own.close()
 
     def _catch_up(self) -> None:
+        """Bring the index up to the vault's own. Raises StorageError: then nobody is answered from an older one."""
         source = self._whole.index
-        with self._guard:  # nobody is answered from what is still being changed
+        with self._guard:
             # A catalog that was begun anew counts its generations from 0, and has another seq.
-            now = (id(source.embedder), source.catalog.generation, source.catalog.vectors.seq)
-            if self._seen == now:
+            now = (source.catalog.generation, source.catalog.vectors.seq)
+            if self._source is source and self._seen == now:
                 return
-            before, self._seen = self._seen, now  # what is done below asks for the index, too
+            is_other, self._source, self._seen = self._source is not source, source, now  # what follows asks for both
             try:
-                if self._own.embedder is not source.embedder:
+                if is_other:
                     self.use(self._own.with_models(source))
                 try:
                     sync.scan(self._own)
@@ -122,7 +124,7 @@ class _Limited(Spellbook):
                     sync.scan(self._own)
                 embed.copy_vectors(self._own, source)
             except BaseException:
-                self._seen = before
+                self._source, self._seen = self._own, None
                 raise
 
 

@@ -22,15 +22,17 @@ from typing import Any
 import pytest
 
 from spellbook import book as books
-from spellbook import limited
+from spellbook import config, limited
 from spellbook.book import Spellbook
 from spellbook.errors import MemoryNotFound, PermissionDenied, SpellbookError
-from spellbook.index import privacy
+from spellbook.index import privacy, sync
 from spellbook.index.filters import conditions
+from spellbook.index.parse_pool import Readers
 from spellbook.server.app import TOOLSETS
 from spellbook.server.http.callers import SCOPES, Caller
 from spellbook.server.http.served import Served
-from tests.helpers import held, note_writer
+from tests.helpers import Counting, held, note_writer
+from tests.index.test_second import Small, stored
 from tests.server.agent import Agent, talk
 
 CANARY = re.compile("zq[a-z]+")
@@ -314,6 +316,13 @@ def test_the_vault_of_a_limited_book_has_no_other_file(team: Spellbook, whole: S
     assert not CANARY.search(data.decode("latin-1")), "its index was never told of them"
 
 
+def test_processes_that_help_to_read_leave_hidden_notes_out(team: Spellbook) -> None:
+    """A process that reads notes for a limited index looks at each file itself: it may have changed since."""
+    with Readers(team.index.vault, sync.rules(team.index)) as readers:
+        [found] = readers.read([dict.fromkeys(["zqfolder/zqpath.md", "team/crane.md", "zqfolder/list.md"])])
+    assert [entry.path for entry in found] == ["team/crane.md"]
+
+
 # -- every tool
 
 PREFIXES = ("", "z", "zq", "c")
@@ -439,6 +448,9 @@ def test_it_is_as_if_nothing_else_were_there(tmp_path: Path, seed: int) -> None:
             target = alone / file.relative_to(vault)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file, target)
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "synonyms.yaml").write_text("- [harbour, anchor]\n- [tide, mast]\n")
+    (vault / ".spellbook" / "config.toml").write_text('[categories]\ndecision = "What was decided."\n')
     with books.open(vault, embedder="hash") as whole, books.open(alone, embedder="hash") as other:
         whole.reindex()
         other.reindex()
@@ -507,8 +519,6 @@ def test_what_a_file_says_now_counts(vault: Path, write_note: Callable[..., Path
         team.index.vault.read("a.md")
     rules = privacy.SHOWN["team"]
     assert book.index.catalog.notes.saying(privacy.KEY, rules), "the index has not seen it yet"
-    from spellbook.index import sync
-
     sync.scan(team.index)
     assert not leaks(team.index.catalog.at("a.md"))
     book.refresh()
@@ -554,29 +564,28 @@ def test_a_caller_gets_the_book_of_what_it_sees(whole: Spellbook) -> None:
 
 
 def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Callable[..., Path]) -> None:
-    """A limited book embeds nothing: it takes the vectors that the vault's index has, when it has them."""
-    from spellbook import config
-    from tests.helpers import Counting
-
-    embedder = Counting()
+    """A limited book embeds nothing: it takes the vectors of either model that the vault's index has, as it has them."""
     write_note("a.md", "# A title\n\nThe harbour.\n\n## Part\n\nOf it.", privacy_scope="team", questions="[Where?]")
     write_note("b.md", "The quay.")
-    with Spellbook(config.load(vault, embedder="hash"), embedder) as book:
+    one, other, small = Counting(), Counting(fingerprint="other"), Small()
+    with Spellbook(config.load(vault, embedder="hash"), one) as book:
         book.refresh()
         team = limited.of(book, "team")
-        assert team.state().pending == 2
-        book.reindex()
-        assert embedder.taken() > 0
-        assert (team.state().pending, team.index.catalog.waiting.in_order()) == (0, [])
-        assert team.index.embedder is embedder
-        assert embedder.taken() == 0
-        with Spellbook(replace_embedder(book), Counting(fingerprint="other")) as second:
-            book.use(second.index)
+        assert (team.state().pending, team.index.embedder) == (2, one)
+        book.use(dataclasses.replace(book.index, second=small))
+        for embedder in (one, other):
+            book.use(dataclasses.replace(book.index, embedder=embedder))
             book.reindex()
-            assert team.index.embedder is second.index.embedder
+            assert embedder.taken() > 2
+            assert (small.taken() > 2) is (embedder is one)
+            assert (team.state().pending, team.index.catalog.waiting.in_order()) == (0, [])
+            assert (team.index.embedder, team.index.second) == (embedder, small)
+            assert stored(team.index) == {"A title", "Where?", *team.index.catalog.vectors.embedded(keys(team))}
             assert paths(team) == {"a.md"}
-        assert team.state().pending == 0
+            assert (one.texts, other.texts) == ([], [])
+            assert {said for said, is_asked in small.log if not is_asked} == set()
+            small.taken()
 
 
-def replace_embedder(book: Spellbook) -> Any:
-    return dataclasses.replace(book.config, embedder_given=True)
+def keys(book: Spellbook) -> list[str]:
+    return book.index.catalog.keys(())
