@@ -131,7 +131,7 @@ class _Limited(Spellbook):
 def _refused(verb: str) -> Callable[..., NoReturn]:
     def refuse(self: _Limited, *_: object, **__: object) -> NoReturn:
         raise PermissionDenied(
-            f"This token sees {self.config.sees} notes alone, and may only read: {verb} is not for it.",
+            f"This token sees what is {self.config.sees} alone, and may only read: {verb} is not for it.",
             "Use a token that sees all notes.",
         )
 

@@ -169,7 +169,7 @@ def find(book: Spellbook, path: str = "") -> list[Wiki]:
     """
     if book.config.sees:
         raise PermissionDenied(
-            f"This token sees {book.config.sees} notes alone, and no documents.", "Use another token."
+            f"This token sees what is {book.config.sees} alone, and no documents.", "Use another token."
         )
     book.follow()
     project = paths.project()

@@ -39,5 +39,5 @@ class Caller:
             )
         if self.sees != "private" and right != "read":
             raise PermissionDenied(
-                f"This token sees {self.sees} notes alone, so it may only read.", "Use a token that sees all notes."
+                f"This token sees what is {self.sees} alone, so it may only read.", "Use a token that sees all notes."
             )

@@ -182,7 +182,7 @@ class Tokens:
             raise InvalidInput(f"A token may {', '.join(RIGHTS)} and sees {', '.join(SCOPES)}.", "Choose one of each.")
         if sees != "private" and may != "read":
             raise InvalidInput(
-                f"A token that sees {sees} notes alone may only read: what it writes could tell of others.",
+                f"A token that sees what is {sees} alone may only read: what it writes could tell of others.",
                 "Give --may read, or --sees private.",
             )
         secret = _PREFIX + secrets.token_urlsafe(32)

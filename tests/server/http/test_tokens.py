@@ -181,7 +181,7 @@ def test_who_does_not_see_all_notes_may_only_read(file: Path) -> None:
         assert caller == Caller(sees, "read", sees)
         caller.require("read")
     for right in RIGHTS[1:]:
-        with pytest.raises(PermissionDenied, match="sees team notes alone"):
+        with pytest.raises(PermissionDenied, match="sees what is team alone"):
             Caller("a", "admin", "team").require(right)
     with pytest.raises(PermissionDenied, match="may write, and this needs admin"):
         Caller("a", "write").require("admin")
