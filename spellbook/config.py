@@ -93,6 +93,7 @@ class Config:
     `chroma_url`: a Chroma server to use instead of the embedded Chroma.
     `wikis`: the folders of documents beside the vault that `spellbook.wikis` may read, as they were given.
     `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
+    `sees`: team or public for the part of the vault that such a token sees, see `limited`; "" for all of it.
 
     `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or an
     argument, never from the vault: a vault that somebody hands you must not send your notes anywhere, nor choose what
@@ -125,6 +126,7 @@ class Config:
     chroma_token: str = field(default="", repr=False)
     wikis: tuple[str, ...] = ()
     beside: Path | None = None
+    sees: str = ""
 
 
 @dataclass(frozen=True, slots=True)

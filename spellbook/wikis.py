@@ -167,6 +167,10 @@ def find(book: Spellbook, path: str = "") -> list[Wiki]:
     Raises PermissionDenied for a folder that lies in no wiki, nor in the project or the vault, or in a dot-folder
     there; VaultNotFound if there is no such folder; InvalidInput for what is no path.
     """
+    if book.config.sees:
+        raise PermissionDenied(
+            f"This token sees what is {book.config.sees} alone, and no documents.", "Use another token."
+        )
     book.follow()
     project = paths.project()
     named = {_real(each): each for each in book.config.wikis}
@@ -256,7 +260,7 @@ def _is_indexed(book: Spellbook, root: Path) -> bool:
 def _opened(book: Spellbook, root: Path) -> Spellbook:
     """Return the book of the folder of documents at `root`, with the models that `book` has now."""
     with _opening:
-        found = next((each for each in book.beside if each.config.vault == root), None)
+        found = next((each for each in book.beside if each.config.vault == root and not each.config.sees), None)
         if found is None:
             if len(book.beside) >= MOST_OPEN:
                 raise InvalidInput(

@@ -26,8 +26,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         column = _COLUMNS.get(argument.name)
         if column is None:
             return None
-        catalog, visible = book.index.catalog, book.index.visible
-        found = await anyio.to_thread.run_sync(catalog.starting, column, argument.value, visible, MOST + 1)
+
+        def look() -> list[str]:  # in a thread as a whole: the index may have to be brought up to date first
+            return book.index.catalog.starting(column, argument.value, book.index.visible, MOST + 1)
+
+        found = await anyio.to_thread.run_sync(look)
         return Completion(values=found[:MOST], has_more=len(found) > MOST)
 
     mcp.completion()(complete)  # type: ignore[no-untyped-call]  # the SDK has not typed it

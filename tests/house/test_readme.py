@@ -295,6 +295,10 @@ def test_json_has_the_names_that_the_reference_tells(
     ask("chroma")
     ask("check")
     ask("migrate --to hash --dry-run", "migrate --dry-run")
+    CliRunner().invoke(main, ["--vault", str(vault), "token", "add", "laptop"])
+    tokens = ask("token list", "token list")["tokens"]
+    assert isinstance(tokens, list)
+    holds(tokens[0], "a token")
     assert tried == forms.keys()
 
 
