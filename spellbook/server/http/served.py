@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from spellbook.book import Spellbook
 from spellbook.errors import PermissionDenied
+from spellbook.server.jobs import Jobs
 
 May = Literal["read", "write", "admin"]
 Sees = Literal["private", "team", "public"]
@@ -50,6 +51,10 @@ class Served:
     book: Spellbook
     toolsets: tuple[str, ...] = ("core",)
     started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.jobs = Jobs(self.book.config.state, lambda kind, error: self.book.meter.failed(kind, "http", error))
+        """The long work of this process."""
 
     def book_of(self, caller: Caller) -> Spellbook:
         """Return the book as a caller sees it."""
