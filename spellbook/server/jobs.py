@@ -13,15 +13,18 @@ import json
 import logging
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from spellbook.errors import Conflict, MemoryNotFound, SpellbookError
 from spellbook.index.embed import Progress
 from spellbook.system import disk
 from spellbook.text.quoting import json_of
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook
 
 State = Literal["running", "done", "failed", "cancelled"]
 Work = Callable[[Progress], Any]
@@ -98,6 +101,10 @@ class Changes:
     """
 
     def __init__(self) -> None:
+        self.name = secrets.token_hex(4)
+        """Tells the numbers of these changes from those of another server."""
+        self.looked = float("-inf")
+        """When somebody last looked at the index for all listeners (monotonic clock, seconds)."""
         self._guard = threading.Lock()
         self._latest: dict[str, Change] = {}
         self._number = 0
@@ -112,10 +119,17 @@ class Changes:
             self._latest[key] = Change(self._number, event, data)
         self._wake()
 
-    def get(self, key: str) -> Any:
-        """Return what `key` is now, None if nobody has said it."""
+    def set(self, key: str, data: Any) -> None:
+        """Set what `key`, which is also the name of the event, is now, if it was something else."""
         with self._guard:
-            return self._latest[key].data if key in self._latest else None
+            is_known = key in self._latest and self._latest[key].data == data
+        if not is_known:
+            self.put(key, key, data)
+
+    @property
+    def number(self) -> int:
+        """The number of the latest change."""
+        return self._number
 
     def drop(self, key: str) -> None:
         """Forget `key`."""
@@ -127,8 +141,15 @@ class Changes:
         with self._guard:
             return [change for change in self._latest.values() if change.number > number]
 
-    async def listen(self, after: int = 0) -> AsyncIterator[Change]:
-        """Yield what has changed since the number `after`, and then every change, until `close`."""
+    async def listen(
+        self, after: int = 0, *, every: float | None = None, pause: float = 0.0
+    ) -> AsyncGenerator[Change | None]:
+        """
+        Yield what has changed since the number `after`, and then every change, until `close`.
+
+        With `every`, yield None after so many seconds without a change. After each round wait `pause` seconds, in
+        which changes of one thing become one.
+        """
         wake = asyncio.Event()
         with self._guard:
             self._listeners[wake] = asyncio.get_running_loop()
@@ -138,7 +159,12 @@ class Changes:
                 for change in self.after(after):
                     after = change.number
                     yield change
-                await wake.wait()
+                await asyncio.sleep(pause)
+                try:
+                    async with asyncio.timeout(every):
+                        await wake.wait()
+                except TimeoutError:
+                    yield None
         finally:
             with self._guard:
                 del self._listeners[wake]
@@ -225,9 +251,12 @@ class Jobs:
                 self._cancel.set()
         return job
 
-    def changes(self) -> AsyncIterator[Change]:
-        """Yield the jobs as they change (as `Change.data`), first those that are known already."""
-        return self.feed.listen()
+    async def changes(self) -> AsyncGenerator[Job]:
+        """Yield the jobs as they change, first those that are known already."""
+        async with contextlib.aclosing(self.feed.listen()) as changes:
+            async for change in changes:
+                if change and change.event == "job":
+                    yield change.data
 
     def close(self, within: float = 1.0) -> None:
         """End all listeners, cancel the running job, and wait at most `within` seconds for it."""
@@ -264,6 +293,31 @@ class Jobs:
     def _put(self, job: Job) -> None:
         self._jobs[job.id] = job
         self.feed.put(f"job {job.id}", "job", job)
+
+
+def reindexing(book: Spellbook, *, full: bool = False) -> Work:
+    """Update the index; see `Spellbook.reindex`. Cancelled, it keeps what was read and embedded by then."""
+    return lambda report: book.reindex(full=full, progress=report).as_dict()
+
+
+def migrating(book: Spellbook, to: str) -> Work:
+    """Switch to the embedder `to`; see `Spellbook.migrate`. Cancelled, the next call goes on."""
+    return lambda report: book.migrate(to, progress=report).as_dict()
+
+
+def importing(book: Spellbook, source: str | Path, on_conflict: str = "skip") -> Work:
+    """Import an export or a folder; see `Spellbook.import_`. Cancelled, it has imported nothing."""
+    return lambda report: book.import_(source, on_conflict=on_conflict, progress=report).as_dict()
+
+
+def checking(book: Spellbook) -> Work:
+    """Measure what the vault finds; see `Spellbook.check`."""
+    return lambda report: book.check(progress=report).as_dict()
+
+
+def snapshotting(book: Spellbook) -> Work:
+    """Take a snapshot. Cancelled, none is listed; the contents that it has stored serve the next one."""
+    return lambda report: book.snapshots.create(report).as_dict()
 
 
 def _write(file: Path, job: Job) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,9 +46,10 @@ def ended(jobs: Jobs, job: Job) -> Job:
     """Wait until a job has ended, and return it."""
 
     async def wait() -> Job:
-        async for change in jobs.changes():
-            if change.data.id == job.id and change.data.state != "running":
-                return change.data
+        async with contextlib.aclosing(jobs.changes()) as changes:
+            async for now in changes:
+                if now.id == job.id and now.state != "running":
+                    return now
         raise AssertionError("the changes ended before the job")
 
     return asyncio.run(asyncio.wait_for(wait(), 10))
@@ -157,12 +159,12 @@ def test_a_slow_listener_gets_the_latest(jobs: Jobs) -> None:
         seen: list[Job] = []
         changes = jobs.changes()
         jobs.start("reindex", work)
-        async for change in changes:
-            seen.append(change.data)
-            if change.data.state != "running":
+        async for now in changes:
+            seen.append(now)
+            if now.state != "running":
                 break
             await asyncio.sleep(0.02)
-        await changes.aclose()  # type: ignore[attr-defined]
+        await changes.aclose()
         return seen
 
     async def several() -> list[list[Job]]:
@@ -172,10 +174,11 @@ def test_a_slow_listener_gets_the_latest(jobs: Jobs) -> None:
 
     async def listen_only() -> list[Job]:
         seen: list[Job] = []
-        async for change in jobs.changes():
-            seen.append(change.data)
-            if change.data.state != "running":
-                return seen
+        async with contextlib.aclosing(jobs.changes()) as changes:
+            async for now in changes:
+                seen.append(now)
+                if now.state != "running":
+                    return seen
         return seen
 
     for seen in asyncio.run(asyncio.wait_for(several(), 20)):
