@@ -131,6 +131,11 @@ class Changes:
         """The number of the latest change."""
         return self._number
 
+    @property
+    def listeners(self) -> int:
+        """How many listen now."""
+        return len(self._listeners)
+
     def drop(self, key: str) -> None:
         """Forget `key`."""
         with self._guard:
@@ -219,7 +224,7 @@ class Jobs:
             self._thread = threading.Thread(
                 target=self._run, args=(job, work, self._cancel), name="spellbook-job", daemon=True
             )
-        self._thread.start()
+            self._thread.start()
         return job
 
     @property
@@ -250,6 +255,13 @@ class Jobs:
             if job.state == "running":
                 self._cancel.set()
         return job
+
+    def wait(self, id: str, within: float) -> Job:
+        """Wait at most `within` seconds until a job has ended, and return it as it is then. Raises MemoryNotFound."""
+        thread = self._thread
+        if self.job(id).state == "running" and thread is not None:
+            thread.join(within)
+        return self.job(id)
 
     async def changes(self) -> AsyncGenerator[Job]:
         """Yield the jobs as they change, first those that are known already."""

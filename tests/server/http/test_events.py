@@ -124,9 +124,8 @@ async def listening(
 
 def ended(served: Served) -> None:
     """Wait until no job runs."""
-    assert served.jobs._thread
-    served.jobs._thread.join(10)
-    assert served.jobs.running is None
+    if running := served.jobs.running:
+        assert served.jobs.wait(running.id, 10).state != "running"
 
 
 def test_jobs_are_asked_for_and_cancelled(served: Served, gate: threading.Event) -> None:
@@ -221,7 +220,7 @@ def test_what_a_listener_gets(
             assert "result" not in again.of("job")[-1]
             assert again.of("generation")[-1]["notes"] == 1
             assert served.jobs.feed.number > before
-        assert not served.jobs.feed._listeners
+        assert served.jobs.feed.listeners == 0
 
     asyncio.run(listen())
 

@@ -46,15 +46,9 @@ class Held:
 
 def ended(jobs: Jobs, job: Job) -> Job:
     """Wait until a job has ended, and return it."""
-
-    async def wait() -> Job:
-        async with contextlib.aclosing(jobs.changes()) as changes:
-            async for now in changes:
-                if now.id == job.id and now.state != "running":
-                    return now
-        raise AssertionError("the changes ended before the job")
-
-    return asyncio.run(asyncio.wait_for(wait(), 10))
+    found = jobs.wait(job.id, 20)
+    assert found.state != "running"
+    return found
 
 
 def test_one_at_a_time(jobs: Jobs) -> None:
@@ -187,7 +181,7 @@ def test_a_slow_listener_gets_the_latest(jobs: Jobs) -> None:
         assert seen[-1].result == "all"
         assert len(seen) < steps
         assert [job.done for job in seen] == sorted(job.done for job in seen)
-    assert not jobs.feed._listeners
+    assert jobs.feed.listeners == 0
 
 
 def test_the_end_of_the_server(tmp_path: Path) -> None:
