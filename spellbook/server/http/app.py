@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from spellbook.errors import SpellbookError
 from spellbook.server.http import admin, api, faults, pages
 from spellbook.server.http.guard import Guard
-from spellbook.server.http.served import Served
+from spellbook.server.http.served import Served, in_thread
 
 
 def make(served: Served, mcp: MCPServer) -> Guard:
@@ -22,7 +22,10 @@ def make(served: Served, mcp: MCPServer) -> Guard:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with mcp.session_manager.run():  # the lifespan of an app whose routes are taken never runs
-            yield
+            try:
+                yield
+            finally:
+                await in_thread(served.jobs.close)
 
     app = Starlette(
         routes=[*pages.routes(), *api.routes(), *admin.routes(), *protocol.routes],
