@@ -440,7 +440,7 @@ class Spellbook:
         for book in (self, *self.beside):
             if idle := book._loaded is not None and book._loaded.used <= before:
                 book._loaded = None  # a running search keeps its own reference
-            freed += [idle, book.index.chroma.release(before)]
+            freed += [idle, not book.config.sees and book.index.chroma.release(before)]  # a limited one has none
         upkeep.release(before, is_freed=any(freed))
 
     def stats(self) -> dict[str, Any]:

@@ -94,6 +94,7 @@ class Config:
     `wikis`: the folders of documents beside the vault that `spellbook.wikis` may read, as they were given.
     `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
     `polls`: whether the watcher scans the vault every 2 seconds, because the system reports no changes of its files.
+    `sees`: team or public for the part of the vault that such a token sees, see `limited`; "" for all of it.
 
     `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or an
     argument, never from the vault: a vault that somebody hands you must not send your notes anywhere, nor choose what
@@ -127,6 +128,7 @@ class Config:
     wikis: tuple[str, ...] = ()
     beside: Path | None = None
     polls: bool = False
+    sees: str = ""
 
 
 @dataclass(frozen=True, slots=True)

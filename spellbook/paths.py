@@ -52,6 +52,11 @@ def state(root: str, base: str = "") -> str:
     return _of(root, base or os.environ.get("SPELLBOOK_STATE") or _default("state"))
 
 
+def data(root: str) -> str:
+    """Return the data folder of the vault at the real path `root`: in SPELLBOOK_DATA, or the system's folder."""
+    return _of(root, os.environ.get("SPELLBOOK_DATA") or _default("data"))
+
+
 def snapshots(root: str) -> str:
     """Return the snapshot folder of the vault at the real path `root`: in SPELLBOOK_DATA, or the system's folder."""
     return _of(root, os.path.join(os.environ.get("SPELLBOOK_DATA") or _default("data"), "snapshots"))

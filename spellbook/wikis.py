@@ -167,6 +167,10 @@ def find(book: Spellbook, path: str = "") -> list[Wiki]:
     Raises PermissionDenied for a folder that lies in no wiki, nor in the project or the vault, or in a dot-folder
     there; VaultNotFound if there is no such folder; InvalidInput for what is no path.
     """
+    if book.config.sees:
+        raise PermissionDenied(
+            f"This token sees {book.config.sees} notes alone, and no documents.", "Use another token."
+        )
     book.follow()
     project = paths.project()
     named = {_real(each): each for each in book.config.wikis}

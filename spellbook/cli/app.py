@@ -262,7 +262,7 @@ def command(
     def decorate(function: F) -> click.Command:
         @click.pass_context
         def run(ctx: click.Context, /, *args: Any, **kwargs: Any) -> None:
-            with _opened(ctx) as book:
+            with opened(ctx) as book:
                 ctx.invoke(function, book, *args, **kwargs)
 
         decorated: Any = update_wrapper(run, function)
@@ -274,7 +274,8 @@ def command(
 
 
 @contextmanager
-def _opened(ctx: click.Context) -> Iterator[Spellbook]:
+def opened(ctx: click.Context) -> Iterator[Spellbook]:
+    """Open the vault that the options name, and count the errors that a command ends with."""
     import spellbook
 
     given = ctx.ensure_object(dict)

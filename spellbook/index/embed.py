@@ -12,6 +12,7 @@ from itertools import islice
 
 from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index.catalog.schema import QUESTION, TITLE, whole
+from spellbook.index.catalog.sql import batches
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
@@ -155,6 +156,23 @@ def embed_second(
         if progress and keys is None:
             progress("second encoder", min(start + _SECOND_AT_ONCE, len(waiting)), len(waiting))
     return done
+
+
+def copy_vectors(index: Index, source: Index) -> None:
+    """Take the vectors of the texts that wait in `index` from `source`, as far as that has them; embeds nothing."""
+    waiting, labels = index.catalog.waiting.in_order(), set(index.catalog.labels.keys())
+    for keys in batches(waiting):
+        if vectors := source.catalog.vectors.of(keys):
+            index.catalog.vectors.add(vectors.items(), labels & vectors.keys())
+    if waiting:
+        for number in range(0, len(waiting), _COUNTED // 4):  # notes of several chunks are counted whole
+            count_tokens(index, waiting[number : number + _COUNTED // 4])
+    second = source.catalog.second
+    if index.second is not None and second.fingerprint == index.second.fingerprint:
+        index.catalog.second.adopt(second.fingerprint)
+        for keys in batches(index.catalog.second.in_order()):
+            if vectors := second.of(keys):
+                index.catalog.second.add(second.fingerprint, vectors.items())
 
 
 def second_pending(index: Index) -> int:

@@ -7,7 +7,6 @@ neither index nor model. A note that cannot be read is an entry with a fault.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import logging
 import re
@@ -17,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
+from spellbook.index import privacy
 from spellbook.index.catalog.schema import QUESTION, TITLE, ChunkRow, Entry, Known, LabelRow, LinkRow
 from spellbook.index.catalog.words import findable, shared_words
-from spellbook.index.filters import fold
+from spellbook.index.filters import flat, fold
 from spellbook.index.scopes import scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, links
@@ -43,19 +43,21 @@ That is all of them, except in a note with very many chunks and labels.
 _DEEPEST = 20
 """Levels of a tag by each of which it is found."""
 
-_MOST_KEY = 1_000
-"""Letters of a frontmatter key that can be filtered by: far more than people write."""
-
 _ASCII_MARKS = bytes(range(128)).translate(None, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of the index: tokens of a chunk, scopes by glob of path, and the embedding that chunk keys name."""
+    """
+    The rules of the index: tokens of a chunk, scopes by glob of path, and the embedding that chunk keys name.
+
+    With `sees`, notes that it does not show are as if they were not there; see `privacy`.
+    """
 
     chunk_tokens: int
     scopes: Mapping[str, str]
     fingerprint: str
+    sees: str = ""
 
 
 def read(vault: Folder, path: str, rules: Rules, known: Known | None = None) -> Entry | None:
@@ -78,6 +80,8 @@ def read(vault: Folder, path: str, rules: Rules, known: Known | None = None) -> 
     sha256 = digest(data)
     if known is not None and known.sha256 == sha256:
         return Entry(path, stamp, read_ns, sha256)
+    if rules.sees and not privacy.shows(rules.sees, path, data):
+        return None
     try:
         return entry(parse(path, data), rules, stamp, read_ns, sha256)
     except UnreadableNote as error:
@@ -206,7 +210,7 @@ def _fields(named: Mapping[str, Sequence[object]], meta: Mapping[str, Any]) -> I
         yield from ((key, fold(value)) for value in values)
     for key, value in meta.items():
         if key not in named:
-            yield from _flat(fold(key), value)
+            yield from flat(fold(key), value)
 
 
 def _language(note: Note) -> Iterator[tuple[str, str]]:
@@ -215,18 +219,3 @@ def _language(note: Note) -> Iterator[tuple[str, str]]:
     # `ko-KR` is found by `ko` too, and `lang` by `language`.
     if code := languages.code(said) if said else languages.of_note(note.body):
         yield "language", code
-
-
-def _flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    if len(key) > _MOST_KEY:
-        return  # all that is in it would be kept under it
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _flat(f"{key}.{fold(name)}", item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _flat(key, item)
-    elif isinstance(value, dt.datetime | dt.date):
-        yield key, fold(value.isoformat())
-    else:
-        yield key, fold("" if value is None else value)

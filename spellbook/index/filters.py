@@ -12,14 +12,18 @@ import fnmatch
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from spellbook.errors import InvalidInput
 from spellbook.notes.note import LEVELS
 
 DATES = ("created", "updated", "when")
+
+_MOST_KEY = 1_000
+"""Letters of a frontmatter key that can be filtered by: far more than people write."""
 
 _MOST_GLOBS = 2_000
 _MOST_GLOB = 1_000
@@ -138,6 +142,22 @@ def fold(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return unicodedata.normalize("NFC", str(value)).casefold().strip()
+
+
+def flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield a key of the frontmatter and what is in it as filters have them: texts, folded; of mappings `key.name`."""
+    if len(key) > _MOST_KEY:
+        return  # all that is in it would be kept under it
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from flat(f"{key}.{fold(name)}", item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from flat(key, item)
+    elif isinstance(value, dt.datetime | dt.date):
+        yield key, fold(value.isoformat())
+    else:
+        yield key, fold("" if value is None else value)
 
 
 @lru_cache(maxsize=4_000)  # a search asks for the dates of all its candidates

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from spellbook.config import Config, load
 from spellbook.errors import EmbeddingError, SpellbookError
-from spellbook.index import scopes
+from spellbook.index import privacy, scopes
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import Condition
 from spellbook.index.vectors.chroma import Chroma
@@ -20,6 +21,7 @@ from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
+from spellbook.vault.shown import Shown
 from spellbook.vault.vault import Vault
 
 _CALIBRATIONS = "calibration"
@@ -35,6 +37,8 @@ class Index:
     What a vault's index is made of; `scope` is the one that is looked at and written into.
 
     `second` helps the embedder: None where it is not installed or turned off, or has taken the embedder's place.
+    `whole`: for a part of a vault, see `limited`, the index of all of it. It is asked which notes are superseded, and
+    for nothing else.
     """
 
     config: Config
@@ -45,13 +49,14 @@ class Index:
     reranker: Reranker | None = None
     second: SecondEncoder | None = None
     scope: str = ""
+    whole: Index | None = None
     _widths: set[int] = field(default_factory=set, repr=False)
 
     @classmethod
     def open(cls, config: Config, models: Embedder | Index | None = None) -> Index:
         """
         Open the index of `config.vault`, making it if need be; with an embedder, the models of another index, or those
-        that `config` names.
+        that `config` names. With `config.sees` it must be the index of the whole vault.
 
         No model is loaded and no service asked before the first text.
         Raises StorageError, EmbeddingError, InvalidInput.
@@ -65,13 +70,19 @@ class Index:
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        if config.beside:
-            vault: Vault = Documents(config.vault, config.state, config.beside)
+        whole = models if config.sees and isinstance(models, Index) else None
+        if config.sees:
+            if whole is None:
+                raise ValueError("a part of a vault is opened with the index of the whole")
+            listed = partial(whole.catalog.notes.saying, privacy.KEY, privacy.SHOWN[config.sees])
+            vault: Vault = Shown(config.vault, config.state, listed, partial(privacy.shows, config.sees))
+        elif config.beside:
+            vault = Documents(config.vault, config.state, config.beside)
         else:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
             vault = Vault(config.vault, config.state, journal)
             vault.recover()
-        return cls(config, vault, catalog, embedder, chroma, reranker, second, scope)
+        return cls(config, vault, catalog, embedder, chroma, reranker, second, scope, whole)
 
     @property
     def visible(self) -> tuple[Condition, ...]:

@@ -59,7 +59,7 @@ class Readers:
         self._all: list[_Reader] = []
         with contextlib.suppress(OSError):  # no memory, or no Python where it was
             while _may_help() and len(self._all) < _COUNT:
-                self._all.append(_Reader(vault.root, rules))
+                self._all.append(_Reader(vault.lies_in, rules))
                 self._idle.put(self._all[-1])
 
     def __enter__(self) -> Readers:

@@ -170,8 +170,9 @@ def scan(index: Index, *, full: bool = False, progress: Progress | None = None) 
         listing = index.vault.walk()
         known = index.catalog.notes.known()
         work = plan(listing.files, known, listing.hidden, full=full)
-        # Of documents that are only read nothing is lost: another branch of their repository may hold few of them.
-        unlikely = not (full or index.config.beside) and is_unlikely(work, known)
+        # Of what is only read nothing is lost: another branch of a repository may hold few documents, and who makes
+        # notes private wants them gone.
+        unlikely = not (full or index.config.beside or index.config.sees) and is_unlikely(work, known)
         if not unlikely:  # else a folder may just have been moved from where the walk was not yet to where it had been
             break
     report = Report(scanned=len(listing.files), unchanged=len(listing.files) - len(work.read))
@@ -217,7 +218,7 @@ def rules(index: Index) -> Rules:
     """Return what decides how this index keeps notes."""
     from spellbook.index.extract import Rules
 
-    return Rules(index.config.chunk_tokens, index.config.scopes, index.embedder.fingerprint)
+    return Rules(index.config.chunk_tokens, index.config.scopes, index.embedder.fingerprint, index.config.sees)
 
 
 def adopt(index: Index) -> None:

@@ -175,8 +175,17 @@ def superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]
     """
     Return what is superseded, of the notes at `paths` and of what supersedes them; what supersedes comes first.
 
-    In a circle the newest note supersedes the others. Notes that do not meet `hiding` are not named.
+    In a circle the newest note supersedes the others. Notes that do not meet `hiding` are not named, nor are those that
+    a part of a vault does not have.
     """
+    known = _superseded(index, paths, hiding)
+    if index.whole is None:
+        return known
+    hidden = _superseded(index.whole, paths, ()).keys() & set(paths) - known.keys()
+    return {**dict.fromkeys(sorted(hidden), Superseded(frozenset(), None)), **known}
+
+
+def _superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
     found = index.catalog.links.superseding(paths)
     if not found:
         return {}

@@ -225,7 +225,9 @@ class Searcher:
             titled += retrieve.standing_in(self._nearest, second, limits, question.limit)
         words = retrieve.Words({}, ())
         if by_words:
-            table = synonyms.of(self._index.config.beside or self._index.config.vault)
+            config = self._index.config
+            # The words of a vault may name hidden notes: a limited token has Spellbook's own.
+            table = synonyms.of(config.state if config.sees else config.beside or config.vault)
             words = retrieve.by_words(catalog, question, limits, counts.chunks, [*semantic, *titled], also, table)
         chunks = {number: chunk for number, (chunk, _) in semantic.items()}
         others = catalog.by_number([number for number in {*words.legs, *titled, *also} if number not in chunks])

@@ -28,7 +28,7 @@ from pydantic import ValidationError
 
 from spellbook._version import __version__
 from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
+from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.server import completion, stdio
 from spellbook.server.arguments import lean, renamed
@@ -66,16 +66,32 @@ CALL_SECONDS = 0.25
 _log = logging.getLogger(__name__)
 
 
-def build(book: Spellbook, toolsets: Sequence[str] = ("core",), *, live: bool = True) -> MCPServer:
+def toolsets_of(names: str) -> tuple[str, ...]:
+    """Return the toolsets in a list with commas. Raises InvalidInput for an unknown one."""
+    found = tuple(name.strip() for name in names.split(",") if name.strip())
+    for name in found:
+        if name not in TOOLSETS:
+            raise InvalidInput(f"There is no toolset {name!r}.", f"Toolsets are {', '.join(TOOLSETS)}.")
+    return found
+
+
+def build(
+    book: Spellbook,
+    toolsets: Sequence[str] = ("core",),
+    *,
+    live: bool = True,
+    door: str = "stdio",
+    called: threading.Event | None = None,
+    may_write: bool = True,
+) -> MCPServer:
     """
     Return an MCP server over `book` with `toolsets`.
 
-    A `live` server watches the vault, and loads the model in the background after the first call. Raises InvalidInput
-    for an unknown toolset.
+    A `live` server watches the vault, and loads the model in the background after the first call. `door` is how it is
+    reached, for counting errors; `called` is set by the first call. One that may not write has reading tools alone.
+    Raises InvalidInput for an unknown toolset.
     """
-    for name in toolsets:
-        if name not in TOOLSETS:
-            raise InvalidInput(f"There is no toolset {name!r}.", f"Toolsets are {', '.join(TOOLSETS)}.")
+    toolsets_of(",".join(toolsets))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer) -> AsyncIterator[dict[str, Any]]:
@@ -95,6 +111,9 @@ def build(book: Spellbook, toolsets: Sequence[str] = ("core",), *, live: bool = 
     told = [getattr(module, "INSTRUCTIONS", "") for module in modules.values()]
     mcp = _Server(
         book.meter,
+        door,
+        called or threading.Event(),
+        may_write,
         "spellbook",
         title="Spellbook",
         version=__version__,
@@ -117,12 +136,14 @@ class _Server(MCPServer):
     Tools that are added belong to `toolset`; they are listed and called by their `names`.
     """
 
-    door = "stdio"
-
-    def __init__(self, meter: Meter, *args: Any, **settings: Any) -> None:
+    def __init__(
+        self, meter: Meter, door: str, called: threading.Event, may_write: bool, *args: Any, **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
-        self.called = threading.Event()
+        self.called = called
         self._meter = meter
+        self._door = door
+        self._may_write = may_write
         self.toolset = "core"
         self.names = Names()
 
@@ -132,7 +153,7 @@ class _Server(MCPServer):
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
-        tools = await super().list_tools()
+        tools = [tool for tool in await super().list_tools() if self._may_write or _only_reads(tool)]
         return [tool.model_copy(update={"input_schema": lean(tool.input_schema)}) for tool in tools]
 
     async def run_stdio_async(self) -> None:
@@ -151,6 +172,9 @@ class _Server(MCPServer):
         name, arguments = self.names.called(name), renamed(arguments)
         if self._meter.add(CALLS):
             await anyio.to_thread.run_sync(self._meter.flush)
+        if not self._may_write and name not in {tool.name for tool in await self.list_tools()}:
+            refused = PermissionDenied(f"This token may only read, and {name[:_MOST_NAME]} is not for reading.")
+            raise ToolError(f"Error executing tool {name}: {refused.code}: {refused}")
         try:
             unicode.check(arguments)
         except InvalidInput as error:
@@ -174,7 +198,11 @@ class _Server(MCPServer):
             error = error.__cause__
         if error is not None:
             verb = name if name.isidentifier() and len(name) <= _MOST_NAME else ""
-            await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self.door, error, **known))
+            await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self._door, error, **known))
+
+
+def _only_reads(tool: Tool) -> bool:
+    return bool(tool.annotations and tool.annotations.read_only_hint)
 
 
 class Background:

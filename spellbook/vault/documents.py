@@ -37,21 +37,19 @@ class Documents(Vault):
     def __init__(self, root: Path, state: Path, vault: Path) -> None:
         super().__init__(root, state)
         self._ignored = _LeftOut(root, vault)
-        self._writer = _NoWriter(self, state, self.journal)
+        self._writer = NoWriter(self, state, self.journal)
         self.trash = Trash(self, self._writer)
 
     def sweep(self, litter: Sequence[str], age: float = 0) -> None:
         """Delete nothing: temporary files of others are not Spellbook's."""
 
 
-class _NoWriter(Writer):
+class NoWriter(Writer):
     """Refuses every write."""
 
     @contextlib.contextmanager
     def exclusive(self, patience: float = 0) -> Iterator[NoReturn]:
-        raise PermissionDenied(
-            f"{self.folder.root}: this folder of documents is only read.", "Change the file in an editor."
-        )
+        raise PermissionDenied(f"{self.folder.root}: this folder is only read.", "Change the file in an editor.")
         yield
 
     def recover(self) -> None:

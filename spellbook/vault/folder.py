@@ -29,6 +29,11 @@ class Folder:
         self.root = root
         self._ignored = Ignored(root)
 
+    @property
+    def lies_in(self) -> Path:
+        """The folder that has the files of the notes: the root."""
+        return self.root
+
     def walk(self) -> Listing:
         """List every note file; see `listing.walk`. Raises VaultNotFound if the root itself cannot be listed."""
         return listing.walk(self.root, self._ignored.patterns())

@@ -4,6 +4,7 @@ Files and notes in the catalog: adding, replacing and removing them.
 
 from __future__ import annotations
 
+import json
 import logging
 import sqlite3
 import time
@@ -58,6 +59,19 @@ class Notes:
                 for row in self._rows(f"{sql} WHERE path IN ({','.join('?' * len(batch))})", batch)
             ]
         return {path: Known(Stamp(size, mtime, inode), read, sha) for path, size, mtime, inode, read, sha in rows}
+
+    def saying(self, key: str, values: Collection[str]) -> dict[str, Stamp]:
+        """Return the notes, with their files' stamps, that have one of `values` under `key`, and no other value."""
+        rows = self._rows(
+            """
+            SELECT path, size, files.mtime_ns, inode FROM files JOIN notes USING (path)
+            WHERE note IN (SELECT note FROM fields WHERE key = :key AND value IN (SELECT value FROM json_each(:any)))
+            AND note NOT IN (
+                SELECT note FROM fields WHERE key = :key AND value NOT IN (SELECT value FROM json_each(:any)))
+            """,
+            {"key": key, "any": json.dumps(list(values))},
+        )
+        return {path: Stamp(*stamp) for path, *stamp in rows}
 
     def faults(self) -> tuple[Fault, ...]:
         """Return the faults in the vault's files that a person should fix."""

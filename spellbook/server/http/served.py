@@ -5,43 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 import anyio.to_thread
 from starlette.requests import Request
 
+from spellbook import limited
 from spellbook.book import Spellbook
-from spellbook.errors import PermissionDenied
+from spellbook.server.http.callers import Caller as Caller
+from spellbook.server.http.callers import May as May
+from spellbook.server.http.callers import Sees as Sees
+from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Jobs
 
-May = Literal["read", "write", "admin"]
-Sees = Literal["private", "team", "public"]
 T = TypeVar("T")
-
-_RIGHTS: tuple[May, ...] = ("read", "write", "admin")
-"""Each includes those before it."""
-
-
-@dataclass(frozen=True)
-class Caller:
-    """
-    Who asks: the name of a token, or "" for a program on this machine.
-
-    `sees` is the most private scope of notes that are shown: private is all of them. `by_cookie` is whether a browser
-    asks that has logged in.
-    """
-
-    name: str = ""
-    may: May = "admin"
-    sees: Sees = "private"
-    by_cookie: bool = False
-
-    def require(self, right: May) -> None:
-        """Raise PermissionDenied unless the caller has a right."""
-        if _RIGHTS.index(self.may) < _RIGHTS.index(right):
-            raise PermissionDenied(
-                f"This token may {self.may}, and this needs {right}.", "Use a token that may: spellbook token add."
-            )
 
 
 @dataclass
@@ -52,13 +30,18 @@ class Served:
     toolsets: tuple[str, ...] = ("core",)
     started: float = field(default_factory=time.monotonic)
 
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens that are let in. Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
+        return Tokens.of(self.book.config.vault)
+
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.book.config.state, lambda kind, error: self.book.meter.failed(kind, "http", error))
         """The long work of this process."""
 
     def book_of(self, caller: Caller) -> Spellbook:
-        """Return the book as a caller sees it."""
-        return self.book
+        """Return the book as a caller sees it; see `limited`."""
+        return self.book if caller.sees == "private" else limited.of(self.book, caller.sees)
 
 
 def served(request: Request) -> Served:

@@ -1,0 +1,273 @@
+"""
+The tokens that a server lets in: their names and rights, and the cookies of browsers that logged in with one.
+
+A token is 256 random bits. The file keeps its SHA-256 alone: a slow hash would protect a word that somebody could
+guess, and nobody guesses these. No token is ever logged, listed or put into an error.
+
+A cookie is `name.expiry.proof.signature`, each part base64 or a number. The proof is an HMAC by the token, of which the
+file has the hash; the signature is an HMAC by the token's hash. So the file alone makes no cookie, a cookie alone gives
+no token and cannot be made to last longer, and both end when the token is removed.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hmac
+import json
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from spellbook import paths
+from spellbook.errors import InvalidInput, StorageError
+from spellbook.server.http.callers import RIGHTS, SCOPES, Caller, May, Sees
+from spellbook.system import disk
+
+FILE = "tokens.json"
+VARIABLE = "SPELLBOOK_TOKEN"
+"""Names a token that is in no file; it may write and sees all notes."""
+
+COOKIE_SECONDS = 30 * 24 * 3600
+
+_PREFIX = "spb_"
+"""Begins every token, so that tools which look for leaked secrets can recognize one."""
+
+_SHORTEST = 16
+"""Letters of SPELLBOOK_TOKEN: a word that can be guessed could be found from a stolen cookie."""
+
+_MOST_LETTERS = 1_000
+"""Of what a caller gives as a token or cookie: a judgement, far above what is made here."""
+
+_NAME = re.compile(r"[\w][\w .@-]{0,59}")
+_PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token by its name, without its secret; `created` is ISO 8601, "" for the one of the environment."""
+
+    name: str
+    may: May
+    sees: Sees
+    created: str = ""
+    verifier: bytes = field(default=b"", repr=False)
+    """The SHA-256 of the token."""
+
+    proof: bytes = field(default=b"", repr=False)
+    """The SHA-256 of the proof that its cookies carry."""
+
+    def as_dict(self) -> dict[str, str]:
+        """Return what may be shown of it."""
+        return {"name": self.name, "may": self.may, "sees": self.sees, "created": self.created}
+
+
+class Tokens:
+    """
+    The tokens in a file, and the one of the environment.
+
+    Every look reads the file again if it has changed, so that a token removed by another process is refused at once.
+    """
+
+    def __init__(self, file: Path, environment: Mapping[str, str] = os.environ) -> None:
+        """Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
+        self.file = file
+        given = environment.get(VARIABLE, "").strip()
+        if given and len(given) < _SHORTEST:
+            raise InvalidInput(
+                f"{VARIABLE} has fewer than {_SHORTEST} letters.",
+                "Give a random one: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
+            )
+        self._given = (_token(VARIABLE, "write", "private", "", given),) if given else ()
+        self._guard = threading.Lock()
+        self._read: tuple[object, tuple[Token, ...]] = (None, ())
+
+    @classmethod
+    def of(cls, vault: Path) -> Tokens:
+        """Return the tokens of a vault. Raises InvalidInput as above, and if they would lie in the vault."""
+        folder = Path(paths.data(str(vault)))
+        if folder.resolve().is_relative_to(vault):
+            raise InvalidInput(
+                f"{folder}: tokens cannot be kept in the vault.", "Set SPELLBOOK_DATA to a folder outside it."
+            )
+        return cls(folder / FILE)
+
+    # -- who asks
+
+    def caller(self, token: str) -> Caller | None:
+        """Return who has this token, None if nobody has. Takes as long for a wrong one. Raises StorageError."""
+        found = self._having(token)
+        return Caller(found.name, found.may, found.sees) if found else None
+
+    def cookie(self, token: str) -> str | None:
+        """Return the value of a cookie that stands for this token for 30 days; None if nobody has the token."""
+        if (found := self._having(token)) is None:
+            return None
+        body = f"{_text(found.name.encode())}.{int(time.time()) + COOKIE_SECONDS}.{_text(_proof(token))}"
+        return f"{body}.{_signature(found, body)}"
+
+    def caller_by_cookie(self, value: str) -> Caller | None:
+        """Return who has logged in with this cookie; None if it is false or too old, or its token is gone."""
+        body, _, signature = value.rpartition(".")
+        parts = body.split(".")
+        if len(value) > _MOST_LETTERS or not value.isascii() or len(parts) != 3:
+            return None
+        try:
+            name, expiry, proof = _bytes(parts[0]).decode(), int(parts[1]), sha256(_bytes(parts[2])).digest()
+        except ValueError:
+            return None
+        found = next((each for each in self.all() if each.name == name), None)
+        if found is None:
+            return None
+        is_true = hmac.compare_digest(_signature(found, body), signature) & hmac.compare_digest(found.proof, proof)
+        return Caller(found.name, found.may, found.sees, True) if is_true and time.time() < expiry else None
+
+    @staticmethod
+    def csrf(cookie: str) -> str:
+        """Return what a form of a page must send with this cookie: a stranger's page knows neither."""
+        return hmac.digest(cookie.encode(), b"spellbook csrf", "sha256").hex()
+
+    @classmethod
+    def is_csrf(cls, cookie: str, given: str) -> bool:
+        """Return whether a form sent what its page was given for this cookie."""
+        return hmac.compare_digest(cls.csrf(cookie).encode(), given.encode("utf-8", "replace"))
+
+    def _having(self, token: str) -> Token | None:
+        """Return the token with this secret. Every one is compared, whichever fits."""
+        digest = sha256(token[:_MOST_LETTERS].encode("utf-8", "replace")).digest()
+        found = None
+        for each in self.all():
+            found = each if hmac.compare_digest(each.verifier, digest) else found
+        return found if len(token) <= _MOST_LETTERS else None
+
+    # -- which there are
+
+    def all(self) -> tuple[Token, ...]:
+        """Return all tokens by name, that of the environment first. Raises StorageError for a damaged file."""
+        with self._guard:
+            stamp = self._stamp()
+            if stamp != self._read[0]:
+                self._read = (stamp, self._in_file())
+            return (*self._given, *self._read[1])
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all tokens."""
+        return tuple(each.name for each in self.all())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no token at all."""
+        return not self.all()
+
+    def add(self, name: str, may: May = "write", sees: Sees = "private") -> str:
+        """Make a token and return it, for the only time. Raises InvalidInput, StorageError."""
+        if not _NAME.fullmatch(name) or name == VARIABLE:
+            raise InvalidInput(
+                f"{name[:80]!r} cannot be the name of a token.", "Use up to 60 letters, digits, blanks and .@_-."
+            )
+        if may not in RIGHTS or sees not in SCOPES:
+            raise InvalidInput(f"A token may {', '.join(RIGHTS)} and sees {', '.join(SCOPES)}.", "Choose one of each.")
+        secret = _PREFIX + secrets.token_urlsafe(32)
+        now = dt.datetime.now().astimezone().isoformat(timespec="seconds")
+        with self._changing() as tokens:
+            if any(each.name == name for each in tokens):
+                raise InvalidInput(
+                    f"There is a token named {name!r} already.", f"Remove it first: spellbook token remove {name!r}."
+                )
+            tokens.append(_token(name, may, sees, now, secret))
+        return secret
+
+    def remove(self, name: str) -> Token:
+        """Remove a token and return it. It is refused from now on, and so are its cookies. Raises InvalidInput."""
+        with self._changing() as tokens:
+            found = next((each for each in tokens if each.name == name), None)
+            if found is None:
+                there = ", ".join(each.name for each in tokens) or "none"
+                raise InvalidInput(f"There is no token named {name[:80]!r}.", f"Tokens here: {there}.")
+            tokens.remove(found)
+        return found
+
+    # -- the file
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Token]]:
+        """Yield the tokens of the file to be changed, and write them; other processes wait meanwhile."""
+        busy = StorageError(f"{self.file}: another process is changing it.", "Try again in a moment.")
+        try:
+            self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
+            with disk.alone(self.file.with_suffix(".lock"), _PATIENCE, busy):
+                tokens = list(self._in_file())
+                yield tokens
+                kept = [
+                    {**each.as_dict(), "verifier": each.verifier.hex(), "proof": each.proof.hex()} for each in tokens
+                ]
+                data = json.dumps({"tokens": kept}, ensure_ascii=False, indent=1).encode()
+                with disk.written(self.file.parent, data, 0o600) as made:
+                    os.replace(made, self.file)
+                disk.sync_folder(self.file.parent)
+        except OSError as error:
+            raise disk.storage_error(str(self.file), error) from error
+
+    def _stamp(self) -> object:
+        try:
+            status = self.file.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(error.strerror or str(error)) from error
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+    def _in_file(self) -> tuple[Token, ...]:
+        try:
+            data = disk.read_small(self.file)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise self._unreadable(error.strerror or str(error)) from error
+        try:
+            return tuple(sorted(map(_from_dict, json.loads(data)["tokens"]), key=lambda each: each.name))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise self._unreadable("it is not as Spellbook wrote it") from error
+
+    def _unreadable(self, reason: str) -> StorageError:
+        return StorageError(
+            f"{self.file}: {reason}, so nobody is let in.", "Mend the file, or delete it and make new tokens."
+        )
+
+
+def _token(name: str, may: May, sees: Sees, created: str, secret: str) -> Token:
+    proof = sha256(_proof(secret)).digest()
+    return Token(name, may, sees, created, sha256(secret.encode("utf-8", "replace")).digest(), proof)
+
+
+def _from_dict(given: Mapping[str, Any]) -> Token:
+    """Read a token of the file. Raises ValueError, TypeError, KeyError."""
+    may, sees, hashes = given["may"], given["sees"], [bytes.fromhex(given[key]) for key in ("verifier", "proof")]
+    if may not in RIGHTS or sees not in SCOPES or any(len(each) != sha256().digest_size for each in hashes):
+        raise ValueError("an unknown right")
+    return Token(str(given["name"]), may, sees, str(given["created"]), *hashes)
+
+
+def _proof(secret: str) -> bytes:
+    return hmac.digest(secret.encode("utf-8", "replace"), b"spellbook cookie", "sha256")
+
+
+def _signature(token: Token, body: str) -> str:
+    return _text(hmac.digest(token.verifier, body.encode(), "sha256"))
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    """Return what `_text` was given. Raises ValueError."""
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -1,0 +1,97 @@
+"""
+The part of a vault that a limited token sees, as if it were a vault of its own. It is only read.
+
+Which files there are is what the vault's index says; what is in a file is looked at once more when it is read. Whatever
+else lies in the folder is not there: other notes, attachments, the trash, the journal. Code that lists or opens files
+by itself finds nothing, since `root` is a folder that does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from spellbook.errors import MemoryNotFound
+from spellbook.notes.note import Stamp
+from spellbook.vault.documents import NoWriter
+from spellbook.vault.folder import Folder
+from spellbook.vault.listing import Listing
+from spellbook.vault.trash import Trash
+from spellbook.vault.vault import Vault
+
+_NOWHERE = "no-folder"
+"""A name in the state folder that nobody makes."""
+
+
+class Shown(Vault):
+    """
+    The notes of the folder `lies_in` that `listed` returns, with their stamps, as of the last `walk`.
+
+    `is_shown` is asked for the path and the bytes of each that is read. `state` holds an empty journal.
+    """
+
+    def __init__(
+        self,
+        lies_in: Path,
+        state: Path,
+        listed: Callable[[], Mapping[str, Stamp]],
+        is_shown: Callable[[str, bytes], bool],
+    ) -> None:
+        super().__init__(state / _NOWHERE, state)
+        self._folder = Folder(lies_in)
+        self._writer = NoWriter(self, state, self.journal)
+        self.trash = Trash(self, self._writer)
+        self._listed = listed
+        self._is_shown = is_shown
+        self._there: Mapping[str, Stamp] = {}
+
+    def walk(self) -> Listing:
+        """Return the notes that are shown now."""
+        self._there = self._listed()
+        return Listing(dict(self._there), (), ())
+
+    @property
+    def lies_in(self) -> Path:
+        """The folder of the notes' files."""
+        return self._folder.root
+
+    def files(self, folder: str = "") -> list[str]:
+        """Return the paths of the notes."""
+        return [path for path in self._there if not folder or path.startswith(f"{folder.rstrip('/')}/")]
+
+    def symlinks(self) -> dict[str, str]:
+        """Return nothing: a link is not part of any note."""
+        return {}
+
+    def sweep(self, litter: Sequence[str], age: float = 0) -> None:
+        """Delete nothing."""
+
+    def stamp(self, path: str) -> Stamp | None:
+        """Return the stamp of a note; None if it is not shown."""
+        return self._folder.stamp(path) if path in self._there else None
+
+    def spelled(self, path: str) -> Stamp | None:
+        """Return the stamp of a note that has exactly this path; None if it is not shown."""
+        return self._folder.spelled(path) if path in self._there else None
+
+    def locate(self, path: str, *, known: bool = False) -> Path:
+        """Return the file of a note. Raises MemoryNotFound if it is not shown."""
+        if path not in self._there:
+            raise self._gone(path)
+        return self._folder.locate(path, known=known)
+
+    def read(self, path: str) -> tuple[bytes, Stamp]:
+        """Return a note's bytes and stamp. Raises MemoryNotFound if it is not shown, whatever the index says."""
+        if path not in self._there:
+            raise self._gone(path)
+        data, stamp = self._folder.read(path)
+        if not self._is_shown(path, data):
+            raise self._gone(path)
+        return data, stamp
+
+    def pieces(self, path: str, size: int = 0) -> Iterator[bytes]:
+        """Yield a note's bytes at once; raises as `read` does."""
+        yield self.read(path)[0]
+
+    def _gone(self, path: str) -> MemoryNotFound:
+        return MemoryNotFound(f"{path[:200]}: no such note in {self.lies_in}.", "Search for it, or list topics.")

@@ -1,0 +1,551 @@
+"""
+What a token that sees team notes alone is told: nothing of any other note, whatever it asks.
+
+Each private note carries a word of its own in its text, title, path, labels and so on. Every public verb and every tool
+is asked for these words, ids, paths and topics, and the answers must hold none of them but the one that was asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from spellbook import book as books
+from spellbook import limited
+from spellbook.book import Spellbook
+from spellbook.errors import MemoryNotFound, PermissionDenied, SpellbookError
+from spellbook.index import privacy
+from spellbook.index.filters import conditions
+from spellbook.server.app import TOOLSETS
+from tests.helpers import held, note_writer
+from tests.server.agent import Agent, talk
+
+CANARY = re.compile("zq[a-z]+")
+
+LABELS = {
+    "id": "zqid",
+    "title": "zqtitle",
+    "topic": "zqtopic",
+    "category": "zqcategory",
+    "keywords": "[zqkeyword, harbour]",
+    "tags": "[zqtag, shared]",
+    "aliases": "[zqalias, roadmap]",
+    "questions": "[Where is the zqquestion?]",
+    "entities": "[zqentity]",
+    "source": "https://zqsource.example",
+    "scope": "zqscope",
+    "zqkey": "zqvalue",
+}
+TEXT = "The crane of the harbour lifts twelve containers an hour, and the quay is swept on Mondays."
+SECRET = f"{TEXT} Only the zqtext knows. [[zqlink]] #zqinline\n\n## The zqheading\n\nMore of the zqsection.\n"
+
+ASKED = (
+    *("zqid", "zqid#the-zqheading", "zqfolder/zqpath", "zqfolder/zqpath.md", "zqtopic", "zqcategory/zqtopic"),
+    *("zqcategory", "zqtitle", "the harbour and the zqtext", "zqtag", "roadmap", "zqgone", "zqdecision", "harbour"),
+)
+"""What is asked for: ids, paths, topics, categories, and words of private notes."""
+
+
+def fill(vault: Path) -> None:
+    """Write notes of all scopes that link to, supersede, repeat and name each other."""
+    write = note_writer(vault)
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "config.toml").write_text('[categories]\ndecision = "zqdescribed"\n')
+    (vault / ".spellbook" / "synonyms.yaml").write_text("- [harbour, zqsynonym]\n")
+    (vault / ".spellbook" / "golden.yaml").write_text("- query: zqgolden\n  expect: [team/crane]\n")
+    write("team/crane.md", f"{TEXT} See [[roadmap]], [[plan]] and [[team/quay]].", privacy_scope="team", id="crane", title="The crane", keywords="[harbour]", tags="[shared]", topic="cranes", category="knowledge")  # fmt: skip
+    write("team/quay.md", "The quay of the harbour is long.", privacy_scope="public", topic="cranes", category="knowledge")  # fmt: skip
+    write("team/deep/er/plan.md", "A plan for the harbour.", privacy_scope="team", topic="plans", category="decision", title="Use two cranes")  # fmt: skip
+    write("team/article.md", "An article of the harbour.", privacy_scope="team", category="article", categories="[sea]", trust="untrusted", source="https://a.example")  # fmt: skip
+    write("team/step.md", "Where the harbour stands.", privacy_scope="team", category="checkpoint", topic="session", age=99)  # fmt: skip
+    write("zqfolder/zqpath.md", SECRET + "[[crane]] [[team/quay|zqtext]]", **LABELS)
+    write("zqfolder/plan.md", SECRET.replace("zq", "zqnear"), supersedes='"[[team/crane]]"', title="zqdecision", category="decision", topic="plans")  # fmt: skip
+    write("zqfolder/new.md", SECRET, supersedes='"[[team/deep/er/plan]]"', id="zqnewer", title="zqnewest", category="decision", topic="plans", created="2099-01-01")  # fmt: skip
+    write("zqfolder/twin.md", SECRET, id="crane", privacy_scope="private", title="zqtwin")
+    write("zqfolder/step.md", SECRET, category="checkpoint", topic="session", title="zqcheckpoint")
+    write("zqfolder/list.md", SECRET, privacy_scope="[team, private]", category="article", categories="[zqsea, sea]")
+    write("zqfolder/nested.md", SECRET, privacy_scope="{team: team}")
+    write("zqfolder/merged.md", SECRET, merged="[zqgone]")
+    write("zqfolder/same.md", "The zqsynonym opens.")
+    write("zqfolder/more.md", "---\nprivacy_scope: team\n\nzqunclosed")
+    write("zqfolder/broken.md", "---\nprivacy_scope: team\nzqbroken: [\n---\nzqbroken " + TEXT)
+    write("team/shadow.md", f"The zqbody. {TEXT}\n\n---\nprivacy_scope: team\n---\n")
+    (vault / "zqfolder" / "zqpicture.png").write_bytes(b"zqbytes")
+    (vault / "zqfolder" / "zqlatin.md").write_bytes(b"---\nprivacy_scope: team\n---\nzq\xff\xfe\xfa")
+    (vault / "zqlinked.md").symlink_to(vault / "zqfolder" / "zqpath.md")
+
+
+def work(book: Spellbook) -> None:
+    """Change private notes by Spellbook, so that journal, trash, moves and use counts know of them."""
+    book.reindex()
+    book.scribe({"text": "A zqwritten memory of the harbour.", "metadata": {"topic": "zqtopic", "keywords": ["zqk"]}})
+    book.revise("zqid", append="zqappended")
+    book.erase("zqnewer")
+    book.undo()
+    book.erase("zqfolder/merged")
+    book.move("zqfolder/nested.md", "zqfolder/zqmoved.md")
+    book.show("zqid")
+    book.search("harbour")
+    book.rest()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
+    """A vault of all scopes, opened whole."""
+    folder = tmp_path_factory.mktemp("limited")
+    (folder / "vault").mkdir()
+    fill(folder / "vault")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPELLBOOK_DATA", str(folder / "data"))
+        with books.open(folder / "vault", embedder="hash", state=folder / "state") as book:
+            work(book)
+            yield book
+
+
+@pytest.fixture
+def team(whole: Spellbook) -> Spellbook:
+    """The same vault as a team token sees it."""
+    return limited.of(whole, "team")
+
+
+def leaks(answer: object, *asked: object) -> set[str]:
+    """Return the canaries in an answer that the caller has not named."""
+    named = CANARY.findall(said(asked))
+    return {each for each in CANARY.findall(said(answer)) if not any(one.startswith(each) for one in named)}
+
+
+def said(value: object) -> str:
+    """Return everything that a value holds, as text."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, SpellbookError):
+        return f"{value!r} {getattr(value, 'difference', '')}"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return said([getattr(value, each.name, "") for each in dataclasses.fields(value)])
+    if isinstance(value, Mapping):
+        return " ".join(f"{said(key)} {said(each)}" for key, each in value.items())
+    if isinstance(value, Sequence | set | frozenset | Iterator) and not isinstance(value, str):
+        return " ".join(map(said, value))
+    return f"{value} {value!r}"
+
+
+# -- every verb
+
+SEARCHES: Sequence[Mapping[str, Any]] = (
+    {},
+    {"limit": 100, "min_score": 0.0, "max_tokens": 50_000},
+    {"filter": {"topic": "zqtopic"}},
+    {"filter": {"category": "zqcat"}},
+    {"filter": {"path": "zqfolder/*", "tags": "zqta"}},
+    {"filter": {"zqke": "zqvalu"}},
+    {"filter": {"privacy_scope": ["private", "team"]}, "per_note": 1},
+)
+
+Case = Callable[[Spellbook, str], object]
+
+CASES: Mapping[str, Sequence[Case]] = {
+    "search": [lambda book, text, o=each: book.search(text, **o) for each in SEARCHES],
+    "memorize": [lambda book, text, o=each: book.memorize(text, **o) for each in SEARCHES],
+    "find": [
+        *(lambda book, text, o=each: book.find(text, **o) for each in SEARCHES),
+        lambda book, text: book.find([text, "harbour"], "all", min_score=0.0),
+    ],
+    "why": [
+        lambda book, text: book.why(text),
+        lambda book, text: book.why("harbour", text),
+        lambda book, text: book.why(text, "crane"),
+        lambda book, text: book.why("harbour", verb="find"),
+    ],
+    "recent": [
+        lambda book, text: book.recent(100),
+        lambda book, text: book.recent(filter={"topic": text}),
+        lambda book, text: book.recent(filter={text: "zqvalue"}),
+    ],
+    "show": [lambda book, text: book.show(text), lambda book, text: book.show("crane")],
+    "resolve": [lambda book, text: book.resolve(text)],
+    "alike": [lambda book, text: book.alike(text, least=0.0), lambda book, text: book.alike("crane", least=0.0)],
+    "around": [lambda book, text: book.around(text), lambda book, text: book.around("crane")],
+    "backlinks": [
+        lambda book, text: book.backlinks([text, "zqfolder/zqpath.md"]),
+        lambda book, text: book.backlinks(["team/crane.md", "team/quay.md"]),
+    ],
+    "topics": [lambda book, text: book.topics(), lambda book, text: book.topics({"topic": text})],
+    "contents": [lambda book, text: book.contents(), lambda book, text: book.contents(text)],
+    "about": [lambda book, text: [book.about(each) for each in book.topics()]],
+    "topics_of": [lambda book, text: book.topics_of(text)],
+    "topic": [lambda book, text: book.topic(text), lambda book, text: book.topic("cranes")],
+    "validate": [lambda book, text: book.validate({"text": TEXT, "metadata": {"topic": text, "keywords": [text]}})],
+    "log": [lambda book, text: book.log(None)],
+    "snapshots": [lambda book, text: [book.snapshots.state(), book.snapshots.all()]],
+    "state": [lambda book, text: book.state()],
+    "stats": [lambda book, text: book.stats()],
+    "status": [lambda book, text: book.status()],
+    "is_watched": [lambda book, text: book.is_watched()],
+    "is_loaded": [lambda book, text: book.is_loaded],
+    "refresh": [lambda book, text: book.refresh(embed=True)],
+    "follow": [lambda book, text: book.follow()],
+    "warm_up": [lambda book, text: book.warm_up()],
+    "release": [lambda book, text: book.release(0.0)],
+}
+"""How each verb is called that a limited token may use, with what is asked for."""
+
+KEEPERS = {"use", "close"}
+"""Verbs of the server itself; no caller reaches them."""
+
+REFUSED: Mapping[str, Case] = {
+    "reindex": lambda book, text: book.reindex(),
+    "hand_over": lambda book, text: book.hand_over(book.watched),
+    "scribe": lambda book, text: book.scribe({"text": TEXT, "metadata": {"topic": text, "keywords": ["a"]}}),
+    "scribe_all": lambda book, text: book.scribe_all([{"text": TEXT, "metadata": {"topic": text, "keywords": ["a"]}}]),
+    "revise": lambda book, text: book.revise(text, append="More."),
+    "erase": lambda book, text: book.erase(text),
+    "forget_working": lambda book, text: book.forget_working(0),
+    "erase_topic": lambda book, text: book.erase_topic(text),
+    "merge": lambda book, text: book.merge("crane", text, apply=True),
+    "restore": lambda book, text: book.restore(text),
+    "undo": lambda book, text: book.undo(),
+    "move": lambda book, text: book.move("team/crane.md", f"{text}.md"),
+    "export": lambda book, text: book.export(book.config.vault.parent / "out.json"),
+    "import_": lambda book, text: book.import_(book.config.vault),
+    "restore_snapshot": lambda book, text: book.restore_snapshot(text),
+    "rest": lambda book, text: book.rest(),
+    "rest_end": lambda book, text: book.rest_end(text),
+    "require_session": lambda book, text: book.require_session(text),
+    "check": lambda book, text: book.check(),
+    "estimate": lambda book, text: book.estimate("hash"),
+    "migrate": lambda book, text: book.migrate("hash"),
+    "migrate_back": lambda book, text: book.migrate_back(),
+    "doctor": lambda book, text: list(book.doctor()),
+    "mend_links": lambda book, text: book.mend_links(),
+}
+"""How each other verb is called; all are refused."""
+
+
+def public(kind: type) -> set[str]:
+    return {name for name, value in vars(kind).items() if not name.startswith("_") and is_verb(value)}
+
+
+def is_verb(value: object) -> bool:
+    return callable(value) or isinstance(value, property | cached_property)
+
+
+def test_every_public_verb_is_tried_here() -> None:
+    """A verb that is added has its case above, or this fails; until then limited tokens may not use it."""
+    assert public(Spellbook) == {*CASES, *REFUSED, *KEEPERS}
+
+
+def answer(case: Case, book: Spellbook, text: str) -> object:
+    try:
+        found = case(book, text)
+        return list(found) if isinstance(found, Iterator) else found
+    except (SpellbookError, ValueError) as error:
+        return error
+
+
+@pytest.mark.parametrize("verb", CASES)
+def test_no_verb_tells_of_what_is_hidden(team: Spellbook, verb: str) -> None:
+    """Whatever is asked, in words, ids, paths, topics or filters, nothing of a hidden note is in the answer."""
+    for case, text in itertools.product(CASES[verb], ASKED):
+        found = answer(case, team, text)
+        assert not leaks(found, text, case.__defaults__, case.__code__.co_consts), (text, found)
+        assert not isinstance(found, PermissionDenied)
+
+
+def test_the_whole_book_tells_of_it(whole: Spellbook) -> None:
+    """The same questions show almost every hidden word to whoever sees all notes: they would find a leak."""
+    shown = {
+        each
+        for verb, cases in CASES.items()
+        for case in cases
+        for text in ("harbour", "zqid")
+        for each in leaks(answer(case, whole, text))
+    }
+    words = {word for file in held(whole.config.vault).values() for word in CANARY.findall(file.decode("latin-1"))}
+    assert len(words) >= 40
+    assert words - shown <= {"zqbytes", "zqgolden", "zqgone"}
+
+
+@pytest.mark.parametrize("verb", REFUSED)
+def test_all_other_verbs_are_refused(whole: Spellbook, team: Spellbook, verb: str) -> None:
+    """A verb that writes, or that reads more than notes, is refused in words that name no note; nothing changes."""
+    before = held(whole.config.vault)
+    for text in ("zqid", "team/crane.md"):
+        with pytest.raises(PermissionDenied) as raised:
+            REFUSED[verb](team, text)
+        assert not leaks(raised.value)
+    assert held(whole.config.vault) == before
+
+
+def test_a_hidden_note_is_like_one_that_never_was(team: Spellbook) -> None:
+    """An id, path or topic of a hidden note gets the very words that an unknown one gets."""
+    verbs = [CASES[name][0] for name in ("show", "resolve", "around", "alike", "topic", "topics_of")]
+    for case, text in itertools.product(verbs, ASKED[:-1]):
+        unknown = text.replace("zq", "zx")
+        one, other = answer(case, team, text), answer(case, team, unknown)
+        assert isinstance(one, MemoryNotFound)
+        assert str(one).replace(text, unknown) == str(other)
+
+
+def test_the_vault_of_a_limited_book_has_no_other_file(team: Spellbook, whole: Spellbook) -> None:
+    """No file but those of shown notes can be listed or read, by whatever path; the catalog has no row of others."""
+    vault = team.index.vault
+    mine = {"team/crane.md", "team/quay.md", "team/deep/er/plan.md", "team/article.md", "team/step.md"}
+    assert set(vault.walk().files) == set(vault.files()) == mine
+    assert (vault.symlinks(), vault.files("zqfolder")) == ({}, [])
+    for path in (*held(whole.config.vault), "../vault/zqfolder/zqpath.md", "team/../zqfolder/zqpath.md", "zqlinked.md"):
+        assert (vault.stamp(path) is not None) == (vault.spelled(path) is not None) == (path in mine)
+        for read in (vault.read, vault.hash, lambda path: list(vault.pieces(path))):
+            with contextlib.nullcontext() if path in mine else pytest.raises(MemoryNotFound):
+                read(path)
+    data = b"".join(each.read_bytes() for each in team.config.state.rglob("*") if each.is_file())
+    assert not CANARY.search(data.decode("latin-1")), "its index was never told of them"
+
+
+# -- every tool
+
+PREFIXES = ("", "z", "zq", "c")
+
+
+def filled(schema: Mapping[str, Any], text: str) -> Iterator[dict[str, Any]]:
+    """Yield arguments that a tool takes, with `text` in each that is a text."""
+    required = {name: value(each, text) for name, each in schema.get("properties", {}).items()}
+    known = {name: each for name, each in required.items() if each is not None}
+    yield {name: each for name, each in known.items() if name in schema.get("required", ())}
+    yield known
+    for name, each in known.items():
+        yield {**{key: one for key, one in known.items() if key in schema.get("required", ())}, name: each}
+
+
+def value(schema: Mapping[str, Any], text: str) -> Any:
+    kinds = [schema, *schema.get("anyOf", ())]
+    for each in kinds:
+        if "enum" in each:
+            return each["enum"][0]
+        if each.get("type") == "string":
+            return text
+        if each.get("type") == "array":
+            return [text]
+        if each.get("type") == "object":
+            return {"text": TEXT, "metadata": {"topic": text, "keywords": [text]}}
+    return None
+
+
+@pytest.mark.parametrize("toolset", TOOLSETS)
+def test_no_tool_tells_of_what_is_hidden(
+    whole: Spellbook, team: Spellbook, toolset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every tool of every toolset, asked for hidden notes in each of its arguments, answers nothing of them."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("The zqdocument of the harbour.")
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path))
+    before = held(whole.config.vault)
+
+    async def conversation(agent: Agent) -> None:
+        for tool in (await agent.client.list_tools()).tools:
+            tried = {
+                json.dumps(each, sort_keys=True): (text, each)
+                for text in ("harbour", *ASKED[:9])
+                for each in filled(tool.input_schema, text)
+            }
+            for text, each in tried.values():
+                result = await agent.client.call_tool(tool.name, each)
+                assert not leaks([one.text for one in result.content], text, each), (
+                    tool.name,
+                    each,
+                )
+
+    talk(team, conversation, toolsets=(toolset,))
+    assert held(whole.config.vault) == before
+
+
+def test_no_resource_prompt_or_completion_tells_of_what_is_hidden(team: Spellbook) -> None:
+    """Resources, prompts, and completions of ids, topics and categories have shown notes alone."""
+
+    async def conversation(agent: Agent) -> list[object]:
+        client, answers = agent.client, []
+        for text in ASKED:
+            for uri in (f"memory://{text.replace('#', '%23').replace(' ', '%20')}", f"memory://search?query={text.replace(' ', '%20').replace('#', '%23')}"):  # fmt: skip
+                with contextlib.suppress(Exception):
+                    answers.append((text, str(await client.read_resource(uri))))
+            for prompt in (await client.list_prompts()).prompts:
+                with contextlib.suppress(Exception):
+                    given = {each.name: text for each in prompt.arguments or () if each.name == "query"}
+                    answers.append((text, str(await client.get_prompt(prompt.name, given))))
+        for uri in ("memory://index", "memory://search", "memory://crane"):
+            answers.append(("", str(await client.read_resource(uri))))
+        answers.append(("", str(await client.list_resources())))
+        for name, prefix in itertools.product(("id", "topic", "category"), PREFIXES):
+            from mcp.types import ResourceTemplateReference
+
+            ref = ResourceTemplateReference(type="ref/resource", uri="memory://{+id}")
+            answers.append(("", str(await client.complete(ref, {"name": name, "value": prefix}))))
+        return answers
+
+    answers = talk(team, conversation, toolsets=TOOLSETS)
+    assert len(answers) > 2 * len(ASKED)
+    assert any("crane" in said for _, said in answers)
+    for text, found in answers:
+        assert not leaks(found, text), text
+
+
+# -- as if nothing else were there
+
+
+def notes(random: Random, vault: Path) -> None:
+    """Write a vault of notes of all scopes that share words, labels and links."""
+    write = note_writer(vault)
+    words = ["harbour", "crane", "quay", "ship", "anchor", "rope", "tide", "lamp", "gull", "mast"]
+    for number in range(40):
+        scope = random.choice(["private", "team", "public", None, "team"])
+        meta: dict[str, object] = {"privacy_scope": scope} if scope else {}
+        if random.random() < 0.3:
+            meta["id"] = f"id{random.randrange(12)}"
+        meta |= {
+            "topic": random.choice(words),
+            "category": random.choice(["knowledge", "decision", "project"]),
+            "tags": f"[{', '.join(random.sample(words, 2))}]",
+            "keywords": f"[{', '.join(random.sample(words, 2))}]",
+            "aliases": f"[{random.choice(words)}]",
+            "created": f"2026-01-{random.randrange(1, 28):02}",
+        }
+        text = " ".join(random.choices(words, k=random.choice([8, 60])))
+        links = " ".join(f"[[n{random.randrange(40)}]] [[{random.choice(words)}]]" for _ in range(3))
+        write(
+            f"{random.choice(words)}/n{number}.md", f"# {text[:20]}\n\n{text}\n\n{links}\n", age=number * 10.0, **meta
+        )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_as_if_nothing_else_were_there(tmp_path: Path, seed: int) -> None:
+    """Scores, counts, links, ids and lists are those of a vault that has the shown notes alone."""
+    random, vault, alone = Random(seed), tmp_path / "vault", tmp_path / "alone"
+    notes(random, vault)
+    sees = random.choice(["team", "public"])
+    for file in list(vault.rglob("*.md")):
+        if privacy.shows(sees, file.name, file.read_bytes()):
+            target = alone / file.relative_to(vault)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, target)
+    with books.open(vault, embedder="hash") as whole, books.open(alone, embedder="hash") as other:
+        whole.reindex()
+        other.reindex()
+        part = limited.of(whole, sees)
+        assert told(part) == told(other)
+        assert part.stats()["notes"] < whole.stats()["notes"]
+
+
+def told(book: Spellbook) -> list[str]:
+    asked = ["harbour crane", "anchor", "the tide and the lamp", "n7", "id3"]
+    calls: list[Callable[[], object]] = []
+    for text in asked:
+        calls += [
+            lambda t=text: [(hit.why, hit.score, hit.chunk.id, hit.path, hit.text, hit.backlinks) for hit in book.search(t, min_score=0.0).hits],
+            lambda t=text: [(hit.why, hit.path) for hit in book.find(t, min_score=0.0, limit=50).hits],
+            lambda t=text: [(hit.why, hit.path) for hit in book.memorize(t, limit=50).hits],
+        ]  # fmt: skip
+    paths = sorted(book.index.vault.walk().files)
+    calls += [
+        lambda: [(chunk.id, chunk.path, chunk.meta) for chunk in book.recent(100).notes],
+        lambda: book.topics(),
+        lambda: book.contents(),
+        lambda: [book.around(path) for path in paths],
+        lambda: [[(chunk.path, score) for chunk, score in book.alike(path, least=0.0)] for path in paths],
+        lambda: [book.stats()[name] for name in ("notes", "chunks", "categories", "vectors_in_use", "pending")],
+        lambda: book.index.catalog.unmatched(conditions({"tags": "harbor"}), ()),
+    ]
+    return [repr(call()) for call in calls]
+
+
+# -- as the vault changes
+
+
+def paths(book: Spellbook, query: str = "harbour") -> set[str]:
+    return {hit.path for hit in book.search(query, min_score=0.0, limit=100).hits}
+
+
+def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Callable[..., Path], book: Spellbook) -> None:
+    """A scope that is changed, in any way, holds for the next answer, also of verbs that look at no file."""
+    write_note("a.md", "The harbour.", privacy_scope="team", age=9)
+    write_note("b.md", "The harbour and [[a]].", privacy_scope="public", age=9)
+    write_note("c.md", "The harbour too.", age=9)
+    team, everyone = limited.of(book, "team"), limited.of(book, "public")
+    assert (paths(team), paths(everyone), paths(book)) == ({"a.md", "b.md"}, {"b.md"}, {"a.md", "b.md", "c.md"})
+    assert [each.path for each in team.backlinks(["a.md"])] == ["b.md"]
+    book.revise("b", metadata={"privacy_scope": "private"})
+    assert team.backlinks(["a.md"]) == ()
+    assert (paths(team), paths(everyone)) == ({"a.md"}, set())
+    write_note("c.md", "The harbour too.", privacy_scope="Team ")
+    assert paths(team) == {"a.md", "c.md"}
+    (vault / "a.md").unlink()
+    assert paths(team) == {"c.md"}
+    write_note("c.md", "The harbour too.")
+    book.refresh()
+    assert team.state().notes == 0
+    assert book.state().notes == 2
+
+
+def test_what_a_file_says_now_counts(vault: Path, write_note: Callable[..., Path], book: Spellbook) -> None:
+    """A note that went private since the index read it is neither read from its file nor taken into the index."""
+    write_note("a.md", "The harbour.", privacy_scope="team", age=9)
+    team = limited.of(book, "team")
+    assert paths(team) == {"a.md"}
+    write_note("a.md", "The harbour is zqsecret.")
+    with pytest.raises(MemoryNotFound):
+        team.index.vault.read("a.md")
+    rules = privacy.SHOWN["team"]
+    assert book.index.catalog.notes.saying(privacy.KEY, rules), "the index has not seen it yet"
+    from spellbook.index import sync
+
+    sync.scan(team.index)
+    assert not leaks(team.index.catalog.at("a.md"))
+    book.refresh()
+    assert team.index.catalog.at("a.md") == []
+
+
+def test_a_hidden_successor_is_told_without_its_name(book: Spellbook, write_note: Callable[..., Path]) -> None:
+    """A shown note that a hidden one supersedes says so, and no more; one that a shown note supersedes names it."""
+    write_note("old.md", "The harbour is small.", privacy_scope="team")
+    write_note("mid.md", "The harbour grew.", privacy_scope="team", supersedes='"[[old]]"')
+    write_note("zqnew.md", "The harbour closed.", supersedes='"[[mid]]"')
+    found = {hit.path: hit.why.get("superseded_by") for hit in limited.of(book, "team").search("harbour").hits}
+    assert (found["mid.md"], found["old.md"]["path"]) == ({}, "mid.md")
+
+
+def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Callable[..., Path]) -> None:
+    """A limited book embeds nothing: it takes the vectors that the vault's index has, when it has them."""
+    from spellbook import config
+    from tests.helpers import Counting
+
+    embedder = Counting()
+    write_note("a.md", "# A title\n\nThe harbour.\n\n## Part\n\nOf it.", privacy_scope="team", questions="[Where?]")
+    write_note("b.md", "The quay.")
+    with Spellbook(config.load(vault, embedder="hash"), embedder) as book:
+        book.refresh()
+        team = limited.of(book, "team")
+        assert team.state().pending == 2
+        book.reindex()
+        assert embedder.taken() > 0
+        assert (team.state().pending, team.index.catalog.waiting.in_order()) == (0, [])
+        assert team.index.embedder is embedder
+        assert embedder.taken() == 0
+        with Spellbook(replace_embedder(book), Counting(fingerprint="other")) as second:
+            book.use(second.index)
+            book.reindex()
+            assert team.index.embedder is second.index.embedder
+            assert paths(team) == {"a.md"}
+        assert team.state().pending == 0
+
+
+def replace_embedder(book: Spellbook) -> Any:
+    return dataclasses.replace(book.config, embedder_given=True)

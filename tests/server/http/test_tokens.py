@@ -1,0 +1,198 @@
+"""Tokens: who is let in, what the file tells, and when a cookie ends."""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spellbook.cli import main
+from spellbook.errors import InvalidInput, SpellbookError, StorageError
+from spellbook.server.http.callers import RIGHTS, SCOPES, Caller
+from spellbook.server.http.tokens import COOKIE_SECONDS, FILE, Tokens
+from tests.helpers import finished, python
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "data" / FILE
+
+
+def test_a_token_names_its_caller_and_no_other_text_does(file: Path) -> None:
+    """The token that `add` returns, and nothing near it, is its caller, with the rights that were given."""
+    tokens = Tokens(file, {})
+    assert tokens.is_empty
+    made = {name: tokens.add(f"{name}-{sees}", name, sees) for name, sees in zip(RIGHTS, SCOPES, strict=True)}
+    for (name, token), sees in zip(made.items(), SCOPES, strict=True):
+        assert tokens.caller(token) == Caller(f"{name}-{sees}", name, sees)
+        for wrong in ("", token[:-1], token + "a", token.upper(), f" {token}", "é" * 5, "\ud800", "a" * 10_000):
+            assert tokens.caller(wrong) is None
+    assert Tokens(file, {}).caller(made["read"]) == Caller("read-private", "read", "private")
+    assert not tokens.is_empty
+    assert len(set(made.values())) == 3
+
+
+def test_the_file_holds_no_token_and_makes_no_cookie(file: Path) -> None:
+    """Only the owner may read the file. It has neither tokens nor anything that a cookie could be made of."""
+    tokens = Tokens(file, {})
+    token = tokens.add("a")
+    cookie = tokens.cookie(token)
+    data = file.read_text("utf-8")
+    assert cookie is not None
+    assert token not in data
+    proof = base64.urlsafe_b64decode(cookie.split(".")[2] + "=")
+    assert not any(each in data for each in (cookie.split(".")[2], proof.hex(), token[4:]))
+    assert token not in repr(tokens.all())
+    if sys.platform != "win32":
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert not [each for each in file.parent.iterdir() if each.suffix == ".tmp"]
+
+
+def test_a_cookie_stands_for_its_token_until_it_ends(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cookie is its caller for thirty days; no changed one is, and none whose token was removed or made anew."""
+    tokens = Tokens(file, {})
+    token = tokens.add("a b", "admin", "team")
+    cookie = tokens.cookie(token) or ""
+    assert token not in cookie
+    assert tokens.cookie(token + "x") is None
+    assert tokens.caller_by_cookie(cookie) == Caller("a b", "admin", "team", by_cookie=True)
+    name, expiry, proof, signature = cookie.split(".")
+    other = base64.urlsafe_b64encode(b"c").decode().rstrip("=")
+    tokens.add("c", "admin")
+    for wrong in (
+        "",
+        "...",
+        token,
+        cookie + "A",
+        cookie[:-1],
+        f"{name}.{int(expiry) + 1}.{proof}.{signature}",
+        f"{other}.{expiry}.{proof}.{signature}",
+        f"{name}.{expiry}.{signature}.{signature}",
+        f"{name}.{expiry}.{proof}.é",
+        f"{name}.٣.{proof}.{signature}",
+        "\ud800.1.2.3",
+        "a" * 10_000,
+    ):
+        assert tokens.caller_by_cookie(wrong) is None
+    now = time.time()
+    with monkeypatch.context() as clock:
+        clock.setattr(time, "time", lambda: now + COOKIE_SECONDS + 2)
+        assert tokens.caller_by_cookie(cookie) is None
+    tokens.remove("a b")
+    assert tokens.caller_by_cookie(cookie) is None
+    tokens.add("a b", "admin", "team")
+    assert tokens.caller_by_cookie(cookie) is None
+
+
+def test_the_value_against_forged_forms_is_of_one_cookie(file: Path) -> None:
+    """A page's hidden value fits its own cookie alone, and is not the cookie."""
+    tokens = Tokens(file, {})
+    one, two = (tokens.cookie(tokens.add(name)) or "" for name in "ab")
+    assert tokens.is_csrf(one, tokens.csrf(one))
+    assert not tokens.is_csrf(two, tokens.csrf(one))
+    assert not tokens.is_csrf(one, "")
+    assert not tokens.is_csrf(one, "é\ud800")
+    assert not any(part in tokens.csrf(one) for part in one.split(".")[2:])
+
+
+def test_what_another_process_changes_holds_at_once(file: Path) -> None:
+    """A running server refuses what was removed elsewhere, takes what was added, and nothing is lost between writers."""
+    served = Tokens(file, {})
+    token = served.add("mine")
+    assert served.caller(token)
+    code = """
+import sys
+from pathlib import Path
+from spellbook.server.http.tokens import Tokens
+tokens = Tokens(Path(sys.argv[1]), {})
+print(*(tokens.add(f"{sys.argv[2]}{i}") for i in range(5)))
+"""
+    made = [token for said in finished(*(python(code, file, name) for name in "xy")) for token in said.split()]
+    assert [served.caller(each) for each in made] == [Caller(f"{x}{i}", "write") for x in "xy" for i in range(5)]
+    Tokens(file, {}).remove("mine")
+    assert served.caller(token) is None
+    file.unlink()
+    assert served.is_empty
+
+
+def test_a_damaged_file_lets_nobody_in(file: Path) -> None:
+    """A file that cannot be read is an error that names it, not a server without tokens; it is never written over."""
+    tokens = Tokens(file, {})
+    token = tokens.add("a")
+    good = json.loads(file.read_text("utf-8"))
+    for bad in (b"", b"[]", b"{}", b'{"tokens": [{}]}', b"\xff", b'{"tokens": [{"name": "a"}]}'):
+        file.write_bytes(bad)
+        for call in (lambda: tokens.caller(token), lambda: tokens.is_empty, lambda: tokens.add("b")):
+            with pytest.raises(StorageError) as raised:
+                call()
+            assert str(file) in str(raised.value)
+        assert file.read_bytes() == bad
+    good["tokens"][0]["may"] = "everything"
+    file.write_text(json.dumps(good))
+    with pytest.raises(StorageError):
+        tokens.caller(token)
+
+
+def test_the_token_of_the_environment(file: Path) -> None:
+    """SPELLBOOK_TOKEN writes and sees all; a short one is refused without being shown."""
+    token = "correct horse battery staple"
+    tokens = Tokens(file, {"SPELLBOOK_TOKEN": token})
+    mine = Caller("SPELLBOOK_TOKEN", "write", "private")
+    assert tokens.caller(token) == mine
+    assert tokens.caller_by_cookie(tokens.cookie(token) or "") == Caller(mine.name, "write", "private", True)
+    assert not file.exists()
+    other = tokens.add("a", "admin")
+    assert tokens.names() == ("SPELLBOOK_TOKEN", "a")
+    assert tokens.caller(other) == Caller("a", "admin")
+    with pytest.raises(InvalidInput, match="16 letters") as raised:
+        Tokens(file, {"SPELLBOOK_TOKEN": "hunter2"})
+    assert "hunter2" not in str(raised.value)
+
+
+def test_names_and_rights_are_checked(file: Path) -> None:
+    """Names are short and of one line, and nobody gets one that is taken; rights are those that there are."""
+    tokens = Tokens(file, {})
+    tokens.add("노트북 1")
+    for name in ("", " a", "a\n", "-a", "a" * 61, "SPELLBOOK_TOKEN", "노트북 1", "a\u202eb"):
+        with pytest.raises(InvalidInput):
+            tokens.add(name)
+    with pytest.raises(InvalidInput):
+        tokens.add("b", "all")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="노트북 1"):
+        tokens.remove("b")
+    assert tokens.names() == ("노트북 1",)
+
+
+def run(vault: Path, *args: str) -> Result:
+    return CliRunner().invoke(main, ["token", *args, "--vault", str(vault)])
+
+
+def test_the_commands(vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`token add` prints the token alone on stdout, `list` never, and `remove` ends it; nothing is in the vault."""
+    assert "No token yet" in run(vault, "list").stdout
+    made = run(vault, "add", "team", "--may", "read", "--sees", "team")
+    token = made.stdout.strip()
+    assert (made.exit_code, token in made.stderr) == (0, False)
+    tokens = Tokens.of(vault)
+    assert tokens.caller(token) == Caller("team", "read", "team")
+    listed = json.loads(run(vault, "list", "--json").stdout)["tokens"]
+    assert [(each["name"], each["may"], each["sees"]) for each in listed] == [("team", "read", "team")]
+    assert "team  read, team" in run(vault, "list").stdout
+    assert token not in run(vault, "list").output + json.dumps(listed)
+    again = run(vault, "add", "team")
+    assert (again.exit_code, again.stdout) == (2, "")
+    gone = run(vault, "remove", "team")
+    assert (gone.exit_code, gone.stdout) == (0, "team was removed.\n")
+    assert "No token is left" in gone.stderr
+    assert run(vault, "remove", "team").exit_code == 2
+    assert tokens.caller(token) is None
+    assert list(vault.iterdir()) == []
+    monkeypatch.setenv("SPELLBOOK_DATA", str(vault / "data"))
+    with pytest.raises(SpellbookError, match="in the vault"):
+        Tokens.of(vault)
