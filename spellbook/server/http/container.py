@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +22,6 @@ MOUNTED = "/vault"
 """A folder that is mounted here is the vault, in place of the one in the volume."""
 
 _SMALL = "text-embedding-3-small"
-_UNUSED = {
-    "EMBEDDING_CONTEXT_LENGTH": "Spellbook knows how much each model reads",
-    "QDRANT_URL": "vectors are kept in the state folder",
-}
-"""Variables that images of other memories know, and why they are not needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +60,7 @@ def layout(given: Mapping[str, str] = os.environ, mounted: Path = Path(MOUNTED))
         **({"SPELLBOOK_EMBEDDER": embedder} if embedder else {}),
     }
     wanted = {name: value for name, value in own.items() if not given.get(name)}
-    return Layout(
-        root,
-        vault,
-        wanted,
-        (*notes, *(f"{name} is not needed: {_UNUSED[name]}." for name in _UNUSED if given.get(name))),
-    )
+    return Layout(root, vault, wanted, (*notes, *_not_needed(given)))
 
 
 def prepare(found: Layout) -> tuple[str, ...]:
@@ -83,14 +73,14 @@ def prepare(found: Layout) -> tuple[str, ...]:
         _check(folder)
     notes = found.notes
     if _is_read_only(found.vault):
-        notes += (f"{found.vault} is mounted read-only: its notes are found, and none can be written.",)
+        notes += (_read_only(found.vault),)
     else:
         _check(found.vault)
         if not any(found.vault.iterdir()):
             from spellbook.editing import starter
 
             starter.make(found.vault)
-            notes += (f"{found.vault} was empty and is a vault now.",)
+            notes += (_made(found.vault),)
     try:
         tempfile.gettempdir()
     except FileNotFoundError:  # a read-only root, and no tmpfs at /tmp
@@ -142,7 +132,7 @@ def _embedder(given: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     provider, model, dimensions = said.values()
     if chosen := given.get("SPELLBOOK_EMBEDDER"):
         unused = [name for name, value in said.items() if value]
-        return "", ((f"{', '.join(unused)} is not used: SPELLBOOK_EMBEDDER={chosen} is set.",) if unused else ())
+        return "", ((_overruled(unused, chosen),) if unused else ())
     if dimensions and not (dimensions.isdecimal() and dimensions.isascii() and int(dimensions)):
         raise InvalidInput(f"EMBEDDING_DIMENSIONS={dimensions!r:.40} is no number of dimensions.", "For example 768.")
     options = f"?dimensions={dimensions}" if dimensions else ""
@@ -159,10 +149,10 @@ def _embedder(given: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
             raise InvalidInput(
                 f"EMBEDDING_PROVIDER={provider!r:.40} is not known.", "Providers are local, ollama and openai."
             )
-    return name, tuple(_told(name, given, model))
+    return name, tuple(_notes(name, given, model))
 
 
-def _told(name: str, given: Mapping[str, str], model: str) -> Iterator[str]:
+def _notes(name: str, given: Mapping[str, str], model: str) -> Iterator[str]:
     if name:
         yield f"Notes are embedded by {name}. SPELLBOOK_EMBEDDER names another embedder."
     elif model:
@@ -172,3 +162,23 @@ def _told(name: str, given: Mapping[str, str], model: str) -> Iterator[str]:
             "Notes are embedded by the bundled model, in spite of OLLAMA_HOST: it knows more languages than most. "
             "EMBEDDING_MODEL=nomic-embed-text, for example, uses one of Ollama's."
         )
+
+
+def _overruled(unused: Sequence[str], chosen: str) -> str:
+    return f"{', '.join(unused)} is not used: SPELLBOOK_EMBEDDER={chosen} is set."
+
+
+def _not_needed(given: Mapping[str, str]) -> Iterator[str]:
+    """Yield what to say of variables that images of other memories know."""
+    if given.get("EMBEDDING_CONTEXT_LENGTH"):
+        yield "EMBEDDING_CONTEXT_LENGTH is not needed: Spellbook knows how much each model reads."
+    if given.get("QDRANT_URL"):
+        yield "QDRANT_URL is not needed: vectors are kept in the state folder."
+
+
+def _read_only(vault: Path) -> str:
+    return f"{vault} is mounted read-only: its notes are found, and none can be written."
+
+
+def _made(vault: Path) -> str:
+    return f"{vault} was empty and is a vault now."

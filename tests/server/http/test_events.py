@@ -23,10 +23,10 @@ from spellbook.server.http import faults
 from spellbook.server.http.api import events
 from spellbook.server.http.served import Caller, Served
 
-LIMITED = Caller("ann", "read", "team")
+LOCAL, LIMITED = Caller(), Caller("ann", "read", "team")
 
 
-def app_of(served: Served, who: Caller = Caller()) -> Any:
+def app_of(served: Served, who: Caller = LOCAL) -> Any:
     """The routes of this module alone, as `who` has them: without a name, a program of this machine."""
     app = Starlette(routes=events.routes(), exception_handlers={SpellbookError: faults.of_spellbook})
     app.state.served = served
