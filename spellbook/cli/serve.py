@@ -69,11 +69,11 @@ def serve(
         from spellbook.system.heap import growing
 
         with growing():
-            from spellbook.server.app import toolsets_of
             from spellbook.server.http import run
             from spellbook.server.http.app import make
             from spellbook.server.http.guard import RATE, Rules, hosts
             from spellbook.server.http.served import Served
+            from spellbook.server.names import toolsets_of
 
             named = run.environment_hosts()
             is_open = _is_open(address, named)

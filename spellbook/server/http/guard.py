@@ -89,10 +89,13 @@ class Guard:
             await self.app(scope, receive, send)
             return
         path: str = scope["path"]
-        has_begun = False
+        has_begun = is_over = False
 
         async def sent(message: Message) -> None:
-            nonlocal has_begun
+            nonlocal has_begun, is_over
+            is_over = is_over or (has_begun and message["type"] == "http.response.start")
+            if is_over:  # the SDK answers once more at the end of a stream of events
+                return
             if message["type"] == "http.response.start":
                 has_begun = True
                 headers = MutableHeaders(scope=message)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
+import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ MOST_CONNECTIONS = 1_000
 HEADER_SECONDS = 10.0
 """Seconds within which a client that has connected must have sent the head of a request."""
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _END_SECONDS = 1
 """Seconds that requests under way get at the end; streams are cut off then."""
 
@@ -112,7 +115,19 @@ def serve(app: ASGIApp, address: Address, proxies: Sequence[str] = (), tls: tupl
             f"--certfile, --keyfile: {getattr(error, 'strerror', '') or error}.",
             "Give a certificate and its key, as PEM.",
         ) from error
-    uvicorn.Server(config).run([address.socket])
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # uvicorn's own way ends the process by the signal, before the vault is closed.
+            before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+    Server(config).run([address.socket])
 
 
 def environment_hosts() -> tuple[str, ...]:
