@@ -85,8 +85,8 @@ def serve(
         from spellbook.system.processes import present
 
         with present(book.config.state, "serve"):
-            click.echo(address.url, err=True)
-            run.serve(app, address, proxies, (certfile, keyfile) if certfile and keyfile else None)
+            tls = (certfile, keyfile) if certfile and keyfile else None
+            run.serve(app, address, lambda: click.echo(address.url, err=True), proxies, tls)
 
 
 def _is_open(address: object, named: tuple[str, ...]) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,9 +80,15 @@ def bound(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(app: ASGIApp, address: Address, proxies: Sequence[str] = (), tls: tuple[str, str] | None = None) -> None:
+def serve(
+    app: ASGIApp,
+    address: Address,
+    ready: Callable[[], object],
+    proxies: Sequence[str] = (),
+    tls: tuple[str, str] | None = None,
+) -> None:
     """
-    Serve until SIGINT or SIGTERM.
+    Serve until SIGINT or SIGTERM; `ready` is called before.
 
     `proxies` are the addresses whose X-Forwarded headers are believed; `tls` are the files of certificate and key.
     Raises InvalidInput if these cannot be read.
@@ -127,7 +134,11 @@ def serve(app: ASGIApp, address: Address, proxies: Sequence[str] = (), tls: tupl
                 for number, handler in before.items():
                     signal.signal(number, handler)
 
-    Server(config).run([address.socket])
+    server = Server(config)
+    # What is cut off at the end is no fault that anybody needs to know of.
+    logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
+    ready()
+    server.run([address.socket])
 
 
 def environment_hosts() -> tuple[str, ...]:
