@@ -31,7 +31,8 @@ def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Gu
         background = Background(served.book, called) if live else None
         async with anyio.create_task_group() as tasks:
             doors.tasks = tasks
-            tasks.start_soon(in_thread, import_module, "spellbook.server.app")  # the first client needs it
+            # The first client needs it. A thread of its own, because the end does not wait for it.
+            threading.Thread(target=import_module, args=("spellbook.server.app",), daemon=True).start()
             try:
                 yield
             finally:
