@@ -7,6 +7,7 @@ Answers go to stdout, everything else to stderr.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections import deque
@@ -303,6 +304,10 @@ def main() -> None:
 
     Notes change only when you ask, and nothing leaves this machine.
     """
+    if os.environ.get("SPELLBOOK_CONTAINER"):  # every command of an image uses what its server uses
+        from spellbook.server.http import container
+
+        os.environ.update(container.layout().environment)
 
 
 def doubt(book: Spellbook, filter: dict[str, object] | None) -> None:

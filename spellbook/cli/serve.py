@@ -8,10 +8,12 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import main, opened, scope_option, vault_option, wiki_option
+from spellbook.cli.container import container_option
 from spellbook.errors import InvalidInput
 
 
 @main.command()
+@container_option
 @click.option(
     "--host",
     default=lambda: os.environ.get("SPELLBOOK_HOST") or "127.0.0.1",
