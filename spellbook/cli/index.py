@@ -187,7 +187,8 @@ def mcp(book: Spellbook, toolsets: str) -> None:
     from spellbook.system.processes import present
 
     with growing():
-        from spellbook.server.app import build, run_stdio, toolsets_of
+        from spellbook.server.app import build, run_stdio
+        from spellbook.server.names import toolsets_of
 
         server = build(book, toolsets_of(toolsets))
     with present(book.config.state, "mcp"):

@@ -71,11 +71,11 @@ def serve(
         from spellbook.system.heap import growing
 
         with growing():
-            from spellbook.server.app import toolsets_of
             from spellbook.server.http import run
             from spellbook.server.http.app import make
             from spellbook.server.http.guard import RATE, Rules, hosts
             from spellbook.server.http.served import Served
+            from spellbook.server.names import toolsets_of
 
             named = run.environment_hosts()
             is_open = _is_open(address, named)
@@ -87,8 +87,8 @@ def serve(
         from spellbook.system.processes import present
 
         with present(book.config.state, "serve"):
-            click.echo(address.url, err=True)
-            run.serve(app, address, proxies, (certfile, keyfile) if certfile and keyfile else None)
+            tls = (certfile, keyfile) if certfile and keyfile else None
+            run.serve(app, address, lambda: click.echo(address.url, err=True), proxies, tls)
 
 
 def _is_open(address: object, named: tuple[str, ...]) -> bool:

@@ -32,17 +32,10 @@ from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.server import completion, stdio
 from spellbook.server.arguments import lean, renamed
-from spellbook.server.names import Names
-from spellbook.system.heap import freeze
+from spellbook.server.background import Background
+from spellbook.server.names import Names, toolsets_of
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
-
-TOOLSETS = ("core", "desk", "backup", "memento", "decisions", "wiki", "articles")
-"""
-Toolsets by name, which is that of the module that registers it.
-
-A module may have INSTRUCTIONS, what an agent is told of it at the start, and ALSO_CALLED, other names of its tools.
-"""
 
 _MEMORY = "Spellbook is the person's long-term memory: Markdown notes they own, written by them and by agents."
 _MARKS = """\
@@ -60,19 +53,7 @@ Arguments that many tools share:
 _MOST_NAME = 64
 """Most letters of a tool's name."""
 
-WARM_UP_SECONDS = 1.0
-CALL_SECONDS = 0.25
-"""Seconds after the first call before the model is loaded in the background, so that loading does not slow the call."""
 _log = logging.getLogger(__name__)
-
-
-def toolsets_of(names: str) -> tuple[str, ...]:
-    """Return the toolsets in a list with commas. Raises InvalidInput for an unknown one."""
-    found = tuple(name.strip() for name in names.split(",") if name.strip())
-    for name in found:
-        if name not in TOOLSETS:
-            raise InvalidInput(f"There is no toolset {name!r}.", f"Toolsets are {', '.join(TOOLSETS)}.")
-    return found
 
 
 def build(
@@ -203,42 +184,6 @@ class _Server(MCPServer):
 
 def _only_reads(tool: Tool) -> bool:
     return bool(tool.annotations and tool.annotations.read_only_hint)
-
-
-class Background:
-    """Watches the vault, and loads model and vectors only after the first call: an idle server must stay small."""
-
-    def __init__(self, book: Spellbook, called: threading.Event) -> None:
-        self._book = book
-        self._called = called
-        self._watcher: Any = None
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="spellbook-warm-up", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop watching, without waiting for a running embedding: clients give a server two seconds to end."""
-        self._stopped.set()
-        self._called.set()
-        self._thread.join(timeout=0.5)
-        if self._watcher:
-            self._watcher.stop(within=0.5)
-
-    def _run(self) -> None:
-        if self._stopped.wait(WARM_UP_SECONDS):
-            return
-        import_module("spellbook.server.render")  # the first answer needs it
-        from spellbook.server.watcher import Watcher
-
-        self._watcher = Watcher(self._book).start()
-        self._called.wait()
-        if self._stopped.wait(CALL_SECONDS):
-            return
-        try:
-            self._book.warm_up()
-        except Exception as error:  # the first search reports it to the client
-            _log.warning("Warming up failed: %s", error)
-        freeze()
 
 
 def run_stdio(mcp: MCPServer) -> None:

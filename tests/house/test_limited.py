@@ -27,7 +27,7 @@ from spellbook.book import Spellbook
 from spellbook.errors import MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.index import privacy
 from spellbook.index.filters import conditions
-from spellbook.server.app import TOOLSETS
+from spellbook.server.names import TOOLSETS
 from tests.helpers import held, note_writer
 from tests.server.agent import Agent, talk
 

@@ -19,7 +19,8 @@ from spellbook.editing.guides import chunking, packaged
 from spellbook.errors import InvalidInput
 from spellbook.search import ranking
 from spellbook.server import render
-from spellbook.server.app import TOOLSETS, build
+from spellbook.server.app import build
+from spellbook.server.names import TOOLSETS
 from spellbook.text import terms
 from tests.server.agent import Agent, talk
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import AsyncIterator
+from importlib import import_module
 
 import anyio
 from starlette.applications import Starlette
@@ -12,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from spellbook.errors import SpellbookError
-from spellbook.server.app import Background
+from spellbook.server.background import Background
 from spellbook.server.http import admin, api, faults, pages
 from spellbook.server.http.doors import Doors, is_mcp
 from spellbook.server.http.guard import Guard, Rules
@@ -30,6 +31,8 @@ def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Gu
         background = Background(served.book, called) if live else None
         async with anyio.create_task_group() as tasks:
             doors.tasks = tasks
+            # The first client needs it. A thread of its own, because the end does not wait for it.
+            threading.Thread(target=import_module, args=("spellbook.server.app",), daemon=True).start()
             try:
                 yield
             finally:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from spellbook.server.app import build
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.served import Served, in_thread
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
 
 MOST_BYTES = 24_000_000
 """Most bytes of a request: a note of 10 MB, escaped."""
@@ -51,9 +53,7 @@ class Doors:
         """`called` is set by the first call of a tool; `hosts` are the names of this server."""
         self._served = served
         self._called = called
-        names = [*hosts, *(f"{host}:*" for host in hosts if ":" not in host or host.endswith("]"))]
-        origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
-        self._security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
+        self._names = [*hosts, *(f"{host}:*" for host in hosts if ":" not in host or host.endswith("]"))]
         self._doors: dict[Caller, _Door] = {}
         self._guard = anyio.Lock()
         self.tasks: TaskGroup | None = None
@@ -70,27 +70,21 @@ class Doors:
 
     async def _opened(self, caller: Caller) -> _Door:
         assert self.tasks is not None
-        book = await in_thread(self._served.book_of, caller)
-        mcp = await in_thread(
-            lambda: build(
-                book,
-                self._served.toolsets,
-                live=False,
-                door="http",
-                called=self._called,
-                may_write=caller.may != "read",
-            )
-        )
+        mcp = await in_thread(self._built, caller)
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        origins = [f"{scheme}://{name}" for name in self._names for scheme in ("http", "https")]
+        security = TransportSecuritySettings(allowed_hosts=self._names, allowed_origins=origins)
         streamable = mcp.streamable_http_app(
             streamable_http_path=_STREAMABLE,
             max_request_body_size=MOST_BYTES,
-            transport_security=self._security,
+            transport_security=security,
         )
         sse = mcp.sse_app(
             sse_path=_SSE,
             message_path=_MESSAGES,
             max_request_body_size=MOST_BYTES,
-            transport_security=self._security,
+            transport_security=security,
         )
 
         async def sessions(*, task_status: TaskStatus[None]) -> None:
@@ -101,3 +95,9 @@ class Doors:
         await self.tasks.start(sessions)
         self._doors[caller] = door = _Door(streamable, sse)
         return door
+
+    def _built(self, caller: Caller) -> MCPServer:
+        from spellbook.server.app import build  # slow to import: a server should listen before
+
+        book, may_write = self._served.book_of(caller), caller.may != "read"
+        return build(book, self._served.toolsets, live=False, door="http", called=self._called, may_write=may_write)

@@ -88,26 +88,17 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        path: str = scope["path"]
-        has_begun = False
-
-        async def sent(message: Message) -> None:
-            nonlocal has_begun
-            if message["type"] == "http.response.start":
-                has_begun = True
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers[name] = value
-                if not path.startswith("/static/"):
-                    headers["cache-control"] = headers.get("cache-control", "no-store")
-            await send(message)
-
         try:
             scope["spellbook.caller"] = self._caller(scope, Headers(scope=scope))
-            await self.app(scope, _bounded(receive), sent)
         except _Refused as refused:
-            if not has_begun:
-                await refused.answer(scope, receive, sent)
+            await refused.answer(scope, receive, _Sent(scope, send))
+            return
+        body, sent = _Body(receive), _Sent(scope, send)
+        sent.body = body
+        try:
+            await self.app(scope, body, sent)
+        finally:
+            await sent.refuse()
 
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
         """Return who asks. Raises _Refused for whom, and what, is not let in."""
@@ -242,28 +233,63 @@ class Guard:
             )
 
 
-def _bounded(receive: Receive) -> Receive:
-    """Return a `receive` that bounds the bytes and the time of a request's body."""
-    size = 0
-    until = time.monotonic() + _BODY_SECONDS
-    is_whole = False
+class _Body:
+    """A request as it arrives, within bounds of bytes and time; `refused` is the answer once it is beyond them."""
 
-    async def received() -> Message:
-        nonlocal size, is_whole
-        if is_whole:  # what follows is the end of the connection, however long that takes
-            return await receive()
-        message: Message = {}
-        with anyio.move_on_after(max(0.0, until - time.monotonic())) as limit:
-            message = await receive()
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._until = time.monotonic() + _BODY_SECONDS
+        self._size = 0
+        self._is_whole = False
+        self.refused: Response | None = None
+
+    async def __call__(self) -> Message:
+        if self.refused:
+            return {"type": "http.disconnect"}
+        if self._is_whole:  # what follows is the end of the connection, however long that takes
+            return await self._receive()
+        message: Message = {"type": "http.disconnect"}
+        with anyio.move_on_after(max(0.0, self._until - time.monotonic())) as limit:
+            message = await self._receive()
+        self._size += len(message.get("body", b""))
+        self._is_whole = not message.get("more_body", False)
         if limit.cancelled_caught:
-            raise _Refused(fault(408, "INVALID_INPUT", f"The request did not arrive within {_BODY_SECONDS:.0f} s."))
-        size += len(message.get("body", b""))
-        is_whole = not message.get("more_body", False)
-        if size > MOST_BYTES:
-            raise _Refused(_too_large())
-        return message
+            self.refused = fault(408, "INVALID_INPUT", f"The request did not arrive within {_BODY_SECONDS:.0f} s.")
+        elif self._size > MOST_BYTES:
+            self.refused = _too_large()
+        return {"type": "http.disconnect"} if self.refused else message
 
-    return received
+
+class _Sent:
+    """An answer on its way: it gets the headers of every answer, and is replaced if its request is refused."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self._has_begun = self._is_over = False
+        self.body: _Body | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if self.body and self.body.refused and not self._has_begun:
+                await self.refuse()
+                return
+            self._is_over = self._is_over or self._has_begun  # the SDK answers again at the end of a stream of events
+            self._has_begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+            if not self._scope["path"].startswith("/static/"):
+                headers["cache-control"] = headers.get("cache-control", "no-store")
+        if not self._is_over:
+            await self._send(message)
+
+    async def refuse(self) -> None:
+        """Send the answer of a request that was refused while it arrived, unless another has begun."""
+        body, self.body = self.body, None
+        if body and body.refused and not self._has_begun:
+            await body.refused(self._scope, body, self)
+            self._is_over = True
 
 
 def _too_large() -> Response:

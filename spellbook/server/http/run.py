@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import logging
 import os
+import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +23,7 @@ MOST_CONNECTIONS = 1_000
 HEADER_SECONDS = 10.0
 """Seconds within which a client that has connected must have sent the head of a request."""
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _END_SECONDS = 1
 """Seconds that requests under way get at the end; streams are cut off then."""
 
@@ -76,9 +80,15 @@ def bound(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(app: ASGIApp, address: Address, proxies: Sequence[str] = (), tls: tuple[str, str] | None = None) -> None:
+def serve(
+    app: ASGIApp,
+    address: Address,
+    ready: Callable[[], object],
+    proxies: Sequence[str] = (),
+    tls: tuple[str, str] | None = None,
+) -> None:
     """
-    Serve until SIGINT or SIGTERM.
+    Serve until SIGINT or SIGTERM; `ready` is called before.
 
     `proxies` are the addresses whose X-Forwarded headers are believed; `tls` are the files of certificate and key.
     Raises InvalidInput if these cannot be read.
@@ -112,7 +122,23 @@ def serve(app: ASGIApp, address: Address, proxies: Sequence[str] = (), tls: tupl
             f"--certfile, --keyfile: {getattr(error, 'strerror', '') or error}.",
             "Give a certificate and its key, as PEM.",
         ) from error
-    uvicorn.Server(config).run([address.socket])
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # uvicorn's own way ends the process by the signal, before the vault is closed.
+            before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+    server = Server(config)
+    # What is cut off at the end is no fault that anybody needs to know of.
+    logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
+    ready()
+    server.run([address.socket])
 
 
 def environment_hosts() -> tuple[str, ...]:
