@@ -276,3 +276,23 @@ def test_comments_and_the_end(served: Served, monkeypatch: pytest.MonkeyPatch) -
             await asyncio.to_thread(served.jobs.close)
 
     asyncio.run(asyncio.wait_for(listen(), 5))
+
+
+def test_a_listener_that_takes_nothing_for_long_is_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection ends without an error, and it is forgotten."""
+    monkeypatch.setattr(events, "SEND", 0.1)
+
+    async def listen() -> None:
+        sent = 0
+
+        async def stall() -> None:
+            nonlocal sent
+            sent += 1
+            if sent > 1:  # after the head
+                await asyncio.sleep(60)
+
+        async with listening(app_of(served), stall=stall), asyncio.timeout(10):
+            while served.jobs.feed.listeners or sent < 2:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(listen())

@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from spellbook.errors import SpellbookError
 from spellbook.server.http import served as doors
@@ -26,8 +27,8 @@ LOOK = 1.0
 _PAUSE = 0.2
 """Seconds between rounds of events: a job reports hundreds of times a second."""
 
-_SEND = 30.0
-"""Seconds in which a listener must take what it was sent."""
+SEND = 30.0
+"""Seconds in which a listener must take what it was sent, or else it is cut off."""
 
 
 def routes() -> list[BaseRoute]:
@@ -87,7 +88,14 @@ async def events(request: Request) -> Response:
     `degraded` when answers have become incomplete or complete again. A browser that connects again names the last
     event that it got, and gets what it missed.
     """
-    from sse_starlette import EventSourceResponse
+    from sse_starlette.sse import EventSourceResponse, SendTimeoutError
+
+    class Stream(EventSourceResponse):
+        """Ends quietly when the listener is cut off."""
+
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            with contextlib.suppress(SendTimeoutError):
+                await super().__call__(scope, receive, send)
 
     who = doors.caller(request)
     who.require("read")
@@ -98,7 +106,7 @@ async def events(request: Request) -> Response:
         stream = _stream(served, who, after=int(number[:15]))
     else:
         stream = _stream(served, who, at_start=feed.number)
-    return EventSourceResponse(stream, ping=PING, send_timeout=_SEND)
+    return Stream(stream, ping=PING, send_timeout=SEND)
 
 
 async def _stream(
