@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from spellbook.errors import SpellbookError
 from spellbook.server.http import served as doors
 from spellbook.server.http.served import Caller, Served
-from spellbook.server.jobs import Change, Job, Work
+from spellbook.server.jobs import Change, Job
 from spellbook.text.quoting import json_of
 
 PING = 15
@@ -39,12 +39,6 @@ def routes() -> list[BaseRoute]:
         Route("/api/jobs/{id}", cancel, methods=["DELETE"]),
         Route("/api/events", events),
     ]
-
-
-def begin(request: Request, kind: str, work: Work) -> Response:
-    """Start a job and answer 202 with it, and where to ask for its state. Raises Busy if another one is running."""
-    job = doors.served(request).jobs.start(kind, work)
-    return _json({"job": shown(job, doors.caller(request))}, 202, {"Location": f"/api/jobs/{job.id}"})
 
 
 def shown(job: Job, who: Caller) -> dict[str, Any]:
@@ -152,5 +146,5 @@ async def _look(served: Served) -> None:
     feed.set("degraded", {"degraded": state.degraded, "reason": state.reason})
 
 
-def _json(told: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(json_of(told), status, headers, "application/json")
+def _json(told: object, status: int = 200) -> Response:
+    return Response(json_of(told), status, media_type="application/json")
