@@ -41,7 +41,7 @@ def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @click.command()
 @container_option
-@click.option("--host", default=lambda: os.environ.get("SPELLBOOK_HOST", "127.0.0.1"))
+@click.option("--host", default=lambda: os.getenv("SPELLBOOK_HOST", "127.0.0.1"))
 def served(host: str) -> None:
     """A command with the option, as `serve` has it."""
     click.echo(f"host {host}, vault {config.find_vault()}")
