@@ -30,7 +30,8 @@ from pathlib import Path
 import platformdirs
 
 import spellbook
-from spellbook.server.app import TOOLSETS, build
+from spellbook.server.app import build
+from spellbook.server.names import TOOLSETS
 
 PACKAGES = ("@modelcontextprotocol/inspector@2.12.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 NODE = 22

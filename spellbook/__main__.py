@@ -111,6 +111,8 @@ def _drop_output() -> None:
 
 def nothing_to_do(arguments: list[str]) -> bool:
     """Answer a plain `reindex` if nothing has changed, and return whether that was so; click handles the rest."""
+    if "SPELLBOOK_CONTAINER" in os.environ:  # there the vault is elsewhere
+        return False
     asked, vault = list(arguments), ""
     if "--vault" in asked[:-1]:
         at = asked.index("--vault")

@@ -93,6 +93,7 @@ class Config:
     `chroma_url`: a Chroma server to use instead of the embedded Chroma.
     `wikis`: the folders of documents beside the vault that `spellbook.wikis` may read, as they were given.
     `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
+    `polls`: whether the watcher scans the vault every 2 seconds, because the system reports no changes of its files.
     `sees`: team or public for the part of the vault that such a token sees, see `limited`; "" for all of it.
 
     `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or an
@@ -126,6 +127,7 @@ class Config:
     chroma_token: str = field(default="", repr=False)
     wikis: tuple[str, ...] = ()
     beside: Path | None = None
+    polls: bool = False
     sees: str = ""
 
 
@@ -185,6 +187,9 @@ def load(
             "For example http://localhost:8000, or unset it.",
         )
     settings["second_encoder"] = _switch("SPELLBOOK_SECOND_ENCODER", settings.get("second_encoder", True))
+    watch = os.environ.get("SPELLBOOK_WATCH", "").strip().lower()
+    if watch not in {"", "events", "poll"}:
+        raise InvalidInput(f"SPELLBOOK_WATCH={watch!r:.80} is neither events nor poll.", "Write one, or unset it.")
     return Config(
         root,
         Path(paths.state(str(root), str(state or ""))),
@@ -194,6 +199,7 @@ def load(
         chroma_url=url,
         chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
         wikis=tuple(map(str, wikis or ())) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),
+        polls=watch == "poll",
         **settings,
     )
 

@@ -18,7 +18,8 @@ import click
 from spellbook import SpellbookError
 from spellbook import book as books
 from spellbook.cli import main as cli
-from spellbook.server.app import TOOLSETS, build
+from spellbook.server.app import build
+from spellbook.server.names import TOOLSETS
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"

@@ -142,13 +142,13 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
     with _locked(index.config.state) as folder:
         if asked.dry_run:
             with tempfile.TemporaryFile(dir=index.config.state) as stage:
-                _stage(index, place, stage, asked, report)
+                _stage(index, place, stage, asked, report, progress)
             return report
         report.finished = len(_finish(index, folder, Imported()).paths)
         folder.mkdir(exist_ok=True)
         try:
             with (folder / _STAGE).open("w+b") as stage:
-                staged, folders = _stage(index, place, stage, asked, report)
+                staged, folders = _stage(index, place, stage, asked, report, progress)
                 stage.flush()
                 os.fsync(stage.fileno())
             with disk.replacing(folder / _JOURNAL) as file:  # from here on the import is done, by whomever
@@ -219,14 +219,16 @@ def _check_place(vault: Vault, place: Path) -> None:
 
 
 def _stage(
-    index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported
+    index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported, progress: Progress | None
 ) -> tuple[list[_Staged], list[str]]:
     """Read a source; store what is to be written in `stage`, add the results to `report`; return files and folders."""
     staged: list[_Staged] = []
     seen: dict[str, str] = {}
     taken = rules.Paths(disk.folds(index.vault.root))
     with sources.opened(place) as source:
-        for incoming in source.files:
+        for number, incoming in enumerate(source.files, 1):
+            if progress:
+                progress("reading", number, number)  # how many there are, only the end of the source says
             start, pieces = stage.tell(), disk.Hashed(incoming.pieces)
             for piece in pieces:
                 stage.write(piece)

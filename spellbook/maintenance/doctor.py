@@ -67,6 +67,8 @@ def _unwatched(index: Index) -> str:
     """Return why the watcher is not relied upon."""
     if is_silent(index.config.state):
         return "the process that watches gives no sign of life; is it stopped?"
+    if index.config.polls:
+        return "SPELLBOOK_WATCH=poll: the vault is scanned every 2 seconds"
     kind = eventless(index.config.vault)
     return unseen(index) or (f"a {kind} drive does not tell of changes made elsewhere" if kind else "")
 

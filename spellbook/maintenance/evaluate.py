@@ -230,14 +230,18 @@ def _ask_all(
     asked = _Asked()
     by_words = [query for query in queries if query.mode == "find"]
     by_meaning = [query for query in queries if query.mode != "find"]
-    for query in by_words:
+    for done, query in enumerate(by_words, 1):
         asked.failed += _ask_golden(index, searcher, query)
+        if progress:
+            progress("golden queries", done, len(queries))
     if not by_meaning and not any(note.questions for note in notes):
         return asked
     try:
         _listen(index)
-        for query in by_meaning:
+        for done, query in enumerate(by_meaning, len(by_words) + 1):
             asked.failed += _ask_golden(index, searcher, query)
+            if progress:
+                progress("golden queries", done, len(queries))
         asked.ranks, asked.missed = _ask(searcher, notes, progress)
     except _Deaf as error:
         asked.reason = str(error)

@@ -7,7 +7,11 @@ Prepared models are in the cache, which may be deleted at any time. Downloaded m
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+
+SHIPPED = Path(sys.prefix, "share", "spellbook")
+"""Where whoever installs Spellbook may have prepared the models, as a container's image does; it is only read."""
 
 
 def cache() -> Path:
@@ -16,6 +20,12 @@ def cache() -> Path:
 
     given = os.environ.get("SPELLBOOK_CACHE")
     return Path(given).expanduser().absolute() if given else user_cache_path("spellbook", appauthor=False)
+
+
+def prepared(name: str) -> Path:
+    """Return the folder of the prepared model `name`: the one that came with the installation, or in the cache."""
+    shipped = SHIPPED / "models" / name
+    return shipped if (shipped / "manifest.json").is_file() else cache() / "models" / name
 
 
 def pulled() -> Path:

@@ -28,21 +28,14 @@ from pydantic import ValidationError
 
 from spellbook._version import __version__
 from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
+from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.server import completion, stdio
 from spellbook.server.arguments import lean, renamed
-from spellbook.server.names import Names
-from spellbook.system.heap import freeze
+from spellbook.server.background import Background
+from spellbook.server.names import Names, toolsets_of
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
-
-TOOLSETS = ("core", "desk", "backup", "memento", "decisions", "wiki", "articles")
-"""
-Toolsets by name, which is that of the module that registers it.
-
-A module may have INSTRUCTIONS, what an agent is told of it at the start, and ALSO_CALLED, other names of its tools.
-"""
 
 _MEMORY = "Spellbook is the person's long-term memory: Markdown notes they own, written by them and by agents."
 _MARKS = """\
@@ -60,22 +53,26 @@ Arguments that many tools share:
 _MOST_NAME = 64
 """Most letters of a tool's name."""
 
-WARM_UP_SECONDS = 1.0
-CALL_SECONDS = 0.25
-"""Seconds after the first call before the model is loaded in the background, so that loading does not slow the call."""
 _log = logging.getLogger(__name__)
 
 
-def build(book: Spellbook, toolsets: Sequence[str] = ("core",), *, live: bool = True) -> MCPServer:
+def build(
+    book: Spellbook,
+    toolsets: Sequence[str] = ("core",),
+    *,
+    live: bool = True,
+    door: str = "stdio",
+    called: threading.Event | None = None,
+    may_write: bool = True,
+) -> MCPServer:
     """
     Return an MCP server over `book` with `toolsets`.
 
-    A `live` server watches the vault, and loads the model in the background after the first call. Raises InvalidInput
-    for an unknown toolset.
+    A `live` server watches the vault, and loads the model in the background after the first call. `door` is how it is
+    reached, for counting errors; `called` is set by the first call. One that may not write has reading tools alone.
+    Raises InvalidInput for an unknown toolset.
     """
-    for name in toolsets:
-        if name not in TOOLSETS:
-            raise InvalidInput(f"There is no toolset {name!r}.", f"Toolsets are {', '.join(TOOLSETS)}.")
+    toolsets_of(",".join(toolsets))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer) -> AsyncIterator[dict[str, Any]]:
@@ -95,6 +92,9 @@ def build(book: Spellbook, toolsets: Sequence[str] = ("core",), *, live: bool = 
     told = [getattr(module, "INSTRUCTIONS", "") for module in modules.values()]
     mcp = _Server(
         book.meter,
+        door,
+        called or threading.Event(),
+        may_write,
         "spellbook",
         title="Spellbook",
         version=__version__,
@@ -117,12 +117,14 @@ class _Server(MCPServer):
     Tools that are added belong to `toolset`; they are listed and called by their `names`.
     """
 
-    door = "stdio"
-
-    def __init__(self, meter: Meter, *args: Any, **settings: Any) -> None:
+    def __init__(
+        self, meter: Meter, door: str, called: threading.Event, may_write: bool, *args: Any, **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
-        self.called = threading.Event()
+        self.called = called
         self._meter = meter
+        self._door = door
+        self._may_write = may_write
         self.toolset = "core"
         self.names = Names()
 
@@ -132,7 +134,7 @@ class _Server(MCPServer):
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
-        tools = await super().list_tools()
+        tools = [tool for tool in await super().list_tools() if self._may_write or _only_reads(tool)]
         return [tool.model_copy(update={"input_schema": lean(tool.input_schema)}) for tool in tools]
 
     async def run_stdio_async(self) -> None:
@@ -151,6 +153,9 @@ class _Server(MCPServer):
         name, arguments = self.names.called(name), renamed(arguments)
         if self._meter.add(CALLS):
             await anyio.to_thread.run_sync(self._meter.flush)
+        if not self._may_write and name not in {tool.name for tool in await self.list_tools()}:
+            refused = PermissionDenied(f"This token may only read, and {name[:_MOST_NAME]} is not for reading.")
+            raise ToolError(f"Error executing tool {name}: {refused.code}: {refused}")
         try:
             unicode.check(arguments)
         except InvalidInput as error:
@@ -174,43 +179,11 @@ class _Server(MCPServer):
             error = error.__cause__
         if error is not None:
             verb = name if name.isidentifier() and len(name) <= _MOST_NAME else ""
-            await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self.door, error, **known))
+            await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self._door, error, **known))
 
 
-class Background:
-    """Watches the vault, and loads model and vectors only after the first call: an idle server must stay small."""
-
-    def __init__(self, book: Spellbook, called: threading.Event) -> None:
-        self._book = book
-        self._called = called
-        self._watcher: Any = None
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="spellbook-warm-up", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop watching, without waiting for a running embedding: clients give a server two seconds to end."""
-        self._stopped.set()
-        self._called.set()
-        self._thread.join(timeout=0.5)
-        if self._watcher:
-            self._watcher.stop(within=0.5)
-
-    def _run(self) -> None:
-        if self._stopped.wait(WARM_UP_SECONDS):
-            return
-        import_module("spellbook.server.render")  # the first answer needs it
-        from spellbook.server.watcher import Watcher
-
-        self._watcher = Watcher(self._book).start()
-        self._called.wait()
-        if self._stopped.wait(CALL_SECONDS):
-            return
-        try:
-            self._book.warm_up()
-        except Exception as error:  # the first search reports it to the client
-            _log.warning("Warming up failed: %s", error)
-        freeze()
+def _only_reads(tool: Tool) -> bool:
+    return bool(tool.annotations and tool.annotations.read_only_hint)
 
 
 def run_stdio(mcp: MCPServer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from typing import Any, ParamSpec
@@ -23,6 +24,9 @@ _log = logging.getLogger(__name__)
 READ = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 ADD = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 CHANGE = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
+
+_BETWEEN = 0.1
+"""Seconds between reports of progress: a job makes thousands of steps, and each report is a message to the client."""
 
 
 def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
@@ -66,12 +70,20 @@ def reporter(ctx: Context) -> Callable[[str, int, int], None]:
     """
     Return a function that reports the progress of a tool's job: its stage, how much is done, and of how much.
 
-    It ends the job if the client has cancelled it.
+    It ends the job if the client has cancelled it. The numbers that the client gets only grow, as the protocol wants:
+    a stage that counts from the start again is added to those before it.
     """
+    before, last, stage_then, sent = 0, -1, "", 0.0
 
     def progress(stage: str, done: int, total: int) -> None:
+        nonlocal before, last, stage_then, sent
         anyio.from_thread.check_cancelled()
-        anyio.from_thread.run(ctx.report_progress, done, total, stage)
+        if stage != stage_then and before + done <= last:
+            before = last
+        now = time.monotonic()
+        if before + done > last and (stage != stage_then or now - sent >= _BETWEEN):
+            last, stage_then, sent = before + done, stage, now
+            anyio.from_thread.run(ctx.report_progress, last, before + total, stage)
 
     return progress
 

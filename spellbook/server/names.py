@@ -6,8 +6,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spellbook.errors import InvalidInput
+
 SHARED = {"undo"}
 """Tools that several toolsets have, and that are the same in each."""
+
+TOOLSETS = ("core", "desk", "backup", "memento", "decisions", "wiki", "articles")
+"""
+Toolsets by name, which is that of the module that registers it.
+
+A module may have INSTRUCTIONS, what an agent is told of it at the start, and ALSO_CALLED, other names of its tools.
+"""
+
+
+def toolsets_of(names: str) -> tuple[str, ...]:
+    """Return the toolsets in a list with commas. Raises InvalidInput for an unknown one."""
+    found = tuple(name.strip() for name in names.split(",") if name.strip())
+    for name in found:
+        if name not in TOOLSETS:
+            raise InvalidInput(f"There is no toolset {name!r}.", f"Toolsets are {', '.join(TOOLSETS)}.")
+    return found
 
 
 class Names:

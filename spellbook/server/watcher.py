@@ -229,7 +229,7 @@ class Watcher:
                 with processes.present(self._book.config.state, processes.EMBEDDING):
                     report = sync.scan(self._book.index, progress=self._beat)
                 self._look_seconds = time.monotonic() - started
-                self._eventless = eventless(self._book.config.vault)
+                self._eventless = "polled" if self._book.config.polls else eventless(self._book.config.vault)
                 self._to_count.set()  # what could not be watched may be gone, or ignored now
             else:
                 report = sync.scan_paths(self._book.index, paths)

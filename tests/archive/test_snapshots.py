@@ -457,12 +457,18 @@ def test_the_backup_toolset(book, vault, tmp_path, mode):
                 "import",
             }
 
+            stages: list[str | None] = []
+
+            async def progress(done: float, total: float | None, stage: str | None) -> None:
+                stages.append(stage)
+
             async def call(tool: str, **arguments: object) -> Any:
-                result = await client.call_tool(tool, arguments)
+                result = await client.call_tool(tool, arguments, progress_callback=progress)
                 assert not result.is_error, result.content[0].text
                 return json.loads(result.content[0].text)
 
             taken = await call("snapshot")
+            assert stages == ["keeping"]
             assert (taken["files"], (await call("snapshots"))["snapshots"][0]["name"]) == (2, taken["name"])
             for form, ending in (("json", ".json"), ("markdown", ".zip")):
                 exported = await call("export", format=form)
@@ -476,6 +482,7 @@ def test_the_backup_toolset(book, vault, tmp_path, mode):
                 )
                 done = await call("import", file_path=Path(exported["file"]).name, dry_run=False)
                 assert (done["added"], contents(vault)) == (["a.md"], {"a.md": b"# A\n", "p.png": b"p"})
+                assert stages[-2:] == ["reading", "importing"]
             (tmp_path / "secret.md").write_text("secret")
             for path in (
                 str(tmp_path / "secret.md"),

@@ -69,6 +69,7 @@ SENTENCES = {
     "archive/pages/fetch.py": {"_hint"},
     "cli/backup.py": {"_row", "_imported"},
     "maintenance/evaluate.py": {"_failures"},
+    "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_notes"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "did_you_mean"},
     "search/presentation.py": {"reasons", "shares", "standing", "outside"},

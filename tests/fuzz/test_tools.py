@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from spellbook import book as books
-from spellbook.server.app import TOOLSETS, build
+from spellbook.server.app import build
+from spellbook.server.names import TOOLSETS
 from tests.fuzz import bounded
 from tests.fuzz.arguments import arguments
 from tests.fuzz.servers import Gone, Server

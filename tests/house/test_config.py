@@ -82,6 +82,17 @@ def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, m
     assert config.load(vault, embedder="said").embedder == "said"
 
 
+def test_how_the_vault_is_watched(vault, monkeypatch):
+    """SPELLBOOK_WATCH is poll or events, and anything else is refused by name."""
+    assert not config.load(vault).polls
+    for said, polls in (("poll", True), (" Poll ", True), ("events", False)):
+        monkeypatch.setenv("SPELLBOOK_WATCH", said)
+        assert config.load(vault).polls is polls
+    monkeypatch.setenv("SPELLBOOK_WATCH", "sometimes")
+    with pytest.raises(InvalidInput, match="SPELLBOOK_WATCH='sometimes' is neither events nor poll"):
+        config.load(vault)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

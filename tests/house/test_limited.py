@@ -28,9 +28,9 @@ from spellbook.errors import MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.index import privacy, sync
 from spellbook.index.filters import conditions
 from spellbook.index.parse_pool import Readers
-from spellbook.server.app import TOOLSETS
 from spellbook.server.http.callers import SCOPES, Caller
 from spellbook.server.http.served import Served
+from spellbook.server.names import TOOLSETS
 from tests.helpers import Counting, held, note_writer
 from tests.index.test_second import Small, stored
 from tests.server.agent import Agent, talk

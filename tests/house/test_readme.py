@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import configparser
 import inspect
 import json
 import os
+import plistlib
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -405,3 +408,15 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
         assert done.stdout
         refused = re.findall(r'\|\| echo "([^"$]+)', text)  # what is said to fail must have failed
         assert all(done.stdout.count(said) == refused.count(said) for said in refused), done.stdout
+
+
+def test_how_the_server_is_started_elsewhere() -> None:
+    """The unit of systemd and the agent of launchd start commands that are understood."""
+    [unit], [agent] = shown("ini"), shown("xml")
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read_string(unit)
+    started = [shlex.split(settings["Service"]["ExecStart"]), plistlib.loads(agent.encode())["ProgramArguments"]]
+    for program, *arguments in started:
+        assert program.endswith("/.spellbook-venv/bin/spellbook")
+        said = CliRunner().invoke(main, [*arguments, "--help"])  # options that are not known are refused before
+        assert (said.exit_code, "Serve the vault over HTTP" in said.stdout) == (0, True), said.output

@@ -256,3 +256,17 @@ def test_a_drive_that_tells_of_nothing_is_not_relied_upon(
         assert not book.is_watched()
         assert "nfs4" in book.status()["unwatched"]
         assert not book.find("alder").index.degraded
+
+
+def test_a_vault_that_is_polled(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With SPELLBOOK_WATCH=poll the watcher goes on scanning, every query checks the vault, and status says why."""
+    from spellbook.server import watcher as watch
+
+    monkeypatch.setenv("SPELLBOOK_WATCH", "poll")
+    reports: list[object] = []
+    with books.open(vault, embedder="hash") as book, watch.Watcher(book, reports.append):
+        note(vault / "a.md", "alder")
+        until(lambda: reports)
+        assert not book.is_watched()
+        assert "SPELLBOOK_WATCH=poll" in book.status()["unwatched"]
+        assert not book.find("alder").index.degraded

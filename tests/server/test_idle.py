@@ -49,12 +49,12 @@ def test_what_a_server_loaded_is_not_looked_at_again() -> None:
     """After warming up, garbage collection skips what was loaded."""
     code = """
 import gc, threading
-from spellbook.server.app import Background
+from spellbook.server.background import Background
 class Book:
     def warm_up(self):
         gc.loaded = [[] for _ in range(100_000)]
 import spellbook.server.app, spellbook.server.watcher
-spellbook.server.app.WARM_UP_SECONDS = spellbook.server.app.CALL_SECONDS = 0
+spellbook.server.background.WARM_UP_SECONDS = spellbook.server.background.CALL_SECONDS = 0
 class Watcher:
     def __init__(self, book): pass
     def start(self): return self

@@ -13,7 +13,8 @@ from mcp import Client
 from mcp.types import ElicitResult, PromptReference, ResourceTemplateReference
 
 from spellbook.book import Spellbook
-from spellbook.server.app import TOOLSETS, build
+from spellbook.server.app import build
+from spellbook.server.names import TOOLSETS
 from spellbook.text import terms
 from tests.server.agent import Agent, talk
 

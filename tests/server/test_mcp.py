@@ -19,7 +19,8 @@ from spellbook.editing.guides import chunking, packaged
 from spellbook.errors import InvalidInput
 from spellbook.search import ranking
 from spellbook.server import render
-from spellbook.server.app import TOOLSETS, build
+from spellbook.server.app import build
+from spellbook.server.names import TOOLSETS
 from spellbook.text import terms
 from tests.server.agent import Agent, talk
 
@@ -112,8 +113,9 @@ def test_every_tool_does_its_work(book: Spellbook, vault: Path, mode: str) -> No
 
 @ERAS
 def test_rebuild_reports_progress(book: Spellbook, write_note: Callable[..., Path], mode: str) -> None:
-    """A long job reports its progress to the client."""
-    write_note("a.md", "# A\n\ntext\n")
+    """A long job reports its progress to the client, in numbers that only grow."""
+    for name in "abcde":
+        write_note(f"{name}.md", f"# {name}\n\ntext {name}\n")
     told: list[tuple[float, float | None, str | None]] = []
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -124,6 +126,8 @@ def test_rebuild_reports_progress(book: Spellbook, write_note: Callable[..., Pat
 
     talk(book, conversation, mode)
     assert {("reading"), ("embedding")} == {message for _, _, message in told}
+    assert [done for done, _, _ in told] == sorted({done for done, _, _ in told})
+    assert all(done <= (total or 0) for done, total, _ in told)
 
 
 # -- errors

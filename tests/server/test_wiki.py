@@ -25,8 +25,8 @@ from spellbook import book as books
 from spellbook import config, wikis
 from spellbook.book import Spellbook
 from spellbook.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
-from spellbook.server.app import TOOLSETS, build
-from spellbook.server.names import Names
+from spellbook.server.app import build
+from spellbook.server.names import TOOLSETS, Names
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Counting, Failing, note_writer
 from tests.server.agent import Agent, talk

@@ -286,7 +286,7 @@ def _read(folder: Path) -> Manifest | None:
 
 def prepared_folder() -> Path:
     """Return where the model for these packages and this processor belongs. Raises Unfit without onnxruntime."""
-    return places.cache() / "models" / f"e5-small-{_key()}"
+    return places.prepared(f"e5-small-{_key()}")
 
 
 @cache

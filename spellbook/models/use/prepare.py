@@ -30,7 +30,7 @@ _MANIFEST = "manifest.json"
 def folder() -> Path:
     """Return where the prepared model is, or will be."""
     key = hashlib.sha256(json.dumps([FORM, *weights.SUMS.values()]).encode()).hexdigest()[:12]
-    return places.cache() / "models" / f"use-{key}"
+    return places.prepared(f"use-{key}")
 
 
 def ready() -> Path:

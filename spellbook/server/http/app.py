@@ -1,31 +1,49 @@
-"""The one Starlette app behind all doors of HTTP."""
+"""The one app behind all doors of HTTP: the guard, then MCP, or the routes of pages, API and admin API."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import AsyncIterator
+from importlib import import_module
 
-from mcp.server.mcpserver import MCPServer
+import anyio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from spellbook.errors import SpellbookError
+from spellbook.server.background import Background
 from spellbook.server.http import admin, api, faults, pages
-from spellbook.server.http.guard import Guard
-from spellbook.server.http.served import Served
+from spellbook.server.http.doors import Doors, is_mcp
+from spellbook.server.http.guard import Guard, Rules
+from spellbook.server.http.served import Served, in_thread
 
 
-def make(served: Served, mcp: MCPServer) -> Guard:
-    """Return the app that serves a book, behind its guard."""
-    protocol = mcp.streamable_http_app(streamable_http_path="/mcp")
+def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Guard:
+    """Return the app that serves a book, behind its guard. A `live` one watches the vault."""
+    rules = rules or Rules()
+    called = threading.Event()
+    doors = Doors(served, called, rules.hosts)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with mcp.session_manager.run():  # the lifespan of an app whose routes are taken never runs
-            yield
+        background = Background(served.book, called) if live else None
+        async with anyio.create_task_group() as tasks:
+            doors.tasks = tasks
+            # The first client needs it. A thread of its own, because the end does not wait for it.
+            threading.Thread(target=import_module, args=("spellbook.server.app",), daemon=True).start()
+            try:
+                yield
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await in_thread(served.jobs.close)
+                    if background:
+                        await in_thread(background.stop)
+                tasks.cancel_scope.cancel()
 
     app = Starlette(
-        routes=[*pages.routes(), *api.routes(), *admin.routes(), *protocol.routes],
+        routes=[*pages.routes(), *api.routes(), *admin.routes()],
         lifespan=lifespan,
         exception_handlers={
             SpellbookError: faults.of_spellbook,
@@ -34,4 +52,14 @@ def make(served: Served, mcp: MCPServer) -> Guard:
         },
     )
     app.state.served = served
-    return Guard(app)
+    app.state.called = called
+
+    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and is_mcp(scope):
+            await doors(scope, receive, send)
+            return
+        if scope["type"] == "http" and not scope["path"].startswith("/static/"):
+            called.set()
+        await app(scope, receive, send)
+
+    return Guard(routed, served.tokens, rules)

@@ -1,18 +1,302 @@
-"""Who may ask: one check before every route."""
+"""
+Who may ask: one check before every route.
+
+A memory must never be read by a web page that its owner happens to visit, by a stranger in the network, or with a
+token that was given for less.
+"""
 
 from __future__ import annotations
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+import time
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-from spellbook.server.http.served import Caller
+import anyio
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from spellbook.errors import StorageError
+from spellbook.server.http.callers import Caller
+from spellbook.server.http.doors import MOST_BYTES
+from spellbook.server.http.faults import fault
+from spellbook.server.http.tokens import Tokens
+
+API = "v1.0.0"
+COOKIE = "spellbook"
+OURS = "x-spellbook"
+"""The header that a write by cookie needs: a page of another origin cannot send it."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+RATE = 10_000
+"""Requests an hour and token; SPELLBOOK_RATE."""
+
+_BODY_SECONDS = 30.0
+_MOST_FAILURES, _FAILURE_SECONDS = 10, 60.0
+_MOST_ADDRESSES = 10_000
+_OPEN = ("/health", "/login", "/static/")
+_READS = {"GET", "HEAD", "OPTIONS"}
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "x-spellbook-api": API,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """
+    Whom a server lets in.
+
+    `hosts` are the names by which it may be asked, `name` or `name:port`. `is_local`: without any token, programs of
+    this machine are let in. `is_open`: everybody is (SPELLBOOK_AUTH=none). `rate` is a token's requests an hour, 0
+    without a bound.
+    """
+
+    hosts: tuple[str, ...] = LOOPBACK
+    is_local: bool = True
+    is_open: bool = False
+    rate: int = RATE
+
+
+class _Refused(Exception):
+    """A request that ends with this answer."""
+
+    def __init__(self, answer: Response) -> None:
+        super().__init__()
+        self.answer = answer
 
 
 class Guard:
     """Answers what must not reach a route, and names the caller to all others."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens, rules: Rules) -> None:
         self.app = app
+        self._tokens = tokens
+        self._rules = rules
+        self._failures: OrderedDict[str, list[float]] = OrderedDict()
+        self._asked: dict[str, tuple[int, int]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["spellbook.caller"] = Caller()
-        await self.app(scope, receive, send)
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            scope["spellbook.caller"] = self._caller(scope, Headers(scope=scope))
+        except _Refused as refused:
+            await refused.answer(scope, receive, _Sent(scope, send))
+            return
+        body, sent = _Body(receive), _Sent(scope, send)
+        sent.body = body
+        try:
+            await self.app(scope, body, sent)
+        finally:
+            await sent.refuse()
+
+    def _caller(self, scope: Scope, headers: Headers) -> Caller:
+        """Return who asks. Raises _Refused for whom, and what, is not let in."""
+        self._check_host(headers)
+        self._check_origin(scope, headers)
+        path = scope["path"]
+        if int(headers["content-length"]) > MOST_BYTES if headers.get("content-length", "").isdecimal() else False:
+            raise _Refused(_too_large())
+        if path.startswith("/.well-known/"):
+            # A plain 404, else clients try OAuth and forget the header that they were given.
+            raise _Refused(fault(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN."))
+        address = (scope.get("client") or ("", 0))[0]
+        found = self._known(scope, headers, address)
+        if found is None and (path in _OPEN or path.startswith("/static/")):
+            return Caller("", "read", "public")
+        if found is None:
+            if "text/html" in headers.get("accept", "") and scope["method"] == "GET" and not path.startswith("/api/"):
+                raise _Refused(RedirectResponse("/login", 303))
+            hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
+            raise _Refused(
+                fault(
+                    401,
+                    "AUTHENTICATION_ERROR",
+                    "The token is missing or wrong.",
+                    {"hint": hint},
+                    {"www-authenticate": 'Bearer realm="spellbook"'},
+                )
+            )
+        self._count(found)
+        return found
+
+    def _check_host(self, headers: Headers) -> None:
+        given = headers.getlist("host")
+        host = given[0].lower() if len(given) == 1 else ""
+        try:
+            parts = urlsplit(f"//{host}")
+            name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+            is_plain = parts.path == parts.query == parts.fragment == "" and parts.username is None
+            _ = parts.port
+        except ValueError:
+            name, is_plain = "", False
+        if not is_plain or not {name, host} & set(self._rules.hosts):
+            raise _Refused(
+                fault(
+                    421,
+                    "PERMISSION_DENIED",
+                    f"This server is not known by the name {host[:100]!r}.",
+                    {"hint": "Name it in SPELLBOOK_ALLOWED_HOSTS if it is yours, and start the server again."},
+                )
+            )
+
+    def _check_origin(self, scope: Scope, headers: Headers) -> None:
+        """Refuse what a page of another origin sends; it may only link to a page."""
+        origins = headers.getlist("origin")
+        try:
+            is_own = all(urlsplit(each).netloc.lower() == headers["host"].lower() for each in origins)
+        except ValueError:
+            is_own = False
+        site = headers.get("sec-fetch-site", "none")
+        is_link = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        if not is_own or len(origins) > 1 or (site not in {"none", "same-origin"} and not is_link):
+            raise _Refused(fault(403, "PERMISSION_DENIED", "Pages of other origins may not ask this server."))
+
+    def _known(self, scope: Scope, headers: Headers, address: str) -> Caller | None:
+        rules = self._rules
+        try:
+            if rules.is_open or (rules.is_local and self._tokens.is_empty):
+                return Caller()
+            kind, _, token = headers.get("authorization", "").partition(" ")
+            cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+            if not token and not cookie:
+                return None
+            self._check_failures(address)
+            if token:
+                found = self._tokens.caller(token.strip()) if kind.lower() == "bearer" else None
+            else:
+                found = self._tokens.caller_by_cookie(cookie)
+        except StorageError as error:
+            raise _Refused(fault(500, error.code, error.message, {"hint": error.hint})) from error
+        if found is None:
+            self.failed(address)
+        elif found.by_cookie and scope["method"] not in _READS and OURS not in headers and not self._has_form(scope):
+            raise _Refused(fault(403, "PERMISSION_DENIED", "A page must send the header X-Spellbook: 1 with this."))
+        return found
+
+    def _has_form(self, scope: Scope) -> bool:
+        return bool(scope["path"] == "/logout")
+
+    def _check_failures(self, address: str) -> None:
+        """Refuse an address that gave ten wrong tokens within a minute."""
+        now = time.monotonic()
+        recent = [each for each in self._failures.get(address, ()) if now - each < _FAILURE_SECONDS]
+        if len(recent) >= _MOST_FAILURES:
+            wait = int(_FAILURE_SECONDS - (now - recent[0])) + 1
+            raise _Refused(
+                fault(
+                    429,
+                    "RATE_LIMIT_EXCEEDED",
+                    "Too many wrong tokens came from this address.",
+                    {"hint": f"Wait {wait} s."},
+                    {"retry-after": str(wait)},
+                )
+            )
+
+    def failed(self, address: str) -> None:
+        """Count a wrong token from an address."""
+        now = time.monotonic()
+        recent = [each for each in self._failures.pop(address, ()) if now - each < _FAILURE_SECONDS]
+        self._failures[address] = [*recent, now][-_MOST_FAILURES:]
+        while len(self._failures) > _MOST_ADDRESSES:
+            self._failures.popitem(last=False)
+
+    def _count(self, caller: Caller) -> None:
+        """Count a request of a token, and refuse it beyond the rate."""
+        if not caller.name or not self._rules.rate:
+            return
+        now = time.time()
+        hour = int(now // 3600)
+        since, count = self._asked.get(caller.name, (hour, 0))
+        count = count + 1 if since == hour else 1
+        self._asked[caller.name] = hour, count
+        if count > self._rules.rate:
+            wait = int((hour + 1) * 3600 - now) + 1
+            raise _Refused(
+                fault(
+                    429,
+                    "RATE_LIMIT_EXCEEDED",
+                    f"This token has made {self._rules.rate:,} requests in this hour.",
+                    {"hint": f"Wait {wait} s, or set SPELLBOOK_RATE."},
+                    {"retry-after": str(wait)},
+                )
+            )
+
+
+class _Body:
+    """A request as it arrives, within bounds of bytes and time; `refused` is the answer once it is beyond them."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._until = time.monotonic() + _BODY_SECONDS
+        self._size = 0
+        self._is_whole = False
+        self.refused: Response | None = None
+
+    async def __call__(self) -> Message:
+        if self.refused:
+            return {"type": "http.disconnect"}
+        if self._is_whole:  # what follows is the end of the connection, however long that takes
+            return await self._receive()
+        message: Message = {"type": "http.disconnect"}
+        with anyio.move_on_after(max(0.0, self._until - time.monotonic())) as limit:
+            message = await self._receive()
+        self._size += len(message.get("body", b""))
+        self._is_whole = not message.get("more_body", False)
+        if limit.cancelled_caught:
+            self.refused = fault(408, "INVALID_INPUT", f"The request did not arrive within {_BODY_SECONDS:.0f} s.")
+        elif self._size > MOST_BYTES:
+            self.refused = _too_large()
+        return {"type": "http.disconnect"} if self.refused else message
+
+
+class _Sent:
+    """An answer on its way: it gets the headers of every answer, and is replaced if its request is refused."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self._has_begun = self._is_over = False
+        self.body: _Body | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if self.body and self.body.refused and not self._has_begun:
+                await self.refuse()
+                return
+            self._is_over = self._is_over or self._has_begun  # the SDK answers again at the end of a stream of events
+            self._has_begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+            if not self._scope["path"].startswith("/static/"):
+                headers["cache-control"] = headers.get("cache-control", "no-store")
+        if not self._is_over:
+            await self._send(message)
+
+    async def refuse(self) -> None:
+        """Send the answer of a request that was refused while it arrived, unless another has begun."""
+        body, self.body = self.body, None
+        if body and body.refused and not self._has_begun:
+            await body.refused(self._scope, body, self)
+            self._is_over = True
+
+
+def _too_large() -> Response:
+    return fault(413, "INVALID_INPUT", f"The request is over {MOST_BYTES // 1_000_000} MB.")
+
+
+def hosts(bound: str, named: Collection[str]) -> tuple[str, ...]:
+    """Return the names by which a server that is bound to an address may be asked."""
+    own = [f"[{bound}]" if ":" in bound else bound] if bound not in {"0.0.0.0", "::", ""} else []
+    return tuple(dict.fromkeys([*LOOPBACK, *map(str.lower, own), *named]))

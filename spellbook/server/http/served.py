@@ -17,6 +17,7 @@ from spellbook.server.http.callers import Caller as Caller
 from spellbook.server.http.callers import May as May
 from spellbook.server.http.callers import Sees as Sees
 from spellbook.server.http.tokens import Tokens
+from spellbook.server.jobs import Jobs
 
 T = TypeVar("T")
 
@@ -33,6 +34,10 @@ class Served:
     def tokens(self) -> Tokens:
         """The tokens that are let in. Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
         return Tokens.of(self.book.config.vault)
+
+    def __post_init__(self) -> None:
+        self.jobs = Jobs(self.book.config.state, lambda kind, error: self.book.meter.failed(kind, "http", error))
+        """The long work of this process."""
 
     def book_of(self, caller: Caller) -> Spellbook:
         """Return the book as a caller sees it; see `limited`."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.server import arguments as a
-from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 
 _MOST_SHOWN = 20
 
@@ -24,13 +24,13 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the tools for backups over `book` to a server."""
     folder = book.config.snapshot_folder / "exports"
 
-    def snapshot() -> str:
+    def snapshot(ctx: Context) -> str:
         """
         Take a snapshot of the whole vault, kept outside of it; unchanged files take no space.
 
         Take one before you change many notes. A person restores it with `spellbook snapshot restore NAME`.
         """
-        taken = book.snapshots.create()
+        taken = book.snapshots.create(reporter(ctx))
         faults = [fault.path for fault in taken.faults[:_MOST_SHOWN]]
         return as_json(status="kept", **{**taken.as_dict(), "faults": faults})
 
@@ -62,14 +62,17 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             left_out=[fault.path for fault in done.faults[:_MOST_SHOWN]],
         )
 
-    def import_(file_path: a.ExportPath, on_conflict: a.OnConflict = "skip", dry_run: a.DryFirst = True) -> str:
+    def import_(
+        file_path: a.ExportPath, ctx: Context, on_conflict: a.OnConflict = "skip", dry_run: a.DryFirst = True
+    ) -> str:
         """
         Import a file that export wrote: all of it, or nothing if anything fails. dry_run, the default, only reports.
 
         A person imports other files, such as exports of ChatGPT or Claude, with `spellbook import FILE`, or puts them
         into that folder.
         """
-        done = book.import_(_within(folder, file_path), on_conflict=on_conflict, dry_run=dry_run)
+        file = within(folder, file_path)
+        done = book.import_(file, on_conflict=on_conflict, dry_run=dry_run, progress=reporter(ctx))
         shown = {
             name: list(value)[:_MOST_SHOWN] for name, value in done.as_dict().items() if isinstance(value, list | dict)
         }
@@ -86,7 +89,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(import_, "Import an export", CHANGE)
 
 
-def _within(folder: Path, named: str) -> Path:
+def within(folder: Path, named: str) -> Path:
     """Return a file of the folder by its name or path. Raises InvalidInput for any other."""
     name = os.path.basename(named)
     place = folder / name

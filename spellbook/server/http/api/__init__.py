@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
+from spellbook.server.http.api import events, health
+
 
 def routes() -> list[BaseRoute]:
     """Return the routes."""
-    return []
+    return [*health.routes(), *events.routes()]

@@ -1,0 +1,126 @@
+"""The command that serves a vault over HTTP: serve."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from spellbook.cli import output
+from spellbook.cli.app import main, opened, scope_option, vault_option, wiki_option
+from spellbook.cli.container import container_option
+from spellbook.errors import InvalidInput
+
+
+@main.command()
+@container_option
+@click.option(
+    "--host",
+    default=lambda: os.environ.get("SPELLBOOK_HOST") or "127.0.0.1",
+    metavar="ADDRESS",
+    help="Where to listen [127.0.0.1: this machine alone; SPELLBOOK_HOST]. Beyond it, clients need a token.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=lambda: os.environ.get("SPELLBOOK_PORT") or "17950",
+    metavar="PORT",
+    help="The port [17950; SPELLBOOK_PORT]; 0 for any free one.",
+)
+@click.option(
+    "--toolsets",
+    default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"),
+    metavar="NAMES",
+    help="Toolsets, with commas [core].",
+)
+@click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https.")
+@click.option("--keyfile", type=click.Path(), metavar="FILE", help="The certificate's key as PEM.")
+@click.option(
+    "--trusted-proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A proxy whose X-Forwarded headers are believed; repeat for more.",
+)
+@wiki_option
+@scope_option
+@vault_option
+@click.pass_context
+def serve(
+    ctx: click.Context,
+    host: str,
+    port: int,
+    toolsets: str,
+    certfile: str | None,
+    keyfile: str | None,
+    proxies: tuple[str, ...],
+) -> None:
+    """
+    Serve the vault over HTTP: MCP, an API and a dashboard for any number of clients.
+
+    Open the address in a browser, or give it to an MCP client. Ctrl-C ends it.
+    Only this machine can reach it unless you say otherwise, and then clients
+    need a token: see spellbook token.
+    """
+    if bool(certfile) != bool(keyfile):
+        raise click.UsageError("--certfile and --keyfile belong together.")
+    from spellbook.server.http.run import Address, bound
+
+    address = Address(bound(host, port), host, "https" if certfile else "http")
+    with address.socket, opened(ctx) as book:
+        from spellbook.system.heap import growing
+
+        with growing():
+            from spellbook.server.http import run
+            from spellbook.server.http.app import make
+            from spellbook.server.http.guard import RATE, Rules, hosts
+            from spellbook.server.http.served import Served
+            from spellbook.server.names import toolsets_of
+
+            named = run.environment_hosts()
+            is_open = _is_open(address, named)
+            served = Served(book, toolsets_of(toolsets))
+            is_local = address.is_loopback and not proxies
+            if not is_local and not is_open and served.tokens.is_empty:
+                _first_token(served.tokens.add("first"), address)
+            app = make(served, Rules(hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", RATE)))
+        from spellbook.system.processes import present
+
+        with present(book.config.state, "serve"):
+            tls = (certfile, keyfile) if certfile and keyfile else None
+            run.serve(app, address, lambda: click.echo(address.url, err=True), proxies, tls)
+
+
+def _is_open(address: object, named: tuple[str, ...]) -> bool:
+    """Say whether SPELLBOOK_AUTH lets everybody in. Raises InvalidInput where that would be an accident."""
+    given = os.environ.get("SPELLBOOK_AUTH", "").strip()
+    if given not in {"", "token", "none"}:
+        raise InvalidInput(
+            f"SPELLBOOK_AUTH={given[:80]!r} is neither token nor none.", "Write one of them, or unset it."
+        )
+    is_open = given == "none"
+    if is_open and not getattr(address, "is_loopback", False):
+        if not named:
+            raise InvalidInput(
+                "SPELLBOOK_AUTH=none beyond this machine needs SPELLBOOK_ALLOWED_HOSTS.",
+                "Name the hosts by which clients ask, or let them use a token.",
+            )
+        output.say("SPELLBOOK_AUTH=none: whoever reaches this server can read and change all notes.", err=True)
+    return is_open
+
+
+def _first_token(token: str, address: object) -> None:
+    """Print the token that was made, once, with a client's configuration."""
+    from spellbook.text.quoting import json_of
+
+    output.say("A token was made for this server. It is shown only now:", err=True)
+    entry = {"type": "http", "url": getattr(address, "url", ""), "headers": {"Authorization": f"Bearer {token}"}}
+    click.echo(json_of({"mcpServers": {"spellbook": entry}}), err=True)
+
+
+def _number(name: str, default: int) -> int:
+    """Return a setting of the environment that is a whole number. Raises InvalidInput."""
+    given = os.environ.get(name, "").strip()
+    if given and not (given.isdecimal() and len(given) < 10):
+        raise InvalidInput(f"{name}={given[:80]!r} is no whole number.", "Write one, or unset it.")
+    return int(given) if given else default

@@ -1,0 +1,150 @@
+"""Routes of long work: the jobs, and the stream of events that tells of them and of changes in the index."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from spellbook.errors import SpellbookError
+from spellbook.server.http import served as doors
+from spellbook.server.http.served import Caller, Served
+from spellbook.server.jobs import Change, Job
+from spellbook.text.quoting import json_of
+
+PING = 15
+"""Seconds between comments, by which proxies and clients see that the stream is alive."""
+
+LOOK = 1.0
+"""Seconds between looks at the index, which other processes change as well; one look serves all listeners."""
+
+_PAUSE = 0.2
+"""Seconds between rounds of events: a job reports hundreds of times a second."""
+
+SEND = 30.0
+"""Seconds in which a listener must take what it was sent, or else it is cut off."""
+
+
+def routes() -> list[BaseRoute]:
+    """Return the routes."""
+    return [
+        Route("/api/jobs", jobs),
+        Route("/api/jobs/{id}", job),
+        Route("/api/jobs/{id}", cancel, methods=["DELETE"]),
+        Route("/api/events", events),
+    ]
+
+
+def shown(job: Job, who: Caller) -> dict[str, Any]:
+    """Return a job as JSON. Its result and the words of an error name notes that not every caller may see."""
+    told = job.as_dict()
+    if who.sees != "private":
+        told.pop("result", None)
+        if job.error:
+            told["error"] = {"code": job.error["code"]}
+    return told
+
+
+async def jobs(request: Request) -> Response:
+    """GET: the running job and those that ended last, newest first, without their results."""
+    who = doors.caller(request)
+    who.require("read")
+    listed = [shown(each, who) for each in doors.served(request).jobs.all()]
+    return _json({"jobs": [{key: each[key] for key in each if key != "result"} for each in listed]})
+
+
+async def job(request: Request) -> Response:
+    """GET: one job."""
+    who = doors.caller(request)
+    who.require("read")
+    return _json(shown(doors.served(request).jobs.job(request.path_params["id"]), who))
+
+
+async def cancel(request: Request) -> Response:
+    """DELETE: ask a job to stop. 202 while it still runs, 200 once it has ended."""
+    who = doors.caller(request)
+    who.require("write")
+    asked = doors.served(request).jobs.cancel(request.path_params["id"])
+    return _json(shown(asked, who), 202 if asked.state == "running" else 200)
+
+
+async def events(request: Request) -> Response:
+    """
+    GET: a stream of server-sent events, which starts with how things are.
+
+    `generation` when the index has changed, `job` when one has begun, gone on or ended (without its result),
+    `degraded` when answers have become incomplete or complete again. A browser that connects again names the last
+    event that it got, and gets what it missed.
+    """
+    from sse_starlette.sse import EventSourceResponse, SendTimeoutError
+
+    class Stream(EventSourceResponse):
+        """Ends quietly when the listener is cut off."""
+
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            with contextlib.suppress(SendTimeoutError):
+                await super().__call__(scope, receive, send)
+
+    who = doors.caller(request)
+    who.require("read")
+    served = doors.served(request)
+    name, _, number = request.headers.get("last-event-id", "").partition("-")
+    feed = served.jobs.feed
+    if name == feed.name and number.isdecimal():
+        stream = _stream(served, who, after=int(number[:15]))
+    else:
+        stream = _stream(served, who, at_start=feed.number)
+    return Stream(stream, ping=PING, send_timeout=SEND)
+
+
+async def _stream(
+    served: Served, who: Caller, *, after: int = 0, at_start: int = 0
+) -> AsyncIterator[Mapping[str, str]]:
+    """Yield what has changed since `after`, but for jobs that had ended by the change `at_start`."""
+    feed = served.jobs.feed
+    await _look(served)
+    async with contextlib.aclosing(feed.listen(after, every=LOOK, pause=_PAUSE)) as changes:
+        async for change in changes:
+            if change and (change.number > at_start or not _is_over(change)):
+                id, data = f"{feed.name}-{change.number}", json_of(_told(change, who))
+                yield {"event": change.event, "data": data, "id": id}
+            await _look(served)
+
+
+def _is_over(change: Change) -> bool:
+    """Return whether a change is old news to a listener that has just come."""
+    return change.event == "job" and change.data.state != "running"
+
+
+def _told(change: Change, who: Caller) -> dict[str, Any]:
+    """Return the data of an event, as a caller may know it."""
+    if change.event == "job":
+        return {key: value for key, value in shown(change.data, who).items() if key != "result"}
+    told: dict[str, Any] = change.data
+    return told if who.sees == "private" else {change.event: told[change.event]}
+
+
+async def _look(served: Served) -> None:
+    """Say how the index is now, unless that was done less than `LOOK` seconds ago."""
+    feed, now = served.jobs.feed, time.monotonic()
+    if feed.looked + LOOK > now:
+        return
+    feed.looked = now  # the others need not, even while this look waits
+    try:
+        state = await doors.in_thread(served.book.state)
+    except SpellbookError as error:
+        feed.set("degraded", {"degraded": True, "reason": str(error)})
+        return
+    counts = {"generation": state.generation, "notes": state.notes, "chunks": state.chunks, "pending": state.pending}
+    feed.set("generation", counts)
+    feed.set("degraded", {"degraded": state.degraded, "reason": state.reason})
+
+
+def _json(told: object, status: int = 200) -> Response:
+    return Response(json_of(told), status, media_type="application/json")

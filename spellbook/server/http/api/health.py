@@ -1,0 +1,23 @@
+"""Whether the server and its vault are there: /health, for everybody."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route
+
+from spellbook._version import __version__
+from spellbook.server.http.guard import API
+from spellbook.server.http.served import in_thread, served
+
+
+async def health(request: Request) -> JSONResponse:
+    """Answer 200, or 503 if the folder of notes is away. It tells nothing of the notes."""
+    is_there = await in_thread(served(request).book.config.vault.is_dir)
+    shown = {"status": "ok" if is_there else "degraded", "version": __version__, "api": API}
+    return JSONResponse(shown, 200 if is_there else 503)
+
+
+def routes() -> list[BaseRoute]:
+    """Return the routes."""
+    return [Route("/health", health)]

@@ -1,0 +1,184 @@
+"""
+What differs in a container: where everything is, and what the variables of its settings mean.
+
+The names of variables that other programs use too (EMBEDDING_MODEL …) are read here alone: in a shell that has them
+for another program they must not embed a vault anew, nor send it away.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spellbook.errors import InvalidInput, StorageError
+
+ROOT = "/data"
+"""The volume: vault, index, snapshots, pulled models, tokens. SPELLBOOK_DATA names another one."""
+
+MOUNTED = "/vault"
+"""A folder that is mounted here is the vault, in place of the one in the volume."""
+
+_SMALL = "text-embedding-3-small"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """
+    Where things are in this container.
+
+    `environment` is what the process's own variables become; `notes` says what a person should know of it.
+    """
+
+    root: Path
+    vault: Path
+    environment: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def layout(given: Mapping[str, str] = os.environ, mounted: Path = Path(MOUNTED)) -> Layout:
+    """
+    Return where things are, by the variables `given`, which all win over the layout's own.
+
+    Raises InvalidInput for a variable that makes no sense.
+    """
+    root = Path(given.get("SPELLBOOK_DATA") or ROOT).absolute()
+    vault = Path(given.get("SPELLBOOK_VAULT") or (mounted if mounted.is_dir() else root / "vault"))
+    embedder, notes = _embedder(given)
+    own = {
+        "SPELLBOOK_VAULT": str(vault),
+        "SPELLBOOK_DATA": str(root),
+        "SPELLBOOK_STATE": str(root / "state"),
+        "SPELLBOOK_MODELS": str(root / "models"),
+        "SPELLBOOK_CACHE": str(root / "cache"),
+        "SPELLBOOK_HOST": "0.0.0.0",
+        # A host's edits send no events into a container of macOS or Windows, and nothing here tells them apart.
+        "SPELLBOOK_WATCH": "poll",
+        "SPELLBOOK_CONTAINER": "1",
+        **({"SPELLBOOK_EMBEDDER": embedder} if embedder else {}),
+    }
+    wanted = {name: value for name, value in own.items() if not given.get(name)}
+    return Layout(root, vault, wanted, (*notes, *_not_needed(given)))
+
+
+def prepare(found: Layout) -> tuple[str, ...]:
+    """
+    Make the folders, and the vault if it is empty as `init` does; return what a person should know.
+
+    Raises StorageError if this user may not write into them.
+    """
+    for folder in (found.root, found.root / "state"):
+        _check(folder)
+    notes = found.notes
+    if _is_read_only(found.vault):
+        notes += (_read_only(found.vault),)
+    else:
+        _check(found.vault)
+        if not any(found.vault.iterdir()):
+            from spellbook.editing import starter
+
+            starter.make(found.vault)
+            notes += (_made(found.vault),)
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:  # a read-only root, and no tmpfs at /tmp
+        own = found.root / "state" / "tmp"
+        own.mkdir(exist_ok=True)
+        tempfile.tempdir = os.environ["TMPDIR"] = str(own)
+    return notes
+
+
+def prepare_models() -> None:
+    """Prepare the fast form of the bundled models, as the image's build does. Raises OSError, ValueError."""
+    from spellbook.models.e5 import prepare as e5
+    from spellbook.models.use import prepare as use
+
+    use.ready()
+    try:
+        print(e5.ready()[1])
+    except e5.Unfit as error:
+        print(f"The bundled model runs as it is: {error}")
+
+
+def _check(folder: Path) -> None:
+    """Make a folder, and a file in it for a moment. Raises StorageError if this user may not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        next(folder.iterdir(), None)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        place = next(each for each in (folder, *folder.parents) if each.exists())
+        owner, user = place.stat(), f"{os.getuid()}:{os.getgid()}"
+        raise StorageError(
+            f"{folder} cannot be written ({error.strerror}): {place} belongs to {owner.st_uid}:{owner.st_gid}, and "
+            f"this process is {user}.",
+            f"Start the container with --user {owner.st_uid}:{owner.st_gid}, or give the folder to it on the host: "
+            f"chown -R {user} FOLDER.",
+        ) from error
+
+
+def _is_read_only(folder: Path) -> bool:
+    """Return whether a folder is on a file system that nobody can write."""
+    return folder.is_dir() and bool(os.statvfs(folder).f_flag & os.ST_RDONLY) and any(folder.iterdir())
+
+
+def _embedder(given: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Return the embedder that the variables name, "" for the bundled one, and what to say. Raises InvalidInput."""
+    said = {
+        name: given.get(name, "").strip() for name in ("EMBEDDING_PROVIDER", "EMBEDDING_MODEL", "EMBEDDING_DIMENSIONS")
+    }
+    provider, model, dimensions = said.values()
+    if chosen := given.get("SPELLBOOK_EMBEDDER"):
+        unused = [name for name, value in said.items() if value]
+        return "", ((_overruled(unused, chosen),) if unused else ())
+    if dimensions and not (dimensions.isdecimal() and dimensions.isascii() and int(dimensions)):
+        raise InvalidInput(f"EMBEDDING_DIMENSIONS={dimensions!r:.40} is no number of dimensions.", "For example 768.")
+    options = f"?dimensions={dimensions}" if dimensions else ""
+    match provider.lower():
+        case "" | "ollama":
+            name = f"ollama:{model}{options}" if model else ""
+        case "openai":
+            if not given.get("OPENAI_API_KEY"):
+                raise InvalidInput("EMBEDDING_PROVIDER=openai needs a key.", "Set OPENAI_API_KEY, or unset both.")
+            name = f"openai:{model or _SMALL}{options}"
+        case "local":
+            name = ""
+        case _:
+            raise InvalidInput(
+                f"EMBEDDING_PROVIDER={provider!r:.40} is not known.", "Providers are local, ollama and openai."
+            )
+    return name, tuple(_notes(name, given, model))
+
+
+def _notes(name: str, given: Mapping[str, str], model: str) -> Iterator[str]:
+    if name:
+        yield f"Notes are embedded by {name}. SPELLBOOK_EMBEDDER names another embedder."
+    elif model:
+        yield f"EMBEDDING_MODEL={model} is not used: EMBEDDING_PROVIDER=local is the bundled model."
+    elif given.get("OLLAMA_HOST"):
+        yield (
+            "Notes are embedded by the bundled model, in spite of OLLAMA_HOST: it knows more languages than most. "
+            "EMBEDDING_MODEL=nomic-embed-text, for example, uses one of Ollama's."
+        )
+
+
+def _overruled(unused: Sequence[str], chosen: str) -> str:
+    return f"{', '.join(unused)} is not used: SPELLBOOK_EMBEDDER={chosen} is set."
+
+
+def _not_needed(given: Mapping[str, str]) -> Iterator[str]:
+    """Yield what to say of variables that images of other memories know."""
+    if given.get("EMBEDDING_CONTEXT_LENGTH"):
+        yield "EMBEDDING_CONTEXT_LENGTH is not needed: Spellbook knows how much each model reads."
+    if given.get("QDRANT_URL"):
+        yield "QDRANT_URL is not needed: vectors are kept in the state folder."
+
+
+def _read_only(vault: Path) -> str:
+    return f"{vault} is mounted read-only: its notes are found, and none can be written."
+
+
+def _made(vault: Path) -> str:
+    return f"{vault} was empty and is a vault now."

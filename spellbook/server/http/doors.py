@@ -1,0 +1,103 @@
+"""
+MCP over HTTP: streamable HTTP at /mcp and /, and the older SSE at /sse and /messages/.
+
+Each token has an MCP server of its own over the book as it sees it, made at its first request. So a session belongs
+to the token that began it, and its number is unknown to any other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
+
+from spellbook.server.http.callers import Caller
+from spellbook.server.http.served import Served, in_thread
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+MOST_BYTES = 24_000_000
+"""Most bytes of a request: a note of 10 MB, escaped."""
+
+_STREAMABLE, _SSE, _MESSAGES = "/mcp", "/sse", "/messages/"
+
+
+def is_mcp(scope: Scope) -> bool:
+    """Say whether a request is for MCP; at / that is a POST, a DELETE, and a GET that asks for a stream of events."""
+    path, method = scope["path"], scope["method"]
+    if path == "/":
+        accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
+        return method in {"POST", "DELETE"} or (method == "GET" and b"text/event-stream" in accepted)
+    return path in {_STREAMABLE, f"{_STREAMABLE}/", _SSE} or path.startswith(_MESSAGES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """The two transports of one token's MCP server."""
+
+    streamable: Starlette
+    sse: Starlette
+
+
+class Doors:
+    """The MCP servers of all tokens."""
+
+    def __init__(self, served: Served, called: threading.Event, hosts: Sequence[str]) -> None:
+        """`called` is set by the first call of a tool; `hosts` are the names of this server."""
+        self._served = served
+        self._called = called
+        self._names = [*hosts, *(f"{host}:*" for host in hosts if ":" not in host or host.endswith("]"))]
+        self._doors: dict[Caller, _Door] = {}
+        self._guard = anyio.Lock()
+        self.tasks: TaskGroup | None = None
+        """Where the sessions run; set while the server runs."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = replace(scope["spellbook.caller"], by_cookie=False)
+        async with self._guard:
+            door = self._doors.get(caller) or await self._opened(caller)
+        path = scope["path"]
+        if path in {"/", f"{_STREAMABLE}/"}:
+            scope = {**scope, "path": _STREAMABLE, "raw_path": _STREAMABLE.encode()}
+        await (door.streamable if scope["path"] == _STREAMABLE else door.sse)(scope, receive, send)
+
+    async def _opened(self, caller: Caller) -> _Door:
+        assert self.tasks is not None
+        mcp = await in_thread(self._built, caller)
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        origins = [f"{scheme}://{name}" for name in self._names for scheme in ("http", "https")]
+        security = TransportSecuritySettings(allowed_hosts=self._names, allowed_origins=origins)
+        streamable = mcp.streamable_http_app(
+            streamable_http_path=_STREAMABLE,
+            max_request_body_size=MOST_BYTES,
+            transport_security=security,
+        )
+        sse = mcp.sse_app(
+            sse_path=_SSE,
+            message_path=_MESSAGES,
+            max_request_body_size=MOST_BYTES,
+            transport_security=security,
+        )
+
+        async def sessions(*, task_status: TaskStatus[None]) -> None:
+            async with mcp.session_manager.run():
+                task_status.started()
+                await anyio.sleep_forever()
+
+        await self.tasks.start(sessions)
+        self._doors[caller] = door = _Door(streamable, sse)
+        return door
+
+    def _built(self, caller: Caller) -> MCPServer:
+        from spellbook.server.app import build  # slow to import: a server should listen before
+
+        book, may_write = self._served.book_of(caller), caller.may != "read"
+        return build(book, self._served.toolsets, live=False, door="http", called=self._called, may_write=may_write)

@@ -1,0 +1,147 @@
+"""`spellbook serve`: bind, load, serve, and end in time."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spellbook.errors import InvalidInput, StorageError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+PORT = 17950
+MOST_CONNECTIONS = 1_000
+HEADER_SECONDS = 10.0
+"""Seconds within which a client that has connected must have sent the head of a request."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_END_SECONDS = 1
+"""Seconds that requests under way get at the end; streams are cut off then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens: its bound socket, and the scheme of its addresses."""
+
+    socket: socket.socket
+    host: str
+    scheme: str = "http"
+
+    @property
+    def url(self) -> str:
+        """The address for a client on this machine."""
+        shown = self.host if self.is_loopback else "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host
+        return f"{self.scheme}://{f'[{shown}]' if ':' in shown else shown}:{self.socket.getsockname()[1]}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs on this machine can connect."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host to bind to is this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises InvalidInput for an unknown address, StorageError for one that is taken."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"--host {host[:100]}: there is no such address.", "Use 127.0.0.1 or 0.0.0.0.") from error
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if sys.platform == "win32":  # with SO_REUSEADDR, two servers could have one port there
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(place)
+        found.listen(MOST_CONNECTIONS)
+        found.set_inheritable(True)
+    except OSError as error:
+        found.close()
+        raise StorageError(
+            f"{host}, port {port}: {error.strerror or error}.",
+            "Is another `spellbook serve` running? Stop it, or choose another --port.",
+        ) from error
+    return found
+
+
+def serve(
+    app: ASGIApp,
+    address: Address,
+    ready: Callable[[], object],
+    proxies: Sequence[str] = (),
+    tls: tuple[str, str] | None = None,
+) -> None:
+    """
+    Serve until SIGINT or SIGTERM; `ready` is called before.
+
+    `proxies` are the addresses whose X-Forwarded headers are believed; `tls` are the files of certificate and key.
+    Raises InvalidInput if these cannot be read.
+    """
+    import ssl
+
+    import uvicorn
+
+    from spellbook.server.http.protocol import Timed
+
+    config = uvicorn.Config(
+        app,
+        http=Timed,
+        ws="none",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies) or None,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=_END_SECONDS,
+        h11_max_incomplete_event_size=64_000,
+        ssl_certfile=tls[0] if tls else None,
+        ssl_keyfile=tls[1] if tls else None,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(
+            f"--certfile, --keyfile: {getattr(error, 'strerror', '') or error}.",
+            "Give a certificate and its key, as PEM.",
+        ) from error
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # uvicorn's own way ends the process by the signal, before the vault is closed.
+            before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+    server = Server(config)
+    # What is cut off at the end is no fault that anybody needs to know of.
+    logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
+    ready()
+    server.run([address.socket])
+
+
+def environment_hosts() -> tuple[str, ...]:
+    """Return the names of SPELLBOOK_ALLOWED_HOSTS: `name` or `name:port`, with commas."""
+    given = os.environ.get("SPELLBOOK_ALLOWED_HOSTS", "")
+    return tuple(name for each in given.split(",") if (name := each.strip().lower()))

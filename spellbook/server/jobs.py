@@ -1,0 +1,350 @@
+"""
+Long work of a server: one job at a time, which reports its progress and can be cancelled.
+
+A job runs in a thread of the server. It goes on when the page or the client that started it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import json
+import logging
+import secrets
+import threading
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from spellbook.errors import Conflict, MemoryNotFound, SpellbookError
+from spellbook.index.embed import Progress
+from spellbook.system import disk
+from spellbook.text.quoting import json_of
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook
+
+State = Literal["running", "done", "failed", "cancelled"]
+Work = Callable[[Progress], Any]
+"""Does a job: is given the function that it reports its progress to, and returns a result that JSON can hold."""
+
+KEPT = frozenset({"check"})
+"""Kinds whose last result is kept in the state folder: it describes the vault, also after the server has ended."""
+
+_FILE = "last-{kind}.json"
+_MOST = 20
+"""Ended jobs that can still be asked for."""
+
+_log = logging.getLogger(__name__)
+
+
+class Cancelled(BaseException):
+    """The job was cancelled. Like KeyboardInterrupt it is no Exception, so that no verb takes it for a failure."""
+
+
+class Busy(Conflict):
+    """Another job is running, which is `job`."""
+
+    def __init__(self, job: Job) -> None:
+        at = f", {job.stage} {job.done:,} of {job.total:,}" if job.stage else ""
+        super().__init__(
+            f"Another job is running: {job.kind} (job {job.id}{at}).", "Wait until it has ended, or cancel it."
+        )
+        self.job = job
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """
+    One piece of long work, as it is now: `done` of `total` of a `stage` ("reading", "embedding" …).
+
+    `error` has the code, message and hint of the error that a failed job ended with. `ended` is None while it runs.
+    """
+
+    id: str
+    kind: str
+    started: dt.datetime
+    state: State = "running"
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+    result: Any = None
+    error: dict[str, str] | None = None
+    ended: dt.datetime | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the job as JSON: times in ISO 8601, `result` and `error` only where there is one."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: value.isoformat(timespec="seconds") if isinstance(value, dt.datetime) else value
+            for name, value in named.items()
+            if value is not None
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The latest value of something that changes. `number` grows with every change of anything."""
+
+    number: int
+    event: str
+    data: Any
+
+
+class Changes:
+    """
+    The latest value of each thing that changes, for any number of listeners.
+
+    A slow listener misses values that others have replaced since, but never the latest one; it blocks nobody.
+    """
+
+    def __init__(self) -> None:
+        self.name = secrets.token_hex(4)
+        """Tells the numbers of these changes from those of another server."""
+        self.looked = float("-inf")
+        """When somebody last looked at the index for all listeners (monotonic clock, seconds)."""
+        self._guard = threading.Lock()
+        self._latest: dict[str, Change] = {}
+        self._number = 0
+        self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._is_closed = False
+
+    def put(self, key: str, event: str, data: Any) -> None:
+        """Set what `key` is now, and wake every listener. Any thread may call this."""
+        with self._guard:
+            self._number += 1
+            self._latest.pop(key, None)  # a dict keeps the order of insertion
+            self._latest[key] = Change(self._number, event, data)
+        self._wake()
+
+    def set(self, key: str, data: Any) -> None:
+        """Set what `key`, which is also the name of the event, is now, if it was something else."""
+        with self._guard:
+            is_known = key in self._latest and self._latest[key].data == data
+        if not is_known:
+            self.put(key, key, data)
+
+    @property
+    def number(self) -> int:
+        """The number of the latest change."""
+        return self._number
+
+    @property
+    def listeners(self) -> int:
+        """How many listen now."""
+        return len(self._listeners)
+
+    def drop(self, key: str) -> None:
+        """Forget `key`."""
+        with self._guard:
+            self._latest.pop(key, None)
+
+    def after(self, number: int) -> list[Change]:
+        """Return the latest value of everything that has changed since `number`, oldest first."""
+        with self._guard:
+            return [change for change in self._latest.values() if change.number > number]
+
+    async def listen(
+        self, after: int = 0, *, every: float | None = None, pause: float = 0.0
+    ) -> AsyncGenerator[Change | None]:
+        """
+        Yield what has changed since the number `after`, and then every change, until `close`.
+
+        With `every`, yield None after so many seconds without a change. After each round wait `pause` seconds, in
+        which changes of one thing become one.
+        """
+        wake = asyncio.Event()
+        with self._guard:
+            self._listeners[wake] = asyncio.get_running_loop()
+        try:
+            while not self._is_closed:
+                wake.clear()  # before looking: what changes from here on wakes it again
+                for change in self.after(after):
+                    after = change.number
+                    yield change
+                await asyncio.sleep(pause)
+                try:
+                    async with asyncio.timeout(every):
+                        await wake.wait()
+                except TimeoutError:
+                    yield None
+        finally:
+            with self._guard:
+                del self._listeners[wake]
+
+    def close(self) -> None:
+        """End all listeners."""
+        self._is_closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        with self._guard:
+            listeners = [(wake, loop) for wake, loop in self._listeners.items() if not wake.is_set()]
+        for wake, loop in listeners:
+            with contextlib.suppress(RuntimeError):  # its loop has just been closed
+                loop.call_soon_threadsafe(wake.set)
+
+
+class Jobs:
+    """
+    The jobs of one process; the verbs themselves take care of other processes.
+
+    With a `state` folder, results of the kinds in `KEPT` outlive the process. `failed` is told each kind and error.
+    """
+
+    def __init__(
+        self, state: Path | None = None, failed: Callable[[str, BaseException], None] = lambda kind, error: None
+    ) -> None:
+        self.feed = Changes()
+        """What the jobs change, as event "job"; the server adds what else its listeners want to know."""
+        self._state = state
+        self._failed = failed
+        self._guard = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self._thread: threading.Thread | None = None
+        self._cancel = threading.Event()
+
+    def start(self, kind: str, work: Work) -> Job:
+        """
+        Begin a job and return at once. Raises Busy, a Conflict, if another one is running.
+
+        The function that `work` gets raises Cancelled once the job was cancelled; `work` must let it through.
+        """
+        with self._guard:
+            if (busy := self.running) is not None:
+                raise Busy(busy)
+            job = Job(secrets.token_hex(4), kind, dt.datetime.now(dt.UTC))
+            for old in list(self._jobs)[: 1 - _MOST]:
+                del self._jobs[old]
+                self.feed.drop(f"job {old}")
+            self._cancel = threading.Event()
+            self._put(job)
+            self._thread = threading.Thread(
+                target=self._run, args=(job, work, self._cancel), name="spellbook-job", daemon=True
+            )
+            self._thread.start()
+        return job
+
+    @property
+    def running(self) -> Job | None:
+        """The job that runs now."""
+        return next((job for job in list(self._jobs.values()) if job.state == "running"), None)
+
+    def all(self) -> list[Job]:
+        """Return the running job and those that ended last, newest first."""
+        return list(self._jobs.values())[::-1]
+
+    def job(self, id: str) -> Job:
+        """Return a job. Raises MemoryNotFound for an unknown id, or one that ended long ago."""
+        if (job := self._jobs.get(id)) is None:
+            raise MemoryNotFound(f"There is no job {id[:40]!r}.", f"The last {_MOST} can be asked for: GET /api/jobs.")
+        return job
+
+    def last(self, kind: str) -> Job | None:
+        """Return the job of this kind that was done last, also by an earlier server for the kinds in `KEPT`."""
+        if kind in KEPT and self._state:
+            return _read(self._state / _FILE.format(kind=kind))
+        return next((job for job in self.all() if job.kind == kind and job.state == "done"), None)
+
+    def cancel(self, id: str) -> Job:
+        """Ask a running job to stop at its next report, and return it as it is now. Raises MemoryNotFound."""
+        with self._guard:
+            job = self.job(id)
+            if job.state == "running":
+                self._cancel.set()
+        return job
+
+    def wait(self, id: str, within: float) -> Job:
+        """Wait at most `within` seconds until a job has ended, and return it as it is then. Raises MemoryNotFound."""
+        thread = self._thread
+        if self.job(id).state == "running" and thread is not None:
+            thread.join(within)
+        return self.job(id)
+
+    async def changes(self) -> AsyncGenerator[Job]:
+        """Yield the jobs as they change, first those that are known already."""
+        async with contextlib.aclosing(self.feed.listen()) as changes:
+            async for change in changes:
+                if change and change.event == "job":
+                    yield change.data
+
+    def close(self, within: float = 1.0) -> None:
+        """End all listeners, cancel the running job, and wait at most `within` seconds for it."""
+        self.feed.close()
+        self._cancel.set()
+        if self._thread is not None:
+            self._thread.join(within)
+
+    def _run(self, job: Job, work: Work, cancel: threading.Event) -> None:
+        def report(stage: str, done: int, total: int) -> None:
+            if cancel.is_set():
+                raise Cancelled
+            self._put(replace(self._jobs[job.id], stage=stage, done=done, total=total))
+
+        ended: dict[str, Any]
+        try:
+            report("", 0, 0)
+            ended = {"state": "done", "result": work(report)}
+        except Cancelled:
+            ended = {"state": "cancelled"}
+        except SpellbookError as error:
+            self._failed(job.kind, error)
+            ended = {"state": "failed", "error": {"code": error.code, "message": error.message, "hint": error.hint}}
+        except Exception as error:
+            _log.exception("The job %s failed", job.kind)
+            self._failed(job.kind, error)
+            said = f"Spellbook failed with {type(error).__name__}."
+            ended = {"state": "failed", "error": {"code": SpellbookError.code, "message": said, "hint": ""}}
+        job = replace(self._jobs[job.id], ended=dt.datetime.now(dt.UTC), **ended)
+        if job.state == "done" and job.kind in KEPT and self._state:
+            _write(self._state / _FILE.format(kind=job.kind), job)
+        self._put(job)
+
+    def _put(self, job: Job) -> None:
+        self._jobs[job.id] = job
+        self.feed.put(f"job {job.id}", "job", job)
+
+
+def reindexing(book: Spellbook, *, full: bool = False) -> Work:
+    """Update the index; see `Spellbook.reindex`. Cancelled, it keeps what was read and embedded by then."""
+    return lambda report: book.reindex(full=full, progress=report).as_dict()
+
+
+def migrating(book: Spellbook, to: str) -> Work:
+    """Switch to the embedder `to`; see `Spellbook.migrate`. Cancelled, the next call goes on."""
+    return lambda report: book.migrate(to, progress=report).as_dict()
+
+
+def importing(book: Spellbook, source: str | Path, on_conflict: str = "skip") -> Work:
+    """Import an export or a folder; see `Spellbook.import_`. Cancelled, it has imported nothing."""
+    return lambda report: book.import_(source, on_conflict=on_conflict, progress=report).as_dict()
+
+
+def checking(book: Spellbook) -> Work:
+    """Measure what the vault finds; see `Spellbook.check`."""
+    return lambda report: book.check(progress=report).as_dict()
+
+
+def snapshotting(book: Spellbook) -> Work:
+    """Take a snapshot. Cancelled, none is listed; the contents that it has stored serve the next one."""
+    return lambda report: book.snapshots.create(report).as_dict()
+
+
+def _write(file: Path, job: Job) -> None:
+    try:
+        with disk.replacing(file) as kept:
+            kept.write(json_of(job.as_dict()).encode())
+    except (OSError, SpellbookError) as error:  # the job itself is done
+        _log.warning("%s: the result is not kept: %s", file, error)
+
+
+def _read(file: Path) -> Job | None:
+    """Return a job that was kept, None if there is none or the file is damaged."""
+    try:
+        kept = json.loads(file.read_bytes())
+        times = {name: dt.datetime.fromisoformat(kept[name]) for name in ("started", "ended")}
+        return Job(**{**kept, **times})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None

