@@ -57,8 +57,8 @@ def serve(
     Serve the vault over HTTP to any number of MCP clients.
 
     Give clients the address that it prints. Ctrl-C ends it. Only this machine
-    can reach it unless you say otherwise, and then clients need a token: see
-    spellbook token.
+    can reach it unless you say otherwise, and then clients need a token,
+    which spellbook token makes.
     """
     if bool(certfile) != bool(keyfile):
         raise click.UsageError("--certfile and --keyfile belong together.")
