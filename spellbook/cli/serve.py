@@ -56,11 +56,11 @@ def serve(
     proxies: tuple[str, ...],
 ) -> None:
     """
-    Serve the vault over HTTP: MCP, an API and a dashboard for any number of clients.
+    Serve the vault over HTTP to any number of MCP clients.
 
-    Open the address in a browser, or give it to an MCP client. Ctrl-C ends it.
-    Only this machine can reach it unless you say otherwise, and then clients
-    need a token: see spellbook token.
+    Give clients the address that it prints. Ctrl-C ends it. Only this machine
+    can reach it unless you say otherwise, and then clients need a token,
+    which spellbook token makes.
     """
     if bool(certfile) != bool(keyfile):
         raise click.UsageError("--certfile and --keyfile belong together.")
