@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 from urllib.parse import urlsplit
 
 import anyio
@@ -38,8 +40,12 @@ _BODY_SECONDS = 30.0
 _MOST_FAILURES, _FAILURE_SECONDS = 10, 60.0
 _MOST_ADDRESSES = 10_000
 _OPEN = ("/health", "/login", "/static/")
+_FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "cf-connecting-ip")
+"""Headers of a proxy: such a request may come from anywhere, though the connection is one of this machine."""
+
+_MOST_ACCEPTED = 1_000
 _READS = {"GET", "HEAD", "OPTIONS"}
-_HEADERS = {
+HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
@@ -82,6 +88,7 @@ class Guard:
         self._tokens = tokens
         self._rules = rules
         self._failures: OrderedDict[str, list[float]] = OrderedDict()
+        self._accepted: OrderedDict[bytes, None] = OrderedDict()
         self._asked: dict[str, tuple[int, int]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,12 +100,24 @@ class Guard:
         except _Refused as refused:
             await refused.answer(scope, receive, _Sent(scope, send))
             return
-        body, sent = _Body(receive), _Sent(scope, send)
-        sent.body = body
+        body = _Body(receive)
+        sent = _Sent(scope, send, body, partial(self._is_known, scope))
         try:
             await self.app(scope, body, sent)
         finally:
             await sent.refuse()
+
+    def _is_known(self, scope: Scope) -> bool:
+        """Say whether the token or cookie of a request is still let in."""
+        who: Caller = scope["spellbook.caller"]
+        if not who.name:
+            return True
+        token, cookie = _credentials(Headers(scope=scope))
+        try:
+            found = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+        except StorageError:
+            return False
+        return found == who
 
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
         """Return who asks. Raises _Refused for whom, and what, is not let in."""
@@ -158,29 +177,38 @@ class Guard:
         except ValueError:
             is_own = False
         site = headers.get("sec-fetch-site", "none")
-        is_link = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        # A link opens a page of its own: a frame, which says "navigate" too, would show it in the other page.
+        to = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest", "document")
+        is_link = scope["method"] == "GET" and to == ("navigate", "document")
         if not is_own or len(origins) > 1 or (site not in {"none", "same-origin"} and not is_link):
             raise _Refused(fault(403, "PERMISSION_DENIED", "Pages of other origins may not ask this server."))
 
     def _known(self, scope: Scope, headers: Headers, address: str) -> Caller | None:
         rules = self._rules
         try:
-            if rules.is_open or (rules.is_local and self._tokens.is_empty):
+            if rules.is_open:
                 return Caller()
-            kind, _, token = headers.get("authorization", "").partition(" ")
-            cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+            if rules.is_local and self._tokens.is_empty:
+                if any(name in headers for name in _FORWARDED):
+                    raise _Refused(_through_proxy())
+                return Caller()
+            token, cookie = _credentials(headers)
             if not token and not cookie:
                 return None
-            self._check_failures(address)
-            if token:
-                found = self._tokens.caller(token.strip()) if kind.lower() == "bearer" else None
-            else:
-                found = self._tokens.caller_by_cookie(cookie)
+            digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
+            if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
+                self._check_failures(address)
+            found = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
         except StorageError as error:
             raise _Refused(fault(500, error.code, error.message, {"hint": error.hint})) from error
         if found is None:
+            self._accepted.pop(digest, None)
             self.failed(address)
-        elif found.by_cookie and scope["method"] not in _READS and OURS not in headers and not self._has_form(scope):
+            return None
+        self._accepted[digest] = None
+        while len(self._accepted) > _MOST_ACCEPTED:
+            self._accepted.popitem(last=False)
+        if found.by_cookie and scope["method"] not in _READS and OURS not in headers and not self._has_form(scope):
             raise _Refused(fault(403, "PERMISSION_DENIED", "A page must send the header X-Spellbook: 1 with this."))
         return found
 
@@ -233,6 +261,13 @@ class Guard:
             )
 
 
+def _credentials(headers: Headers) -> tuple[str, str]:
+    """Return token and cookie, "" for what was not sent. Whatever is no bearer token is none that anybody has."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+    return token.strip() if not token or kind.lower() == "bearer" else f"{kind} {token}", cookie
+
+
 class _Body:
     """A request as it arrives, within bounds of bytes and time; `refused` is the answer once it is beyond them."""
 
@@ -261,13 +296,20 @@ class _Body:
 
 
 class _Sent:
-    """An answer on its way: it gets the headers of every answer, and is replaced if its request is refused."""
+    """
+    An answer on its way: it gets the headers of every answer, and is replaced if its request is refused.
 
-    def __init__(self, scope: Scope, send: Send) -> None:
+    One that goes on, as a stream of events does, ends when its token is no longer let in.
+    """
+
+    def __init__(
+        self, scope: Scope, send: Send, body: _Body | None = None, is_known: Callable[[], bool] = lambda: True
+    ) -> None:
         self._scope = scope
         self._send = send
+        self._is_known = is_known
         self._has_begun = self._is_over = False
-        self.body: _Body | None = None
+        self.body = body
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -277,10 +319,13 @@ class _Sent:
             self._is_over = self._is_over or self._has_begun  # the SDK answers again at the end of a stream of events
             self._has_begun = True
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
+            for name, value in HEADERS.items():
                 headers[name] = value
             if not self._scope["path"].startswith("/static/"):
                 headers["cache-control"] = headers.get("cache-control", "no-store")
+        elif message.get("more_body") and not self._is_over and not self._is_known():
+            await self._send({"type": "http.response.body"})
+            self._is_over = True
         if not self._is_over:
             await self._send(message)
 
@@ -290,6 +335,17 @@ class _Sent:
         if body and body.refused and not self._has_begun:
             await body.refused(self._scope, body, self)
             self._is_over = True
+
+
+def _through_proxy() -> Response:
+    hint = "Name the proxy with --trusted-proxy, and make a token: spellbook token add NAME."
+    return fault(
+        401,
+        "AUTHENTICATION_ERROR",
+        "This came through a proxy, and without a token only programs of this machine are let in.",
+        {"hint": hint},
+        {"www-authenticate": 'Bearer realm="spellbook"'},
+    )
 
 
 def _too_large() -> Response:

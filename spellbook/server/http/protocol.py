@@ -1,23 +1,52 @@
-"""uvicorn's HTTP protocol with a time limit for the head of a request, which it lacks."""
+"""uvicorn's HTTP protocol with what it lacks: time limits for slow clients, and room for the others."""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from typing import Any
 
+import h11
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from spellbook.server.http.run import HEADER_SECONDS
+from spellbook.server.http.faults import fault
+from spellbook.server.http.guard import HEADERS
+from spellbook.server.http.run import HEADER_SECONDS, MOST_CONNECTIONS, READ_SECONDS
 
 
 class Timed(H11Protocol):
-    """Closes a connection on which no request arrives whole, so that such connections cannot take all places."""
+    """
+    Closes a connection on which no request arrives whole, or whose client does not take its answer.
+
+    Where there are too many connections, those that have waited longest for a request make room.
+    """
+
+    head_seconds = HEADER_SECONDS
+    read_seconds = READ_SECONDS
+    most = MOST_CONNECTIONS
 
     _limit: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+    _since = 0.0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._watch()
+        if len(self.connections) > self.most:
+            idle = [each for each in self.connections if isinstance(each, Timed) and each.is_waiting]
+            oldest = min(idle, key=lambda each: each._since)  # this one is idle, so there is one
+            if oldest is self:
+                self.app = _busy
+            else:
+                oldest._since = math.inf  # it is still among them until the loop comes to it
+                oldest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -27,16 +56,51 @@ class Timed(H11Protocol):
         super().on_response_complete()
         self._watch()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.read_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._drop("_unread")
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._limit:
-            self._limit.cancel()
+        self._drop("_limit")
+        self._drop("_unread")
+
+    def send_400_response(self, msg: str) -> None:
+        answer = fault(400, "INVALID_INPUT", msg, {}, {**HEADERS, "connection": "close"})
+        head = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
+        for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _watch(self) -> None:
         """Run the time limit while a request is awaited, and only then."""
-        is_waiting = self.cycle is None or self.cycle.response_complete
-        if is_waiting and self._limit is None:
-            self._limit = self.loop.call_later(HEADER_SECONDS, self.transport.close)
-        elif not is_waiting and self._limit:
-            self._limit.cancel()
-            self._limit = None
+        if self.is_waiting and self._limit is None:
+            self._since = time.monotonic()
+            self._limit = self.loop.call_later(self.head_seconds, self._cut)
+        elif not self.is_waiting:
+            self._drop("_limit")
+
+    def _cut(self) -> None:
+        """Close, and do not wait long for a client that does not take the rest of its answer."""
+        self.transport.close()
+        self._limit = self.loop.call_later(self.read_seconds, self.transport.abort)
+
+    def _drop(self, name: str) -> None:
+        if timer := getattr(self, name):
+            timer.cancel()
+            setattr(self, name, None)
+
+
+async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
+    answer = fault(
+        503,
+        "RATE_LIMIT_EXCEEDED",
+        f"This server has {MOST_CONNECTIONS:,} connections already.",
+        {"hint": "Try again in a moment."},
+        {**HEADERS, "retry-after": "1", "connection": "close"},
+    )
+    await answer(scope, receive, send)

@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 
 PORT = 17950
 MOST_CONNECTIONS = 1_000
+_FILES = 4_096
+"""Open files of this process: a connection is one, and macOS allows 256 at first."""
+
 HEADER_SECONDS = 10.0
 """Seconds within which a client that has connected must have sent the head of a request."""
+
+READ_SECONDS = 30.0
+"""Seconds in which a client must take some of an answer that waits for it."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _END_SECONDS = 1
@@ -109,7 +115,6 @@ def serve(
         server_header=False,
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(proxies) or None,
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=_END_SECONDS,
         h11_max_incomplete_event_size=64_000,
         ssl_certfile=tls[0] if tls else None,
@@ -137,8 +142,20 @@ def serve(
     server = Server(config)
     # What is cut off at the end is no fault that anybody needs to know of.
     logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
+    _allow_files()
     ready()
     server.run([address.socket])
+
+
+def _allow_files() -> None:
+    """Raise this process's own limit of open files, as far as the system lets it."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no such limit
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def environment_hosts() -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from starlette.testclient import TestClient
 from spellbook.book import Spellbook
 from spellbook.server.http.app import make
 from spellbook.server.http.doors import MOST_BYTES
-from spellbook.server.http.guard import LOOPBACK, Rules, hosts
+from spellbook.server.http.guard import LOOPBACK, Guard, Rules, hosts
 from spellbook.server.http.served import Served
 
 ALL = (
@@ -110,6 +111,7 @@ def test_allowed_hosts(served):
         {"origin": "http://["},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
     ],
     ids=str,
 )
@@ -180,17 +182,56 @@ def test_wrong_tokens(served, given):
 
 
 def test_guessing(served):
-    """After ten wrong tokens within a minute an address waits, with a right one too; others do not."""
-    token = served.tokens.add("ada")
+    """After ten wrong tokens within a minute an address waits, but for those it was let in with before."""
+    token, known = served.tokens.add("ada"), {"authorization": f"Bearer {served.tokens.add('bob')}"}
     right = {"authorization": f"Bearer {token}"}
     with with_rules(served) as client:
+        assert client.get("/api/jobs", headers=known).status_code == 200
         for number in range(10):
             assert client.get("/api/jobs", headers={"authorization": f"Bearer {number}"}).status_code == 401
         refused = client.get("/api/jobs", headers=right)
         assert code(refused) == (429, "RATE_LIMIT_EXCEEDED")
         assert 0 < int(refused.headers["retry-after"]) <= 61
+        assert client.get("/api/jobs", headers=known).status_code == 200
+        served.tokens.remove("bob")
+        assert [client.get("/api/jobs", headers=known).status_code for _ in range(2)] == [401, 429]
     with TestClient(client.app, "http://localhost:17950", client=("10.0.0.2", 5)) as other:
         assert other.get("/api/jobs", headers=right).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "Via", "CF-Connecting-IP", "X-Real-IP"])
+def test_through_an_unknown_proxy(served, name):
+    """What a proxy of this machine passes on may come from anywhere, and needs a token."""
+    with with_rules(served) as client:
+        assert code(client.get("/api/jobs", headers={name: "10.0.0.1"})) == (401, "AUTHENTICATION_ERROR")
+        assert "--trusted-proxy" in client.get("/api/jobs", headers={name: ""}).text
+        right = {"authorization": f"Bearer {served.tokens.add('ada')}"}
+        assert client.get("/api/jobs", headers={name: "10.0.0.1", **right}).status_code == 200
+
+
+def test_a_stream_ends_with_its_token(served):
+    """A token that is removed gets nothing more of an answer that goes on."""
+    token = served.tokens.add("ada")
+    sent: list[dict[str, Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        served.tokens.remove("ada")
+        await send({"type": "http.response.body", "body": b"two", "more_body": True})
+        await send({"type": "http.response.body", "body": b"three"})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
+    scope = {"type": "http", "method": "GET", "path": "/api/events", "headers": headers}
+    asyncio.run(Guard(app, served.tokens, Rules())(scope, receive, send))
+    assert [message.get("body") for message in sent[1:]] == [b"one", None]
+    assert not sent[-1].get("more_body")
 
 
 def test_the_rate_of_a_token(served):
