@@ -5,5 +5,5 @@ Nothing heavy is imported before a command needs it, so that help and a re-index
 """
 
 # In the order in which `--help` lists the commands.
-from spellbook.cli import index, search, editor, edit, backup, doctor, install, models, completion  # noqa: F401, I001
+from spellbook.cli import index, search, context, editor, edit, backup, doctor, install, models, completion  # noqa: F401, I001
 from spellbook.cli.app import main as main

@@ -122,8 +122,7 @@ class Question:
     is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it, and without a filter,
     `ranking.related` decides. `unprompted` ignores the questions that notes name, which would find their own notes.
     `per_note` is the most chunks of one note among the hits; 0 is no bound. With `only_related`, `ranking.related`
-    decides with a filter, too. A `quick` one, for a process that answers once, scores by meaning what the words found,
-    and loads neither the vault's vectors nor the second encoder.
+    decides with a filter, too.
     """
 
     text: str
@@ -137,7 +136,6 @@ class Question:
     unprompted: bool = False
     per_note: int = 0
     only_related: bool = False
-    quick: bool = False
 
     def __post_init__(self) -> None:
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
@@ -172,7 +170,6 @@ class Options(TypedDict, total=False):
     max_tokens: int
     per_note: int
     only_related: bool
-    quick: bool
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Question:

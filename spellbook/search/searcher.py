@@ -103,7 +103,7 @@ class Searcher:
             is_cached = question.text in self._asked
         vector = self._question_vector(question, reasons)
         is_read = vector is not None and retrieve.Written.of(question.text).is_read
-        second = self._second_vector(question.text) if is_read and not question.quick else None
+        second = self._second_vector(question.text) if is_read else None
         with self._index.catalog.reading():
             found = self._retrieve(question, vector, second, limits, also, reasons, asked_for)
             uses = self._uses(found.candidates)
@@ -207,7 +207,7 @@ class Searcher:
             vector = None
             reasons.append("searched by words only: another process indexes this vault with another embedder")
         semantic: dict[int, tuple[StoredChunk, ranking.Leg]] = {}
-        if vector is not None and not question.quick:
+        if vector is not None:
             semantic = retrieve.by_meaning(self._nearest, vector, embedder.scale, limits, question.limit, reasons)
             if asked_for and not asked_for.newest:
                 # The notes of a week may be few among very many that are nearer.
@@ -218,7 +218,7 @@ class Searcher:
                     **semantic,
                 }
         by_words = question.mode != "semantic" or vector is None
-        titled = [] if vector is None or question.quick else self._notes.near(vector, limits)
+        titled = [] if vector is None else self._notes.near(vector, limits)
         if self._index.second is None or catalog.second.fingerprint != self._index.second.fingerprint:
             second = None  # its vectors are another encoder's, if there are any
         if second is not None and counts.pending:
@@ -284,7 +284,7 @@ class Searcher:
     ) -> Mapping[str, related.Superseded]:
         """Return what supersedes the candidates' notes; a filter by privacy hides notes as the scope does."""
         hiding = (*self._index.visible, *(each for each in asked if each.key in _HIDING))
-        return related.superseded(self._index, {each.chunk.path for each in candidates}, hiding)
+        return related.superseded(self._index.catalog, {each.chunk.path for each in candidates}, hiding)
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
         """Let the reranker, if there is one, judge the first candidates."""

@@ -306,7 +306,7 @@ def look_up(
     else:
         listed = book.recent(limit, filter=filter)
         scored, total = [(chunk, None) for chunk in listed.notes], listed.total
-    above = related.superseded(book.index, {chunk.path for chunk, _ in scored}, book.index.visible)
+    above = related.superseded(book.index.catalog, {chunk.path for chunk, _ in scored}, book.index.visible)
     items = []
     for chunk, score in scored:
         known = above.get(chunk.path)
@@ -318,7 +318,7 @@ def look_up(
 def living_of(book: Spellbook, topic: str) -> list[StoredChunk]:
     """Return the decisions of a topic that nothing supersedes, the newest first, at most a hundred."""
     found = book.recent(_MOST_LIVING, filter={"category": DECISION, "topic": topic}).notes
-    above = related.superseded(book.index, {each.path for each in found}, ())
+    above = related.superseded(book.index.catalog, {each.path for each in found}, ())
     return [each for each in found if each.path not in above and each.meta.get("status") != "superseded"]
 
 
