@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance bundle readme clean
+.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance bundle plugin readme clean
 
 help: ## List what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ conformance: $(READY) ## Judge the MCP server by the inspector and the protocol'
 
 bundle: $(READY) ## Make dist/spellbook-VERSION.mcpb, for Claude Desktop
 	$(BIN)/python scripts/bundle.py
+
+plugin: $(READY) ## Make dist/claude-code-plugin, for Claude Code: server, hooks, /remember and /recall
+	$(BIN)/python scripts/plugin.py
 
 readme: $(READY) ## Rewrite the generated tables of docs/reference.md
 	$(BIN)/python -m tests.readme_tables

@@ -31,10 +31,12 @@ _MOST_LETTERS = 400
 _MOST_READ = 4_000
 """Letters of a prompt that are read; a longer one is a pasted text rather than a question."""
 
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_HEADING = re.compile(r"^(#+ [^\n]*)\n\s*\n", re.M)
 _MOST_WORDS = 24
 _CANDIDATES = 12
-_RARE, _FEW = 0.02, 5
-"""A word is rare in 2 % of the chunks at most, or in 5 of them. By hand."""
+_RARE, _FEW = 0.005, 5
+"""A word is rare in half a per cent of the chunks at most, or in 5 of them. By hand."""
 
 _COVERED, _LEAST = 0.5, 2
 """Share by weight of the prompt's words that a passage has at least, and its least rare words. By hand."""
@@ -76,7 +78,7 @@ def recall(index: Index, prompt: str) -> tuple[Passage, ...]:
     """Return at most three passages of as many notes, best first; none if nothing is sure. Raises StorageError."""
     catalog = index.catalog
     # Quotes in a prompt are no demand that a note must hold them.
-    plain = re.sub("[\"“”„«»「」『』\ud800-\udfff]", " ", prompt[:_MOST_READ])
+    plain = re.sub('["“”„«»「」『』\ud800-\udfff]', " ", prompt[:_MOST_READ])
     with catalog.reading():
         total = catalog.counts().chunks
         words = _words(plain, total, catalog.frequency)
@@ -98,7 +100,8 @@ def recall(index: Index, prompt: str) -> tuple[Passage, ...]:
     best: dict[str, StoredChunk] = {}
     for chunk in sorted(chunks, key=lambda each: (-scores[each.number], each.number)):
         covered = sum(each.weight for each in has[chunk.number])
-        is_sure = len(has[chunk.number]) >= _LEAST and covered >= _COVERED * asked
+        several = sum(len(each.said) > 1 for each in has[chunk.number]) >= _LEAST
+        is_sure = several and covered >= _COVERED * asked
         is_current = chunk.path not in old and chunk.meta.get("status") not in {"superseded", "archived"}
         if is_current and (is_sure or _is_titled(chunk.title, said, has[chunk.number])):
             best.setdefault(chunk.path, chunk)
@@ -151,7 +154,7 @@ def _is_titled(title: str, said: set[str], shared: list[_Word]) -> bool:
 
 
 def _passage(text: str, words: list[_Word]) -> str:
-    """Return the paragraph that has most of the words, cut to 400 letters."""
-    parts = [part.strip() for part in re.split(r"\n[ \t]*\n", text) if part.strip()] or [text.strip()]
-    best = max(parts, key=lambda part: sum(word.said in part.casefold() for word in words))
+    """Return the paragraph that has most of the words, rather prose than code, cut to 400 letters."""
+    parts = [part.strip() for part in _BLANK_LINE.split(_HEADING.sub(r"\1\n", text.strip()))]
+    best = max(parts, key=lambda part: sum(word.said in part.casefold() for word in words) - 0.5 * ("```" in part))
     return best if len(best) <= _MOST_LETTERS else best[: _MOST_LETTERS - 1].rstrip() + "…"

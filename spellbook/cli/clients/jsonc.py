@@ -134,7 +134,7 @@ def parse(text: str, *, comments: bool = True) -> Document:
 
 
 def get(text: str, path: Path) -> Any:
-    """Return what stands at `path`, the names and numbers of members from the root; None if nothing does. Raises Malformed."""
+    """Return what stands at `path`, names and numbers from the root; None if nothing does. Raises Malformed."""
     if is_blank(text):
         return None
     document = parse(text)
@@ -151,8 +151,9 @@ def put(text: str, path: Path, data: Any) -> str:
     """
     Return `text` with `data` at `path` and nothing else changed.
 
-    Objects that are not there yet are made; an item whose number is past the end of its list is added to it; what says so already is left as it is written. Raises Malformed if the text
-    is no JSON, or if something on the way is no object.
+    Objects that are not there yet are made; an item whose number is past the end of its list is added to it; what says
+    so already is left as it is written. Raises Malformed if the text is no JSON, or if something on the way is no
+    object and no list.
     """
     if is_blank(text):
         mark, blank = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
