@@ -26,8 +26,8 @@ _COMMANDS = {
         "what to keep",
         "Keep this in the person's notes with Spellbook's tools: $ARGUMENTS\n\n"
         "Search first whether the notes say it already. A decision goes into `mama_save` if there is that tool, one\n"
-        "sentence into `remember` if there is that one, everything else into `rest` and `scribe`. Without a text after\n"
-        "the command, keep what this conversation decided. Then say in one line what was kept, and under which path.\n",
+        "sentence into `remember` if there is that one, everything else into `rest` and `scribe`. Without a text\n"
+        "after the command, keep what this conversation decided. Then say in one line what was kept, and under which path.\n",
     ),
     "recall": (
         "Find something in your notes with Spellbook",
@@ -61,7 +61,7 @@ def files() -> dict[str, str]:
         ".mcp.json": _json(server),
         "hooks/hooks.json": _json(hooks),
         **{
-            f"commands/{name}.md": f"---\ndescription: {about}\nargument-hint: "[{hint}]"\n---\n{text}"
+            f"commands/{name}.md": f"---\ndescription: {about}\nargument-hint: {json.dumps(f'[{hint}]')}\n---\n{text}"
             for name, (about, hint, text) in _COMMANDS.items()
         },
     }

@@ -78,7 +78,7 @@ class _Quiet(Command):
 def _give_up(never: threading.Event) -> None:
     never.wait(_SECONDS)
     with contextlib.suppress(OSError):
-        os.write(2, f"spellbook: no context within {_SECONDS:g} s.\n".encode())
+        output.say(f"spellbook: no context within {_SECONDS:g} s.", err=True)
     os._exit(0)
 
 

@@ -100,10 +100,11 @@ class Document:
 
     def member(self, holder: Value, name: str | int) -> Member | None:
         """Return a member by its name, or an item by its number. Raises Malformed if `holder` has none of that kind."""
-        kind, called = (dict, "an object in braces") if isinstance(name, str) else (list, "a list in brackets")
-        if not isinstance(holder.data, kind):
-            reason = f"{called} should stand here, to hold {json.dumps(name)}"
+        if isinstance(name, str) and not isinstance(holder.data, dict):
+            reason = f"an object in braces should stand here, to hold {json.dumps(name)}"
             raise Malformed(_line(self.text, holder.start), reason)
+        if isinstance(name, int) and not isinstance(holder.data, list):
+            raise Malformed(_line(self.text, holder.start), "a list in brackets should stand here")
         # Of two with one name, the last is the one that counts.
         return next((member for member in reversed([*self.members(holder)]) if member.name == name), None)
 
