@@ -27,7 +27,7 @@ _COMMANDS = {
         "Keep this in the person's notes with Spellbook's tools: $ARGUMENTS\n\n"
         "Search first whether the notes say it already. A decision goes into `mama_save` if there is that tool, one\n"
         "sentence into `remember` if there is that one, everything else into `rest` and `scribe`. Without a text\n"
-        "after the command, keep what this conversation decided. Then say in one line what was kept, and under which path.\n",
+        "after the command, keep what this conversation decided. Then say in one line what was kept, and where.\n",
     ),
     "recall": (
         "Find something in your notes with Spellbook",

@@ -21,8 +21,6 @@ from spellbook.cli.app import Command, json_option, main, scope_option, vault_op
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spellbook.index.opened import Index
 
 _SECONDS = 1.0
@@ -195,36 +193,18 @@ def _config(ctx: click.Context) -> Any:
 def _index(ctx: click.Context) -> Iterator[Index]:
     """Open the index of the vault if it can be read at once. Raises StorageError."""
     from spellbook.index.catalog.catalog import FILE
+    from spellbook.index.catalog.migrations import MIGRATIONS
+    from spellbook.index.opened import Index
+    from spellbook.system.sqlite import expect
 
     config = _config(ctx)
-    _check(config.state / FILE)
-    from spellbook.index.opened import Index
+    expect(config.state / FILE, len(MIGRATIONS), _LOCK_SECONDS)
 
     index = Index.open(config)
     try:
         yield index
     finally:
         index.close()
-
-
-def _check(file: Path) -> None:
-    """Raise StorageError if there is no catalog that this version can read at once."""
-    import sqlite3
-
-    from spellbook.errors import StorageError
-    from spellbook.index.catalog.migrations import MIGRATIONS
-
-    hint = "Run `spellbook reindex`."
-    if not file.is_file():
-        raise StorageError(f"{file.parent}: there is no index yet.", hint)
-    try:
-        with contextlib.closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_LOCK_SECONDS)) as found:
-            version = found.execute("PRAGMA user_version").fetchone()[0]
-            found.execute("SELECT count(*) FROM meta").fetchone()
-    except sqlite3.Error as error:
-        raise StorageError(f"{file}: the index cannot be read now ({error}).", hint) from error
-    if version != len(MIGRATIONS):
-        raise StorageError(f"{file}: the index is of another version.", hint)
 
 
 def _stdin() -> bytes:

@@ -95,7 +95,9 @@ def recall(index: Index, prompt: str) -> tuple[Passage, ...]:
                 has[number].append(word)
         chunks = [each for each in catalog.by_number(list(scores)) if not is_outside(each)]
         old = related.superseded(catalog, {each.path for each in chunks}, index.visible)
-    asked = sum(each.weight for each in words)
+    # A word that the vault lacks weighs as much as the rarest that it has, not more: a polite one says nothing.
+    heaviest = max(each.weight for each in rare)
+    asked = sum(min(each.weight, heaviest) for each in words)
     said = _content(plain)
     best: dict[str, StoredChunk] = {}
     for chunk in sorted(chunks, key=lambda each: (-scores[each.number], each.number)):
