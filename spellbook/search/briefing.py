@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import Filter
+from spellbook.index.filters import NO_GUIDES, Filter, conditions
 from spellbook.notes import decisions as form
 from spellbook.notes.note import parse
-from spellbook.search import newest, toc
+from spellbook.search import newest
 from spellbook.search.presentation import is_outside
 from spellbook.text.quoting import counted, exact, flat, quoted
 from spellbook.text.terms import estimate_tokens
@@ -73,14 +73,14 @@ class Briefing:
     What an agent is told at the start of a session.
 
     `open` are decisions without an outcome that nothing supersedes, `open_total` how many there are; `pinned` are the
-    pinned notes; all newest first. `contents` is the table of contents.
+    pinned notes; all newest first. `contents` is the table of contents: category, topic and its notes.
     """
 
     checkpoint: Checkpoint | None
     open: tuple[StoredChunk, ...]
     open_total: int
     pinned: tuple[StoredChunk, ...]
-    contents: tuple[toc.Category, ...]
+    contents: tuple[tuple[str, str, int], ...]
     compacted: bool = False
 
     def text(self, max_tokens: int) -> str:
@@ -95,13 +95,14 @@ class Briefing:
             fitting = _fitting(part, min(left, int(max_tokens * _SHARE)))
             kept += fitting
             left -= sum(map(_tokens, fitting))
+        listed: dict[str, list[str]] = {}
+        for category, topic, notes in self.contents:
+            listed.setdefault(category, []).append(f"{flat(topic) or '(top folder)'} ({notes:,})")
         contents = [
-            f"- {flat(each.name) or '(none)'}: "
-            + ", ".join(f"{flat(topic.topic)} ({topic.chunks:,})" for topic in each.topics[:_MOST_LISTED])
-            for each in self.contents
+            f"- {flat(name) or '(none)'}: {', '.join(topics[:_MOST_LISTED])}" for name, topics in listed.items()
         ]
-        total = toc.totals(self.contents)
-        head = f"Contents: {counted(total['total_topics'], 'topic')}, {counted(total['total_chunks'], 'chunk')}."
+        total = sum(notes for _, _, notes in self.contents)
+        head = f"Contents: {counted(len(self.contents), 'topic')}, {counted(total, 'note')}."
         kept += _fitting([head, *contents], left) if contents else [_NONE]
         return "\n".join([*kept, _KEEP])
 
@@ -121,13 +122,9 @@ class Briefing:
             "open_decisions": [_about(each) for each in self.open],
             "open_decisions_total": self.open_total,
             "pinned": [{**_about(each), "text": each.text} for each in self.pinned],
-            "contents": {
-                "categories": [
-                    {"name": each.name, "topics": [{"name": one.topic, "chunks": one.chunks} for one in each.topics]}
-                    for each in self.contents
-                ],
-                **toc.totals(self.contents),
-            },
+            "contents": [
+                {"category": category, "topic": topic, "notes": notes} for category, topic, notes in self.contents
+            ],
         }
 
 
@@ -137,7 +134,8 @@ def briefing(index: Index, *, compacted: bool = False) -> Briefing:
     listed = newest.recent(index, _MOST_LISTED, 0, pending)
     living = tuple(each for each in listed.notes if not is_superseded(index, each))
     pinned = newest.recent(index, _MOST_LISTED, 0, {"pinned": True, **TRUSTED}).notes
-    topics = toc.categories(index, index.catalog.topics(index.visible), index.config.categories)
+    shown = (*conditions(TRUSTED), NO_GUIDES, *index.visible)
+    topics = tuple(index.catalog.topic_counts(shown))
     own = tuple(each for each in pinned if not is_outside(each))
     return Briefing(checkpoint(index), living, listed.total, own, topics, compacted)
 
