@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance bundle container readme clean
+.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance bundle container plugin readme clean
 
 help: ## List what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bundle: $(READY) ## Make dist/spellbook-VERSION.mcpb, for Claude Desktop
 
 container: ## Build the container's image and try it, where buildah is installed (ARGS are those of buildah build)
 	scripts/container.sh $(ARGS)
+
+plugin: $(READY) ## Make dist/claude-code-plugin, for Claude Code: server, hooks, /remember and /recall
+	$(BIN)/python scripts/plugin.py
 
 readme: $(READY) ## Rewrite the generated tables of docs/reference.md
 	$(BIN)/python -m tests.readme_tables

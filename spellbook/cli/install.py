@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
 _HOOKS, _MERGE = "git-hooks", "git-merge"
+_SESSIONS = "claude-code"
+"""The client whose sessions have hooks."""
 
 
 @main.command()
@@ -37,6 +39,8 @@ _HOOKS, _MERGE = "git-hooks", "git-merge"
 )
 @click.option("--force", is_flag=True, help="Replace, or remove, an entry of that name even if it is another server.")
 @click.option("--uninstall", is_flag=True, help="Remove the entry, or the lines in the hooks.")
+@click.option("--hooks", is_flag=True, help="Also tell each session what is open, and remind it to keep decisions.")
+@click.option("--recall", is_flag=True, help="With --hooks: at each prompt also find what is surely related to it.")
 @click.option("--dry-run", is_flag=True, help="Print what would change, as a diff, and change nothing.")
 @scope_option
 @vault_option
@@ -49,12 +53,18 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
     Nothing else in the client's settings changes. A backup of the file is kept
     beside it, and --uninstall removes the entry. git-hooks update the index in
     the background when git has changed the vault's files. git-merge lets git
-    merge notes by their sections: where both sides differ, both stay.
+    merge notes by their sections: where both sides differ, both stay. --hooks
+    are of claude-code.
 
     \b
     spellbook install claude-desktop --vault ~/notes
+    spellbook install claude-code --vault ~/notes --hooks --recall
     spellbook install claude-code --project . --dry-run
     """
+    if given["recall"] and not given["hooks"]:
+        raise click.UsageError("--recall needs --hooks.")
+    if given["hooks"] and (client != _SESSIONS or given["file"]):
+        raise click.UsageError("--hooks are for claude-code, and go into its own file: --project names another one.")
     if client == _HOOKS:
         _git_hooks(ctx, uninstall, dry_run, **given)
     elif client == _MERGE:
@@ -64,15 +74,20 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
 
 
 def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **given: Any) -> None:
-    from spellbook.cli.clients import clients
+    from spellbook.cli.clients import clients, session_hooks
     from spellbook.config import find_vault
 
     about, name, force = clients.CLIENTS[client], given["name"], given["force"]
     file = _named(about, given["file"], given["project"])
     known = clients.places(client, sys.platform, os.environ, Path.home())
+    folder = given["project"] and Path(given["project"]).expanduser().resolve()
+    settings = folder / session_hooks.FILE if folder else session_hooks.settings(os.environ, Path.home())
+    has_hooks = client == _SESSIONS and not given["file"]
     if uninstall:
         files = [file] if file else [place.file for place in known]
         found = [change for each in files if (change := clients.take_out(each, about, name, force=force))]
+        if has_hooks and (change := session_hooks.take_out(settings, name)):
+            found.append(change)
         if not found:
             output.say(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
         for change in found:
@@ -83,21 +98,35 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
         vault = find_vault(asked.get("vault"))
         scope = asked.get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
         told = clients.entry(about, vault, scope, os.environ)
-        change = clients.add(file or clients.choose(client, known), about, name, told, force=force)
-        if change.before == change.after:
-            output.say(f"{change.path} already has {name!r} for {vault}; nothing was changed.")
-            return
-        found = [change]
-        _make(change, dry_run, f"Added {name!r} to {change.path}, for {vault}.")
-        for secret in clients.SECRETS:
-            if os.environ.get(secret):
-                output.say(
-                    f"spellbook: {secret} is not written there; if {about.title} does not set it, "
-                    "add it to the entry's env.",
-                    err=True,
-                )
+        planned = [clients.add(file or clients.choose(client, known), about, name, told, force=force)]
+        if given["hooks"]:
+            command = [*clients.launch(), "--vault", str(vault)]
+            ends = {"scope": scope, "recall": given["recall"], "mark": session_hooks.mark(name)}
+            wanted = session_hooks.groups(command, clients.carried(os.environ), **ends)
+            planned.append(session_hooks.add(settings, name, wanted))
+        found = [change for change in planned if change.before != change.after]
+        for change in planned:
+            if change not in found:
+                output.say(f"{change.path} already has {name!r} for {vault}; nothing was changed.")
+            else:
+                _make(change, dry_run, f"Added {name!r} to {change.path}, for {vault}.")
+        if planned[0] in found:
+            _say_secrets(about)
     if found and not dry_run:
         output.say(about.next)
+
+
+def _say_secrets(about: Client) -> None:
+    """Say which secrets are set here and not written into a client's settings."""
+    from spellbook.cli.clients.clients import SECRETS
+
+    for secret in SECRETS:
+        if os.environ.get(secret):
+            output.say(
+                f"spellbook: {secret} is not written there; if {about.title} does not set it, "
+                "add it to the entry's env.",
+                err=True,
+            )
 
 
 def _named(client: Client, file: str | None, project: str | None) -> Path | None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spellbook.errors import InvalidInput
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Filter, conditions, day_of, without_guides
-from spellbook.index.opened import Index
+
+if TYPE_CHECKING:
+    from spellbook.index.opened import Index
 
 MOST = 100
 """Most notes that are listed at a time."""

@@ -9,12 +9,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.links import Linked, Links
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.filters import Condition
-from spellbook.index.opened import Index
 from spellbook.notes.links import Files, Reached
+
+if TYPE_CHECKING:
+    from spellbook.index.catalog.catalog import Catalog
+    from spellbook.index.opened import Index
 
 _MOST_LABELS = 3
 _MOST_LINES = 100
@@ -178,18 +182,18 @@ def superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]
     In a circle the newest note supersedes the others. Notes that do not meet `hiding` are not named, nor are those that
     a part of a vault does not have.
     """
-    known = _superseded(index, paths, hiding)
+    known = _superseded(index.catalog, paths, hiding)
     if index.whole is None:
         return known
-    hidden = _superseded(index.whole, paths, ()).keys() & set(paths) - known.keys()
+    hidden = _superseded(index.whole.catalog, paths, ()).keys() & set(paths) - known.keys()
     return {**dict.fromkeys(sorted(hidden), Superseded(frozenset(), None)), **known}
 
 
-def _superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
-    found = index.catalog.links.superseding(paths)
+def _superseded(catalog: Catalog, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
+    found = catalog.links.superseding(paths)
     if not found:
         return {}
-    files = _files(index.catalog.links, {each.link.name for each in found})
+    files = _files(catalog.links, {each.link.name for each in found})
     notes = {each.path: each for each in found}
     above: dict[str, set[str]] = defaultdict(set)
     for each in found:
@@ -197,7 +201,7 @@ def _superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition
         if reached and reached.path != each.path:
             above[reached.path].add(each.path)
     order = _newest_first(above, lambda path: (notes[path].when, notes[path].id))
-    shown = index.catalog.among(notes, hiding) if hiding else notes.keys()
+    shown = catalog.among(notes, hiding) if hiding else notes.keys()
     result = {}
     for path in order:
         if above.get(path):

@@ -281,6 +281,25 @@ class Database:
         self._mark.unlink(missing_ok=True)
 
 
+def expect(file: Path, version: int, patience: float) -> None:
+    """
+    Make sure that a file can be read at once: it is there, has had so many migrations, and nobody locks it.
+
+    Nothing is made, migrated or set aside. Raises StorageError, after at most about `patience` seconds.
+    """
+    hint = "Run `spellbook reindex`."
+    if not file.is_file():
+        raise StorageError(f"{file.parent}: there is no index yet.", hint)
+    try:
+        with contextlib.closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=patience)) as found:
+            found.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone()
+            known = found.execute("PRAGMA user_version").fetchone()[0]
+    except sqlite3.Error as error:
+        raise StorageError(f"{file}: the index cannot be read now ({error}).", hint) from error
+    if known != version:
+        raise StorageError(f"{file}: the index is of another version.", hint)
+
+
 def _statements(sql: str) -> Iterator[str]:
     """Cut a script into its statements; those of a trigger's body are one with it."""
     statement = ""

@@ -107,6 +107,8 @@ def commands(bench: Bench) -> Iterator[Figure]:
             "help": lambda _: bench.run("--help"),
             "git": lambda _: bench.run("status", program=["git"]),
             "no-op": lambda _: bench.run("reindex", "--quiet"),
+            "start": lambda _: bench.run("context", "--session-start"),
+            "prompt": lambda _: bench.run("context", "--prompt", "why does the invoice service rotate its keys?"),
         },
         _ROUNDS,
     )
@@ -121,6 +123,8 @@ def commands(bench: Bench) -> Iterator[Figure]:
         most=0.4,
         ratio=Ratio(took["no-op"] / took["git"], "`git status`", most=2.5),
     )
+    yield Figure("`context --session-start`, whole process", took["start"], most=0.3)
+    yield Figure("`context --prompt`, whole process", took["prompt"], most=0.4)
     edited = medians({"edit": lambda _: bench.run("reindex", "--quiet")}, 5, bench.edit)["edit"]
     yield Figure("`reindex` after one edit, whole process", edited, most=1)
 

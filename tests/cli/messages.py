@@ -33,7 +33,7 @@ SAID = {
 }
 """Functions and errors whose texts a person reads."""
 
-TO_AGENTS = {"server/arguments.py", "server/render.py"}
+TO_AGENTS = {"server/arguments.py", "server/render.py", "search/briefing.py"}
 """Modules, beside the toolsets, whose texts are for agents and stay English."""
 
 REASONS = {"Fault", "_Fault", "BadHeader", "Malformed", "_fault", "_take"}

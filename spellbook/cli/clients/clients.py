@@ -174,9 +174,9 @@ def add(file: Path, client: Client, name: str, told: Mapping[str, Any], *, force
     An entry of ours is brought up to date where it differs. Raises InvalidInput if another server has that name, unless
     `force`, or if the file is not what the client reads.
     """
-    before, text = _read(file, client)
+    before, text = read(file, client)
     place = (client.key, name)
-    with _shaped(file, client):
+    with shaped(file, client):
         found = jsonc.get(text, place)
         if found is not None and not is_ours(found) and not force:
             raise InvalidInput(
@@ -205,9 +205,9 @@ def take_out(file: Path, client: Client, name: str, *, force: bool = False) -> C
     What has only been added to since is as it was before, to the byte; a file
     that was made for the entry alone goes. Raises InvalidInput as `add` does.
     """
-    before, text = _read(file, client)
+    before, text = read(file, client)
     place = (client.key, name)
-    with _shaped(file, client):
+    with shaped(file, client):
         found = jsonc.get(text, place)
         if found is None:
             return None
@@ -236,7 +236,8 @@ def _earlier(file: Path, client: Client, name: str) -> Iterator[bytes]:
                 yield data
 
 
-def _read(file: Path, client: Client) -> tuple[bytes | None, str]:
+def read(file: Path, client: Client) -> tuple[bytes | None, str]:
+    """Return the bytes of a client's settings, None if there are none, and their text. Raises InvalidInput."""
     data = changes.read(file)
     try:
         text = (data or b"").decode()
@@ -245,13 +246,14 @@ def _read(file: Path, client: Client) -> tuple[bytes | None, str]:
             f"{file}: not UTF-8, so {client.title} cannot read it.", "Save it as UTF-8; nothing was written."
         ) from error
     if not jsonc.is_blank(text):
-        with _shaped(file, client):
+        with shaped(file, client):
             jsonc.parse(text, comments=client.comments)
     return data, text
 
 
 @contextlib.contextmanager
-def _shaped(file: Path, client: Client) -> Iterator[None]:
+def shaped(file: Path, client: Client) -> Iterator[None]:
+    """Turn what is wrong with the text of settings into InvalidInput, which names the file and the line."""
     try:
         yield
     except jsonc.Malformed as error:

@@ -34,7 +34,7 @@ def line(vault: Path, *, is_wanted: bool) -> Change | None:
 
 def driver(command: Sequence[str]) -> str:
     """Return the driver as git's settings name it; `command` starts Spellbook."""
-    return f"{hooks.shell(command)} merge-driver %O %A %B --path %P --ours %X --theirs %Y"
+    return f"{hooks.shell_line(command, {})} merge-driver %O %A %B --path %P --ours %X --theirs %Y"
 
 
 def configured(top: Path) -> str:

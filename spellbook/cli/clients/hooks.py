@@ -123,23 +123,23 @@ def environment() -> dict[str, str]:
     }
 
 
-def shell(command: Sequence[str]) -> str:
-    """Return a command as git's shell reads it; on Windows, too, that is a POSIX shell."""
-    return " ".join(shlex.quote(part.replace("\\", "/") if os.name == "nt" else part) for part in command)
-
-
 def block(top: Path, vault: Path, command: Sequence[str], env: Mapping[str, str]) -> bytes:
     """Return the lines that a hook of the working tree `top` gets for `vault`, without a newline at the end."""
-    settings = "".join(f"{name}={shlex.quote(value)} " for name, value in env.items())
-    started = shell((*command, "--vault", str(vault)))
+    started = shell_line((*command, "--vault", str(vault)), env)
     # Doubly in the background, so that a `wait` further down does not wait for it.
     lines = f"""\
 {_begin(vault)}
 if [ . -ef {shlex.quote(top.as_posix())} ]; then
-  (trap '' HUP; {settings}{started} reindex --quiet --queued </dev/null >/dev/null 2>&1 &)
+  (trap '' HUP; {started} reindex --quiet --queued </dev/null >/dev/null 2>&1 &)
 fi
 {_END}"""
     return os.fsencode(lines)
+
+
+def shell_line(command: Sequence[str], env: Mapping[str, str]) -> str:
+    """Return a command with the variables `env` as a line for a POSIX shell, which git and Claude Code bring along."""
+    settings = "".join(f"{name}={shlex.quote(value)} " for name, value in env.items())
+    return settings + " ".join(shlex.quote(part.replace("\\", "/") if os.name == "nt" else part) for part in command)
 
 
 def _begin(vault: Path) -> str:

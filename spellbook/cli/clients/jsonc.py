@@ -11,7 +11,11 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
+
+Path = Sequence[str | int]
+"""Where a value stands: the names of members and the numbers of items, from the root."""
 
 _BOM = "\ufeff"
 _BLANK = " \t\r\n"
@@ -22,6 +26,7 @@ _ASIDE = re.compile(rf"{_STRING}|(?P<comment>{_COMMENT.pattern})|(?P<constant>Na
 _TRAILING = re.compile(rf'(?:{_STRING}|[^\s",:\[{{]++)(?:\s*+(?P<comma>,)(?=\s*[}}\]]))?', re.S)
 """The end of a value, with the comma behind it if a closing bracket follows."""
 _NAME = re.compile(rf"\s*(?P<name>{_STRING})\s*:\s*", re.S)
+_ITEM = re.compile(r"\s*(?P<name>)(?=[^\s\]])", re.S)
 _COMMA = re.compile(r"\s*(?P<comma>,)")
 _BEHIND = re.compile(r"(?:[ \t]*/\*.*?\*/)*(?:[ \t]*//[^\r\n]*)?", re.S)
 """Comments that begin behind something, on its line."""
@@ -59,9 +64,12 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of an object: where its name begins, and where the comma behind it is, if there is one."""
+    """
+    A member of an object, or an item of a list, whose name is its number: where it begins, and where the comma behind
+    it is, if there is one.
+    """
 
-    name: str
+    name: str | int
     start: int
     value: Value
     comma: int | None
@@ -77,20 +85,26 @@ class Document:
     root: Value
 
     def members(self, holder: Value) -> Iterator[Member]:
-        """Yield the members of an object."""
-        at = holder.start + 1
-        while name := _NAME.match(self.plain, at):
+        """Yield the members of an object or the items of a list."""
+        at, pattern = holder.start + 1, _NAME if isinstance(holder.data, dict) else _ITEM
+        for number in count():
+            if not (name := pattern.match(self.plain, at)):
+                return
             data, end = _DECODER.raw_decode(self.plain, name.end())
             comma = _COMMA.match(self.bare, end)
             value = Value(name.end(), end, data)
-            yield Member(json.loads(name["name"]), name.start("name"), value, comma and comma.start("comma"))
+            called = json.loads(name["name"]) if pattern is _NAME else number
+            start = name.start("name") if pattern is _NAME else name.end()
+            yield Member(called, start, value, comma and comma.start("comma"))
             at = comma.end() if comma else end
 
-    def member(self, holder: Value, name: str) -> Member | None:
-        """Return the member of an object by its name. Raises Malformed if `holder` is no object."""
-        if not isinstance(holder.data, dict):
+    def member(self, holder: Value, name: str | int) -> Member | None:
+        """Return a member by its name, or an item by its number. Raises Malformed if `holder` has none of that kind."""
+        if isinstance(name, str) and not isinstance(holder.data, dict):
             reason = f"an object in braces should stand here, to hold {json.dumps(name)}"
             raise Malformed(_line(self.text, holder.start), reason)
+        if isinstance(name, int) and not isinstance(holder.data, list):
+            raise Malformed(_line(self.text, holder.start), "a list in brackets should stand here")
         # Of two with one name, the last is the one that counts.
         return next((member for member in reversed([*self.members(holder)]) if member.name == name), None)
 
@@ -120,8 +134,8 @@ def parse(text: str, *, comments: bool = True) -> Document:
     return Document(text, bare, plain, Value(len(plain) - len(plain.lstrip()), len(plain.rstrip()), data))
 
 
-def get(text: str, path: Sequence[str]) -> Any:
-    """Return what stands at `path`, the names of members from the root; None if nothing does. Raises Malformed."""
+def get(text: str, path: Path) -> Any:
+    """Return what stands at `path`, names and numbers from the root; None if nothing does. Raises Malformed."""
     if is_blank(text):
         return None
     document = parse(text)
@@ -134,12 +148,13 @@ def get(text: str, path: Sequence[str]) -> Any:
     return value.data
 
 
-def put(text: str, path: Sequence[str], data: Any) -> str:
+def put(text: str, path: Path, data: Any) -> str:
     """
     Return `text` with `data` at `path` and nothing else changed.
 
-    Objects that are not there yet are made; what says so already is left as it is written. Raises Malformed if the text
-    is no JSON, or if something on the way is no object.
+    Objects that are not there yet are made; an item whose number is past the end of its list is added to it; what says
+    so already is left as it is written. Raises Malformed if the text is no JSON, or if something on the way is no
+    object and no list.
     """
     if is_blank(text):
         mark, blank = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
@@ -157,7 +172,7 @@ def put(text: str, path: Sequence[str], data: Any) -> str:
     return text[: value.start] + shown + text[value.end :]
 
 
-def remove(text: str, path: Sequence[str]) -> str:
+def remove(text: str, path: Path) -> str:
     """Return `text` without what stands at `path`, and with nothing else changed. Raises Malformed as `put` does."""
     document = parse(text)
     holder, member = document.root, None
@@ -193,16 +208,16 @@ def is_blank(text: str) -> bool:
     return not text.removeprefix(_BOM).strip(_BLANK)
 
 
-def _nested(path: Sequence[str], data: Any) -> Any:
+def _nested(path: Path, data: Any) -> Any:
     for name in reversed(path):
-        data = {name: data}
+        data = {name: data} if isinstance(name, str) else [data]
     return data
 
 
-def _insert(document: Document, holder: Value, name: str, data: Any) -> str:
-    """Add a member to `holder`, as its last."""
+def _insert(document: Document, holder: Value, name: str | int, data: Any) -> str:
+    """Add a member or an item to `holder`, as its last."""
     text, newline, unit = document.text, _newline(document.text), _unit(document)
-    named = f"{json.dumps(name, ensure_ascii=False)}: "
+    named = f"{json.dumps(name, ensure_ascii=False)}: " if isinstance(name, str) else ""
     in_line = named + json.dumps(data, ensure_ascii=False)
 
     def on_lines(indent: str) -> str:

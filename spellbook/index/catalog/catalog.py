@@ -368,6 +368,12 @@ class Catalog:
             for category, topic, notes, chunks, updated, mtime, titles, keywords, is_outside in rows
         ]
 
+    def topic_counts(self, conditions: Sequence[Condition] = ()) -> list[tuple[str, str, int]]:
+        """Return category, topic and number of notes of every topic, the largest first; much cheaper than `topics`."""
+        where, values = in_sql(self._database, conditions)
+        sql = f"SELECT category, topic, count(*) FROM notes WHERE {where} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+        return self._rows(sql, values)
+
     def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the first chunks of a topic's main note: its namesake, index, README, or the first."""
         where, values = in_sql(self._database, conditions)

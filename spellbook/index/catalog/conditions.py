@@ -45,7 +45,18 @@ _COMMON_FIELDS = {
     "updated",
     "when",
 }
-_OF_TOOLS = {"categories", "type", "outcome", "status", "scope", "privacy_scope", "source", "saved_from", "trust"}
+_OF_TOOLS = {
+    "categories",
+    "type",
+    "outcome",
+    "status",
+    "scope",
+    "privacy_scope",
+    "source",
+    "saved_from",
+    "trust",
+    "pinned",
+}
 """Keys that tools write and filter by: where no note has them yet, nothing is found, and that is no error."""
 
 

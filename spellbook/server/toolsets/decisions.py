@@ -19,18 +19,18 @@ from spellbook.errors import InvalidInput
 from spellbook.server import arguments as a
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.lazy import lazy
-from spellbook.text.quoting import counted, exact, flat, quoted
+from spellbook.text.quoting import exact, flat, quoted
 
 if TYPE_CHECKING:
     from spellbook.editing.write import Duplicate, Scribed
     from spellbook.index.catalog.schema import StoredChunk
     from spellbook.notes import decisions as form
     from spellbook.notes import links, note, relations
-    from spellbook.search import newest, related
+    from spellbook.search import briefing, newest, related
 else:  # Imported at the first call: an idle server stays small.
     (form,) = lazy("spellbook.notes", "decisions")
     links, note, relations = lazy("spellbook.notes", "links", "note", "relations")
-    newest, related = lazy("spellbook.search", "newest", "related")
+    briefing, newest, related = lazy("spellbook.search", "briefing", "newest", "related")
 
 INSTRUCTIONS = (
     "- mama_checkpoint() at the start of work, mama_save when something is decided, mama_update when it has turned out."
@@ -406,30 +406,6 @@ def _cut(text: str, most: int) -> str:
 
 
 def _checkpoint(book: Spellbook) -> str:
-    found = book.recent(1, filter={"category": CHECKPOINT, "status!": "archived"}).notes
-    if not found:
-        return "No checkpoint yet: mama_save(type='checkpoint', …) makes one."
-    (chunk,) = found
-    told = form.read_checkpoint(_body(book, chunk.path))
-    since = [each for each in book.recent(_MOST_NEAR, filter={"category": DECISION}).notes if each.when > chunk.when]
-    parts = [
-        f"Checkpoint from {_age(chunk.when)} ago, {newest.said(chunk)[:16].replace('T', ' ')}.",
-        f"id: {exact(chunk.note)} {exact(chunk.path)}",
-        quoted(told.summary),
-    ]
-    if told.steps:
-        steps = [f"[{'x' if each.done else ' '}] {each.text}" for each in told.steps]
-        parts += ["Next steps:", quoted("\n".join(steps))]
-    if told.files:
-        parts += ["Open files:", quoted("\n".join(told.files))]
-    if since:
-        parts += ["Decisions since:", *(f"- {flat(each.title)} id: {exact(each.note)}" for each in since)]
-    return "\n".join(parts)
-
-
-def _age(seconds: float) -> str:
-    passed = max(0.0, dt.datetime.now().timestamp() - seconds)
-    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if passed >= size:
-            return counted(int(passed // size), unit)
-    return "less than a minute"
+    book.refresh()
+    found = briefing.checkpoint(book.index)
+    return "\n".join(found.lines()) if found else "No checkpoint yet: mama_save(type='checkpoint', …) makes one."

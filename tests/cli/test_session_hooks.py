@@ -1,0 +1,205 @@
+"""Session hooks of Claude Code: added beside those of others, taken out to the byte; and the plugin of the same rule."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from scripts import plugin
+from spellbook.book import Spellbook
+from spellbook.cli import main
+from spellbook.cli.clients import session_hooks
+
+OTHERS = """\
+{
+  "model": "opus",
+  "hooks": {
+    "Stop": [
+      {"hooks": [{"type": "command", "command": "say done"}]}
+    ],
+    "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "check"}]}]
+  },
+  "허용": ["a"]
+}
+"""
+
+TEXTS = {
+    "other hooks": OTHERS,
+    "tabs": OTHERS.replace("  ", "\t"),
+    "CRLF": OTHERS.replace("\n", "\r\n"),
+    "no hooks": '{\n  "model": "opus"\n}\n',
+    "hooks, but none": '{\n  "hooks": {}\n}\n',
+    "an empty list": '{\n  "hooks": {\n    "Stop": []\n  }\n}\n',
+    "one line": '{"hooks": {"Stop": []}, "a": 1}',
+    "an empty object": "{}",
+    "an empty file": "",
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder with Claude Code in it."""
+    folder = tmp_path / "home"
+    (folder / ".claude").mkdir(parents=True)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(folder))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    return folder
+
+
+def install(*args: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["install", "claude-code", *map(str, args)])
+    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
+    return result
+
+
+def commands(file: Path) -> dict[str, list[str]]:
+    """The commands of each event."""
+    hooks = json.loads(file.read_text("utf-8-sig"))["hooks"]
+    return {event: [run["command"] for group in groups for run in group["hooks"]] for event, groups in hooks.items()}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_there_and_back(home: Path, vault: Path, text: str) -> None:
+    """Whatever the settings are, installing twice adds once, and uninstalling leaves the old bytes."""
+    file = home / ".claude" / "settings.json"
+    file.write_text(text, "utf-8", newline="")
+    install("--vault", vault, "--hooks", "--recall")
+    after = file.read_bytes()
+    assert {"SessionStart", "UserPromptSubmit", "PreCompact", "Stop"} <= commands(file).keys()
+    install("--vault", vault, "--hooks", "--recall")
+    assert file.read_bytes() == after
+    install("--uninstall")
+    assert file.read_bytes().decode() == text
+    assert not (home / ".claude.json").exists()
+
+
+def test_without_settings_there_is_no_file_after(home: Path, vault: Path) -> None:
+    """A file that was made for the hooks alone goes with them."""
+    install("--vault", vault, "--hooks")
+    assert (home / ".claude" / "settings.json").exists()
+    install("--uninstall")
+    assert not (home / ".claude" / "settings.json").exists()
+
+
+def test_what_others_did_since_stays(home: Path, vault: Path) -> None:
+    """Hooks that were added after ours, and to our group, are left, as is the rest."""
+    file = home / ".claude" / "settings.json"
+    file.write_text(OTHERS, "utf-8")
+    install("--vault", vault, "--hooks", "--recall")
+    data: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    data["hooks"]["SessionStart"][0]["hooks"].append({"type": "command", "command": "mine"})
+    data["hooks"]["Notification"] = [{"hooks": [{"type": "command", "command": "bell"}]}]
+    file.write_text(json.dumps(data), "utf-8")
+    install("--vault", vault, "--hooks")  # without --recall
+    assert "UserPromptSubmit" not in commands(file)
+    install("--uninstall")
+    left = json.loads(OTHERS)
+    left["hooks"] |= {"SessionStart": [{"matcher": "startup|resume|clear|compact", "hooks": []}]}
+    left["hooks"]["SessionStart"][0]["hooks"].append({"type": "command", "command": "mine"})
+    left["hooks"]["Notification"] = data["hooks"]["Notification"]
+    assert json.loads(file.read_text("utf-8")) == left
+
+
+def test_two_vaults_have_their_own(home: Path, vault: Path, tmp_path: Path) -> None:
+    """Each name has hooks of its own, which go alone."""
+    other = tmp_path / "the other's vault"
+    other.mkdir()
+    install("--vault", vault, "--hooks")
+    before = (home / ".claude" / "settings.json").read_bytes()
+    install("--vault", other, "--hooks", "--name", 'o"ther')
+    assert len(commands(home / ".claude" / "settings.json")["SessionStart"]) == 2
+    install("--uninstall", "--name", 'o"ther')
+    assert (home / ".claude" / "settings.json").read_bytes() == before
+
+
+def test_a_project_has_its_own_file(home: Path, vault: Path, tmp_path: Path) -> None:
+    """With --project they go into the person's own settings of that project; --dry-run writes nothing."""
+    project = tmp_path / "project"
+    project.mkdir()
+    told = install("--vault", vault, "--hooks", "--project", project, "--dry-run").stdout
+    assert "+" in told
+    assert list(project.iterdir()) == []
+    install("--vault", vault, "--hooks", "--project", project)
+    assert (project / ".claude" / "settings.local.json").exists()
+    assert not (home / ".claude" / "settings.json").exists()
+    install("--uninstall", "--project", project)
+    assert not (project / ".claude" / "settings.local.json").exists()
+
+
+@pytest.mark.parametrize("text", ['{"hooks": []}', '{"hooks": {"Stop": {}}}', "{broken", '{"a": 1} // mine'])
+def test_settings_of_another_shape_are_refused(home: Path, vault: Path, text: str) -> None:
+    """What the client cannot read, or is of no shape that is known, is named with its line and not touched."""
+    file = home / ".claude" / "settings.json"
+    file.write_text(text, "utf-8")
+    assert "line 1" in install("--vault", vault, "--hooks", code=2).stderr
+    assert file.read_text("utf-8") == text
+    assert not (home / ".claude.json").exists()
+
+
+@pytest.mark.parametrize("args", [("--recall",), ("--hooks", "--file", "x")])
+def test_what_does_not_go_together(home: Path, vault: Path, args: tuple[str, ...]) -> None:
+    """Options that mean nothing are refused."""
+    install("--vault", vault, *args, code=2)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="runs a POSIX shell")
+def test_the_hook_runs_as_the_client_runs_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, book: Spellbook
+) -> None:
+    """The line in the settings, given to a shell elsewhere, tells of the vault, whatever its path holds."""
+    strange = tmp_path / "it's a $vault"
+    strange.mkdir()
+    (strange / "pin.md").write_text("---\npinned: true\ntitle: Pinned here\n---\nRead this first.", "utf-8")
+    assert CliRunner().invoke(main, ["--vault", str(strange), "reindex", "--words-only"]).exit_code == 0
+    install("--vault", strange, "--hooks")
+    (line,) = commands(home / ".claude" / "settings.json")["SessionStart"]
+    monkeypatch.delenv("SPELLBOOK_STATE")  # the line carries it
+    done = subprocess.run(line, shell=True, input=b"{}", capture_output=True, cwd="/", check=True)
+    assert b"Pinned here" in done.stdout
+
+
+# -- the plugin
+
+
+def test_the_plugin_has_the_documented_shape(tmp_path: Path) -> None:
+    """The manifest, the server, the hooks and the commands are where and what Claude Code reads."""
+    target = tmp_path / "plugin"
+    plugin.make(target)
+    plugin.make(target)  # again, over itself
+    names = {file.relative_to(target).as_posix() for file in target.rglob("*") if file.is_file()}
+    assert names == {
+        ".claude-plugin/plugin.json",
+        ".mcp.json",
+        "hooks/hooks.json",
+        "commands/remember.md",
+        "commands/recall.md",
+    }
+    about = json.loads((target / ".claude-plugin/plugin.json").read_text("utf-8"))
+    assert about.keys() <= {"name", "version", "description", "author", "homepage", "repository", "license", "keywords"}
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", about["name"])
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", about["version"])
+    assert about["author"]["name"]
+    (server,) = json.loads((target / ".mcp.json").read_text("utf-8"))["mcpServers"].values()
+    assert (server["command"], server["args"]) == ("spellbook", ["mcp"])
+    hooks = json.loads((target / "hooks/hooks.json").read_text("utf-8"))
+    assert hooks.keys() == {"description", "hooks"}
+    assert hooks["hooks"].keys() == session_hooks.EVENTS.keys()
+    for groups in hooks["hooks"].values():
+        for group in groups:
+            assert group.keys() <= {"matcher", "hooks"}
+            for run in group["hooks"]:
+                assert run.keys() == {"type", "command", "timeout"}
+                assert run["type"] == "command"
+                assert re.match(r"spellbook context --\S+$", run["command"])
+    for name in ("remember", "recall"):
+        _, header, body = (target / f"commands/{name}.md").read_text("utf-8").split("---\n", 2)
+        assert {line.split(":")[0] for line in header.splitlines()} == {"description", "argument-hint"}
+        assert "$ARGUMENTS" in body
