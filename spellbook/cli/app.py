@@ -137,6 +137,11 @@ wiki_option = click.option(
     help="A folder of documents for the toolset wiki, which is only read; repeat for more [SPELLBOOK_WIKI]. "
     "Default: zywiki/ or docs/ of the project.",
 )
+debug_option = click.option(
+    "--debug-log",
+    is_flag=True,
+    help="Log each call of a tool, without arguments and texts, into mcp_debug.log of the state folder.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 

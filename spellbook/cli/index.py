@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output, progress_bar
-from spellbook.cli.app import command, json_option, main, scope_option, vault_option, wiki_option
+from spellbook.cli.app import command, debug_option, json_option, main, scope_option, vault_option, wiki_option
 from spellbook.system.run_queue import turn
 from spellbook.text.quoting import counted, json_of, one_line
 
@@ -174,10 +174,11 @@ def watch(book: Spellbook) -> None:
         metavar="NAMES",
         help="Toolsets, with commas [core].",
     ),
+    debug_option,
     wiki_option,
     scope_option,
 )
-def mcp(book: Spellbook, toolsets: str) -> None:
+def mcp(book: Spellbook, toolsets: str, debug_log: bool) -> None:
     """
     Serve the vault to an MCP client over stdin and stdout.
 
@@ -187,9 +188,11 @@ def mcp(book: Spellbook, toolsets: str) -> None:
     from spellbook.system.processes import present
 
     with growing():
+        from spellbook.server import debug_log as debug
         from spellbook.server.app import build, run_stdio
         from spellbook.server.names import toolsets_of
 
-        server = build(book, toolsets_of(toolsets))
+        log = debug.opened(book.config.state, "stdio") if debug.wanted(debug_log) else None
+        server = build(book, toolsets_of(toolsets), log=log)
     with present(book.config.state, "mcp"):
         run_stdio(server)

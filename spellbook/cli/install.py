@@ -22,6 +22,9 @@ _SESSIONS = "claude-code"
 """The client whose sessions have hooks."""
 
 
+_ADDRESS = "http://127.0.0.1:17950"
+
+
 @main.command()
 @click.argument("client", metavar="CLIENT", type=click.Choice((*_CLIENTS, _HOOKS, _MERGE)))
 @click.option(
@@ -38,6 +41,14 @@ _SESSIONS = "claude-code"
     help="What the client calls it; one for each vault.",
 )
 @click.option("--force", is_flag=True, help="Replace, or remove, an entry of that name even if it is another server.")
+@click.option(
+    "--url",
+    is_flag=False,
+    flag_value=_ADDRESS,
+    metavar="URL",
+    help=f"Write the address of a running spellbook serve instead of a command [{_ADDRESS}].",
+)
+@click.option("--with-token", is_flag=True, help="Ask for the token of that server, and write it into the settings.")
 @click.option("--uninstall", is_flag=True, help="Remove the entry, or the lines in the hooks.")
 @click.option("--hooks", is_flag=True, help="Also tell each session what is open, and remind it to keep decisions.")
 @click.option("--recall", is_flag=True, help="With --hooks: at each prompt also find what is surely related to it.")
@@ -65,6 +76,8 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
         raise click.UsageError("--recall needs --hooks.")
     if given["hooks"] and (client != _SESSIONS or given["file"]):
         raise click.UsageError("--hooks are for claude-code, and go into its own file: --project names another one.")
+    if given["with_token"] and not given["url"]:
+        raise click.UsageError("--with-token needs --url.")
     if client == _HOOKS:
         _git_hooks(ctx, uninstall, dry_run, **given)
     elif client == _MERGE:
@@ -98,6 +111,9 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
         vault = find_vault(asked.get("vault"))
         scope = asked.get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
         told = clients.entry(about, vault, scope, os.environ)
+        if url := given["url"]:
+            token = click.prompt("Token", hide_input=True, err=True) if given["with_token"] else ""
+            told = clients.address(about, url, token.strip())
         planned = [clients.add(file or clients.choose(client, known), about, name, told, force=force)]
         if given["hooks"]:
             command = [*clients.launch(), "--vault", str(vault)]
@@ -107,10 +123,10 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
         found = [change for change in planned if change.before != change.after]
         for change in planned:
             if change not in found:
-                output.say(f"{change.path} already has {name!r} for {vault}; nothing was changed.")
+                output.say(f"{change.path} already has {name!r} for {given['url'] or vault}; nothing was changed.")
             else:
-                _make(change, dry_run, f"Added {name!r} to {change.path}, for {vault}.")
-        if planned[0] in found:
+                _make(change, dry_run, f"Added {name!r} to {change.path}, for {given['url'] or vault}.")
+        if planned[0] in found and not given["url"]:
             _say_secrets(about)
     if found and not dry_run:
         output.say(about.next)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import main, opened, scope_option, vault_option, wiki_option
+from spellbook.cli.app import debug_option, main, opened, scope_option, vault_option, wiki_option
 from spellbook.cli.container import container_option
 from spellbook.errors import InvalidInput
 
@@ -42,6 +43,7 @@ from spellbook.errors import InvalidInput
     metavar="ADDRESS",
     help="A proxy whose X-Forwarded headers are believed; repeat for more.",
 )
+@debug_option
 @wiki_option
 @scope_option
 @vault_option
@@ -54,6 +56,7 @@ def serve(
     certfile: str | None,
     keyfile: str | None,
     proxies: tuple[str, ...],
+    debug_log: bool,
 ) -> None:
     """
     Serve the vault over HTTP to any number of MCP clients.
@@ -64,6 +67,11 @@ def serve(
     """
     if bool(certfile) != bool(keyfile):
         raise click.UsageError("--certfile and --keyfile belong together.")
+    for each in proxies:
+        try:
+            ipaddress.ip_network(each, strict=False)
+        except ValueError as error:
+            raise click.UsageError(f"--trusted-proxy {each[:100]}: this is no address and no network.") from error
     from spellbook.server.http.run import Address, bound
 
     address = Address(bound(host, port), host, "https" if certfile else "http")
@@ -71,6 +79,7 @@ def serve(
         from spellbook.system.heap import growing
 
         with growing():
+            from spellbook.server import debug_log as debug
             from spellbook.server.http import run
             from spellbook.server.http.app import make
             from spellbook.server.http.guard import RATE, Rules, hosts
@@ -79,7 +88,8 @@ def serve(
 
             named = run.environment_hosts()
             is_open = _is_open(address, named)
-            served = Served(book, toolsets_of(toolsets))
+            log = debug.opened(book.config.state, "http") if debug.wanted(debug_log) else None
+            served = Served(book, toolsets_of(toolsets), log=log)
             is_local = address.is_loopback and not proxies
             if not is_local and not is_open and served.tokens.is_empty:
                 _first_token(served.tokens.add("first"), address)

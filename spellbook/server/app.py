@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -30,7 +31,7 @@ from spellbook._version import __version__
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.index.metrics import CALLS, Meter
-from spellbook.server import completion, stdio
+from spellbook.server import completion, debug_log, stdio
 from spellbook.server.arguments import lean, renamed
 from spellbook.server.background import Background
 from spellbook.server.names import Names, toolsets_of
@@ -50,6 +51,7 @@ Arguments that many tools share:
 - dry_run only shows what would change. force writes in spite of a duplicate or of what looks like a password or key.
 """
 
+_CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 _MOST_NAME = 64
 """Most letters of a tool's name."""
 
@@ -64,12 +66,14 @@ def build(
     door: str = "stdio",
     called: threading.Event | None = None,
     may_write: bool = True,
+    log: debug_log.Write | None = None,
 ) -> MCPServer:
     """
     Return an MCP server over `book` with `toolsets`.
 
     A `live` server watches the vault, and loads the model in the background after the first call. `door` is how it is
     reached, for counting errors; `called` is set by the first call. One that may not write has reading tools alone.
+    `log` is told of each call.
     Raises InvalidInput for an unknown toolset.
     """
     toolsets_of(",".join(toolsets))
@@ -95,6 +99,7 @@ def build(
         door,
         called or threading.Event(),
         may_write,
+        log,
         "spellbook",
         title="Spellbook",
         version=__version__,
@@ -118,13 +123,21 @@ class _Server(MCPServer):
     """
 
     def __init__(
-        self, meter: Meter, door: str, called: threading.Event, may_write: bool, *args: Any, **settings: Any
+        self,
+        meter: Meter,
+        door: str,
+        called: threading.Event,
+        may_write: bool,
+        log: debug_log.Write | None,
+        *args: Any,
+        **settings: Any,
     ) -> None:
         super().__init__(*args, **settings)
         self.called = called
         self._meter = meter
         self._door = door
         self._may_write = may_write
+        self._log = log
         self.toolset = "core"
         self.names = Names()
 
@@ -149,6 +162,24 @@ class _Server(MCPServer):
         return made.model_copy(update={"meta": about}) if about else made
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
+        if self._log is None:
+            return await self._call(name, arguments, context)
+        started, text, code = time.perf_counter(), "", ""
+        try:
+            answer = await self._call(name, arguments, context)
+            text = "".join(getattr(part, "text", "") for part in getattr(answer, "content", answer) or ())
+            return answer
+        except Exception as error:
+            found = _CODE.search(text := str(error))
+            code = found[0] if found else type(error).__name__
+            raise
+        finally:
+            ms = 1_000 * (time.perf_counter() - started)
+            verb = self.names.called(name)
+            is_known = any(tool.name == verb for tool in self._tool_manager.list_tools())
+            await anyio.to_thread.run_sync(self._log, verb if is_known else "", ms, text, code)
+
+    async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         self.called.set()
         name, arguments = self.names.called(name), renamed(arguments)
         if self._meter.add(CALLS):

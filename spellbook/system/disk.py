@@ -313,3 +313,12 @@ def eventless(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
 
 def _is_remote(name: str) -> bool:
     return name in _REMOTE or name.startswith("fuse.")
+
+
+def append_line(file: Path, line: str, most: int) -> None:
+    """Add a line to a log; one over `most` bytes becomes `file.1`, in place of the one before. Never raises."""
+    with contextlib.suppress(OSError):
+        if file.exists() and file.stat().st_size > most:
+            os.replace(file, file.with_name(f"{file.name}.1"))
+        with file.open("a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write(f"{line}\n")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from spellbook.system import disk
 from spellbook.system.lock import held
 
 LOG = "git-hooks.log"
@@ -26,9 +26,4 @@ def turn(state: Path) -> Iterator[Callable[[str], None] | None]:
 
 
 def _log(file: Path, text: str) -> None:
-    """Add a line to the log; what goes beyond its bound becomes the log before, of which there is one."""
-    with contextlib.suppress(OSError):
-        if file.exists() and file.stat().st_size > _MOST_LOGGED:
-            os.replace(file, file.with_name(LOG + ".1"))
-        with file.open("a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write(f"{dt.datetime.now().astimezone():%Y-%m-%d %H:%M:%S%z} {text}\n")
+    disk.append_line(file, f"{dt.datetime.now().astimezone():%Y-%m-%d %H:%M:%S%z} {text}", _MOST_LOGGED)

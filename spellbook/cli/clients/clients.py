@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from spellbook import environment, paths
 from spellbook.cli.clients import changes, jsonc
@@ -27,6 +28,9 @@ _CARRIED = tuple(map(environment.variables, ("folder", "folders", "entry")))
 
 SECRETS = environment.variables("secret")
 """What is never written into a file of settings unasked."""
+
+PORT = 17950
+"""The port of `spellbook serve`."""
 
 _DESKTOP = "claude_desktop_config.json"
 
@@ -159,8 +163,35 @@ def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -
     return {name: value for name, value in told.items() if value}
 
 
+def address(client: Client, url: str, token: str = "") -> dict[str, Any]:
+    """
+    Return the entry that names the address of a Spellbook that is served over HTTP, and the token for it.
+
+    Raises InvalidInput for an address that is none, and for a client that takes none.
+    """
+    if not client.typed:
+        raise InvalidInput(
+            f"{client.title} reaches only servers that it starts itself, or that the internet can reach.",
+            "Install it without --url.",
+        )
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or not url.isprintable() or parts.username is not None:
+        raise InvalidInput(
+            f"--url {url[:200]}: this is no address of a server.", "Write one such as http://127.0.0.1:17950."
+        )
+    headers = {"headers": {"Authorization": f"Bearer {token}"}} if token else {}
+    return {"type": "http", "url": url, **headers}
+
+
 def is_ours(found: object) -> bool:
-    """Say whether an entry starts a Spellbook, whichever and however."""
+    """Say whether an entry starts a Spellbook, whichever and however, or names one at the port of `spellbook serve`."""
+    if isinstance(found, dict) and "args" not in found:
+        with contextlib.suppress(ValueError):
+            return urlsplit(str(found.get("url"))).port == PORT
     if not isinstance(found, dict) or not isinstance(found.get("args"), list):
         return False
     command = re.split(r"[/\\]", str(found.get("command")))[-1].lower().removesuffix(".exe")
@@ -184,7 +215,8 @@ def add(file: Path, client: Client, name: str, told: Mapping[str, Any], *, force
                 "Choose a name with --name, or replace it with --force; nothing was written.",
             )
         after = text
-        for path, part in _parts(told) if is_ours(found) else [((), told)]:
+        is_same_kind = isinstance(found, dict) and ("url" in found) == ("url" in told)
+        for path, part in _parts(told) if is_ours(found) and is_same_kind else [((), told)]:
             after = jsonc.put(after, (*place, *path), part)
     return Change(file, before, after.encode())
 

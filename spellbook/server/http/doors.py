@@ -100,4 +100,13 @@ class Doors:
         from spellbook.server.app import build  # slow to import: a server should listen before
 
         book, may_write = self._served.book_of(caller), caller.may != "read"
-        return build(book, self._served.toolsets, live=False, door="http", called=self._called, may_write=may_write)
+        log = self._served.log
+        return build(
+            book,
+            self._served.toolsets,
+            live=False,
+            door="http",
+            called=self._called,
+            may_write=may_write,
+            log=log,
+        )

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spellbook.errors import StorageError
+from spellbook.errors import PermissionDenied, StorageError
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.doors import MOST_BYTES
 from spellbook.server.http.faults import fault
@@ -95,6 +95,9 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        # The SDK compares a host letter by letter.
+        lowered = [(name, value.lower() if name == b"host" else value) for name, value in scope["headers"]]
+        scope = {**scope, "headers": lowered}
         try:
             scope["spellbook.caller"] = self._caller(scope, Headers(scope=scope))
         except _Refused as refused:
@@ -134,8 +137,6 @@ class Guard:
         if found is None and (path in _OPEN or path.startswith("/static/")):
             return Caller("", "read", "public")
         if found is None:
-            if "text/html" in headers.get("accept", "") and scope["method"] == "GET" and not path.startswith("/api/"):
-                raise _Refused(RedirectResponse("/login", 303))
             hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
             raise _Refused(
                 fault(
@@ -147,7 +148,19 @@ class Guard:
                 )
             )
         self._count(found)
+        self._check_right(scope, found)
         return found
+
+    def _check_right(self, scope: Scope, who: Caller) -> None:
+        """Refuse what a token may not do, whatever the route itself asks for; MCP has rights of its own."""
+        path, method = scope["path"], scope["method"]
+        try:
+            if path.startswith("/admin"):
+                who.require("admin")
+            elif path.startswith("/api/") and method not in _READS:
+                who.require("write")
+        except PermissionDenied as error:
+            raise _Refused(fault(403, error.code, error.message, {"hint": error.hint})) from error
 
     def _check_host(self, headers: Headers) -> None:
         given = headers.getlist("host")

@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from spellbook import limited
 from spellbook.book import Spellbook
+from spellbook.server.debug_log import Write
 from spellbook.server.http.callers import Caller as Caller
 from spellbook.server.http.callers import May as May
 from spellbook.server.http.callers import Sees as Sees
@@ -29,6 +30,8 @@ class Served:
     book: Spellbook
     toolsets: tuple[str, ...] = ("core",)
     started: float = field(default_factory=time.monotonic)
+    log: Write | None = None
+    """Is told of each call of a tool."""
 
     @cached_property
     def tokens(self) -> Tokens:
