@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
+from spellbook.server.http.endpoints import Endpoint
+
+ENDPOINTS: tuple[Endpoint, ...] = ()
+
 
 def routes() -> list[BaseRoute]:
     """Return the routes."""
-    return []
+    return [each.route for each in ENDPOINTS]
