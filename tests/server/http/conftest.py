@@ -17,5 +17,8 @@ from .described import Described
 @pytest.fixture
 def api(book: Spellbook) -> Iterator[TestClient]:
     """A program on this machine, whose answers are compared with the OpenAPI document."""
-    with Described(make(Served(book), live=False), "http://localhost:17950", raise_server_exceptions=False) as made:
+    served = Served(book)
+    app = make(served, live=False)
+    with Described(app, "http://localhost:17950", raise_server_exceptions=False) as made:
+        made.app_served = served
         yield made

@@ -19,7 +19,7 @@ from spellbook.server.http.guard import API
 from spellbook.text.quoting import json_of
 
 PATH = "/api/openapi.json"
-_BEYOND = {
+_BEYOND: dict[tuple[str, str], dict[int, Any]] = {
     ("GET", "/health"): {200: answers.Health, 503: answers.Health},
     ("GET", PATH): {200: answers.Document},
     ("GET", "/api/jobs"): {200: answers.Jobs},
@@ -82,7 +82,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
         **_named(endpoint.method, endpoint.path, endpoint.described),
         **({"parameters": parameters} if parameters else {}),
         **found,
-        "responses": responses | _errors(),
+        "responses": _errors() | responses,
         "x-right": endpoint.right,
     }
 
@@ -91,12 +91,12 @@ def _plain(method: str, route: Route, schemas: dict[str, Any]) -> dict[str, Any]
     """Describe a route that is no endpoint."""
     known = _BEYOND.get((method, route.path))
     stream = {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
-    said = re.sub(r"^[A-Z]+: ", "", " ".join((route.endpoint.__doc__ or "").split("\n\n")[0].split()))
+    said = re.sub(r"^[A-Z]+: ", "", " ".join(str(route.endpoint.__doc__ or "").split()))
     responses = {str(status): _response(type_, schemas) for status, type_ in (known or {}).items()}
     return {
         **_named(method, route.path, said),
         **({"parameters": [_id()]} if "{id}" in route.path else {}),
-        "responses": (responses or {"200": stream}) | _errors(),
+        "responses": _errors() | (responses or {"200": stream}),
     }
 
 
