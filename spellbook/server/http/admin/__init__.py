@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from spellbook.server.http.endpoints import Endpoint
+from spellbook.server.http.admin import figures, memory, upkeep
 
-ENDPOINTS: tuple[Endpoint, ...] = ()
+ENDPOINTS = (*memory.ENDPOINTS, *figures.ENDPOINTS, *upkeep.ENDPOINTS)
 
 
 def routes() -> list[BaseRoute]:

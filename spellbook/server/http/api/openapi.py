@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from spellbook.server.http import served as doors
 from spellbook.server.http.api import answers
-from spellbook.server.http.endpoints import Endpoint
+from spellbook.server.http.endpoints import Endpoint, Given
 from spellbook.server.http.guard import API
 from spellbook.text.quoting import json_of
 
@@ -141,7 +141,7 @@ def _schema(type_: Any, schemas: dict[str, Any]) -> dict[str, Any]:
     whole = TypeAdapter(type_).json_schema(schema_generator=_Plain, ref_template=_REF)
     schemas.update(whole.pop("$defs", {}))
     name = str(type_.__name__)
-    name = f"{name}Request" if not type_.__module__.endswith("answers") else name
+    name = f"{name}Request" if issubclass(type_, Given) else name
     schemas[name] = whole
     return {"$ref": _REF.format(model=name)}
 
