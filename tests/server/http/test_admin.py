@@ -6,7 +6,7 @@ import pytest
 
 
 def test_figures(api, book, write_note):
-    write_note("a.md", "---\ntype: working\n---\n# Keys\n\nRotated every ninety days.\n")
+    write_note("a.md", "---\ntype: working\npinned: true\n---\n# Keys\n\nRotated every ninety days.\n")
     api.get("/api/search", params={"q": "keys"})
     told = api.get("/admin/stats/performance", params={"includeDetails": True}).json()["result"]
     assert told["database"]["memoryByType"] == {"working": 1, "none": 0}
@@ -14,7 +14,8 @@ def test_figures(api, book, write_note):
     assert told["database"]["queryPerformance"]["slowQueries"][0]["query"] == "keys"
     hidden = api.get("/admin/stats/performance").json()["result"]
     assert hidden["database"]["queryPerformance"]["slowQueries"] == []
-    assert api.get("/admin/stats/forgetting").json()["working"] == 1
+    told = api.get("/admin/stats/forgetting").json()
+    assert (told["working"], told["pinned"]) == (1, 1)
 
 
 def test_errors_are_resolved(api):

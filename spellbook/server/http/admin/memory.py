@@ -71,17 +71,23 @@ def forgetting(call: Call, _: Given) -> dict[str, Any]:
     faded = book.recent(100, filter={"when": f"..{dt.date.today() - dt.timedelta(days=90)}"}).notes
     return {
         "message": said(call, "Forgetting statistics."),
-        "working": book.recent(1, filter={"type": "working"}).total,
+        "working": _count(call, "type", "working"),
         "due": [_named(each) for each in due[:_MOST_LISTED]],
         "trash": _trash(str(book.config.vault / TRASH)),
         "reviews_due": sum(_is_due(each) for each in _reviews(call)),
         "faded": [{**_named(each), "share": _share(call, each)} for each in faded[-_MOST_LISTED:]],
-        "pinned": book.recent(1, filter={"pinned": True}).total,
+        "pinned": _count(call, "pinned", "true"),
     }
 
 
 def _named(chunk: StoredChunk) -> dict[str, Any]:
     return {"id": chunk.note, "path": chunk.path, "title": chunk.title}
+
+
+def _count(call: Call, key: str, value: str) -> int:
+    """Return how many notes have this value of a key; none has where no note has the key."""
+    index = call.book.index
+    return dict(index.catalog.commonest(key, index.visible, 1_000)).get(value, 0)
 
 
 def _share(call: Call, chunk: StoredChunk) -> float | None:
@@ -109,12 +115,10 @@ def _trash(folder: str) -> dict[str, Any]:
 
 def _reviews(call: Call) -> list[StoredChunk]:
     """Return the notes with a review date, the next first."""
-    found: list[StoredChunk] = []
-    for offset in range(0, _MOST_REVIEWS, 100):
-        listed = call.book.recent(100, offset, {"review": "0001-01-01..9999-12-31"}).notes
-        found += [each for each in listed if each.meta.get("review")]
-        if len(listed) < 100:
-            break
+    index = call.book.index
+    days = index.catalog.commonest("review", index.visible, _MOST_REVIEWS)
+    found = [each for day, _ in days for each in call.book.recent(100, filter={"review": day}).notes]
+    found = [each for each in found if each.meta.get("review")]
     return sorted(found, key=lambda each: (str(each.meta["review"]), each.path))
 
 
