@@ -87,7 +87,8 @@ def _named(chunk: StoredChunk) -> dict[str, Any]:
 def _count(call: Call, key: str, value: str) -> int:
     """Return how many notes have this value of a key; none has where no note has the key."""
     index = call.book.index
-    return dict(index.catalog.commonest(key, index.visible, 1_000)).get(value, 0)
+    found = index.catalog.commonest(key, index.visible, 1_000)
+    return sum(count for each, count in found if each.casefold() == value)
 
 
 def _share(call: Call, chunk: StoredChunk) -> float | None:
