@@ -151,7 +151,7 @@ class Spellbook:
         with self.meter.timed(verb) as taken:
             self.refresh(embed=asked.mode != "keyword")
             answer = self._searcher.ask(asked)
-        self.meter.searched(answer.is_cached)
+        self.meter.searched(answer.is_cached, asked.text, taken.ms)
         reason = self._degraded(answer.index.reason)
         is_degraded = answer.index.degraded or bool(reason)
         state = replace(answer.index, degraded=is_degraded, reason=reason)

@@ -53,9 +53,13 @@ def _mac_language(settings: str) -> str:
         return ""
 
 
-def translated(text: str) -> str:
-    """Return a message of one or more lines in the person's language; one that is not in the table as it is."""
-    return text if language() == "en" else "\n".join(map(_line, text.split("\n")))
+def translated(text: str, to: str = "") -> str:
+    """
+    Return a message of one or more lines in the person's language, or in `to` ("ko" or "en").
+
+    One that is not in the table stays as it is.
+    """
+    return text if (to or language()) == "en" else "\n".join(map(_line, text.split("\n")))
 
 
 @cache

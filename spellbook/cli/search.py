@@ -156,10 +156,9 @@ def show(book: Spellbook, id: str, as_json: bool) -> None:
     found = book.show(id)
     around = book.around(found[0].path)
     if as_json:
-        keys = "id path line end_line title heading text topic category importance created updated hash"
-        chunks = [_picked(chunk, keys) for chunk in found]
-        meta = dict(found[0].meta)
-        output.as_json({"id": id, "path": found[0].path, "meta": meta, "chunks": chunks, **output.fields(around)})
+        from spellbook.search.presentation import note_fields
+
+        output.as_json(note_fields(id, found, around))
     else:
         output.chunks(found)
         output.around(around)

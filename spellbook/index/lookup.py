@@ -5,6 +5,8 @@ Looking up chunks by what a person or an agent calls them: ids of notes and of s
 from __future__ import annotations
 
 import contextlib
+import unicodedata
+from collections.abc import Iterable
 
 from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.index.catalog.schema import StoredChunk
@@ -19,14 +21,19 @@ _MOST_ID = 5_000
 
 def note_chunks(index: Index, id: str) -> list[StoredChunk]:
     """Return all chunks, in order, of the note with this id or path, with or without `.md`; none if there is none."""
-    return index.catalog.note(id) or index.catalog.at(f"{id}.md")
+    return next(filter(None, map(index.catalog.note, _spellings(id))), []) or index.catalog.at(f"{id}.md")
+
+
+def _spellings(id: str) -> Iterable[str]:
+    """Return an id or a path as it was given, then composed and decomposed: systems name files in either form."""
+    return dict.fromkeys([id, unicodedata.normalize("NFC", id), unicodedata.normalize("NFD", id)])
 
 
 def resolve(index: Index, id: str) -> StoredChunk:
     """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
     if len(id) > _MOST_ID:
         raise MemoryNotFound(f"There is no memory {id[:80]!r}….", "Search for it: ids are in every hit.")
-    if found := index.catalog.meant(id) or note_chunks(index, id):
+    if found := next(filter(None, map(index.catalog.meant, _spellings(id))), []) or note_chunks(index, id):
         return found[0]
     name = id.rpartition("#")[0] or id
     if into := _merged_into(index, name):

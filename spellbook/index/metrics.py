@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,6 +33,9 @@ QUERY_VECTORS, SEARCHES = "query vectors", "searches"
 """Names of counts, and of caches, of which `HITS` and `MISSES` are counted."""
 
 HITS, MISSES = "hits", "misses"
+
+_SLOWEST, _MOST_QUERY = 10, 80
+"""Slowest queries that are kept, and letters of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Meter:
         self._counts: Counter[tuple[str, int]] = Counter()
         self._failures: dict[Kind, Failures] = {}
         self._flushed = time.monotonic()
+        self._slowest: dict[str, tuple[float, int]] = {}
 
     @contextlib.contextmanager
     def timed(self, verb: str) -> Iterator[Taken]:
@@ -74,10 +78,28 @@ class Meter:
         if number:
             self._count(name, _ONCE, number)
 
-    def searched(self, is_cached: bool | None) -> None:
-        """Count a search by meaning, and whether its question's vector was cached; None is one by words alone."""
+    def searched(self, is_cached: bool | None, query: str = "", ms: float = 0.0) -> None:
+        """
+        Count a search by meaning, and whether its question's vector was cached; None is one by words alone.
+
+        The slowest queries are kept in memory and nowhere else.
+        """
+        self._note_slow(query[:_MOST_QUERY], ms)
         self.count(BY_MEANING, is_cached is not None)
         self.cached(QUERY_VECTORS, is_cached)
+
+    def _note_slow(self, query: str, ms: float) -> None:
+        with self._guard:
+            slowest, count = self._slowest.pop(query, (0.0, 0))
+            self._slowest[query] = (max(slowest, ms), count + 1)
+            if len(self._slowest) > _SLOWEST:
+                del self._slowest[min(self._slowest, key=lambda each: self._slowest[each][0])]
+
+    def slowest(self) -> list[tuple[str, float, int]]:
+        """Return this process's slowest queries, cut to 80 letters: the most milliseconds each took, and how often."""
+        with self._guard:
+            kept = [(query, ms, count) for query, (ms, count) in self._slowest.items()]
+        return sorted(kept, key=lambda each: -each[1])
 
     def cached(self, cache: str, is_hit: bool | None) -> None:
         """Count that a cache had what was asked for, or had not; None counts nothing."""
@@ -125,6 +147,10 @@ class Meter:
                         count = each.count + (later.count if later is not each else 0)
                         self._failures[kind] = Failures(kind, count, each.first, later.last)
 
+    def buckets(self, hours: int) -> dict[str, Counter[int]]:
+        """Return the counts of the last `hours` by name and bucket."""
+        return self._usage.counts(hours)
+
     def read(self, hours: int = KEPT_DAYS * 24) -> tuple[dict[str, Timing], dict[str, int]]:
         """
         Return timings by verb and counts by name of the last `hours`.
@@ -135,6 +161,16 @@ class Meter:
         found = self._usage.counts(hours)
         timings = {name: _timing(buckets) for name, buckets in sorted(found.items()) if _ONCE not in buckets}
         return timings, {name: buckets[_ONCE] for name, buckets in found.items() if _ONCE in buckets}
+
+
+def mean(meter: Meter, verbs: Collection[str], hours: int) -> tuple[Timing, float]:
+    """Return the timing of several verbs together in the last `hours`, and their mean in ms, right to 15 %."""
+    meter.flush()
+    found = meter.buckets(hours)
+    buckets = sum((found[name] for name in verbs if name in found), Counter[int]())
+    total = sum(buckets.values())
+    spent = sum(10 ** (each / _STEPS) * count for each, count in buckets.items())
+    return _timing(buckets) if total else Timing(0, 0.0, 0.0), round(spent / total, 1) if total else 0.0
 
 
 def brief(timings: Mapping[str, Timing], totals: Mapping[str, int]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import datetime as dt
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
@@ -172,6 +172,16 @@ class Searcher:
             while len(self._asked) > _REMEMBERED:
                 self._asked.popitem(last=False)
         return vector
+
+    def cached(self) -> dict[str, int]:
+        """Return the questions whose vectors are cached, with the bytes of each."""
+        with self._guard:
+            return {text: vector.nbytes for text, vector in self._asked.items()}
+
+    def forget(self, texts: Iterable[str]) -> int:
+        """Drop the vectors of these questions; return how many were cached."""
+        with self._guard:
+            return sum(self._asked.pop(text, None) is not None for text in texts)
 
     def _second_vector(self, text: str) -> Bytes | None:
         """Return the question's vector by the second encoder, int8; None if there is none or it fails."""

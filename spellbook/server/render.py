@@ -28,6 +28,7 @@ from spellbook.text.terms import estimate_tokens
 if TYPE_CHECKING:
     from spellbook.editing.moves import Changed, Moved
     from spellbook.editing.repair_links import Offer
+    from spellbook.editing.write import Scribed
     from spellbook.notes.note import Fault
     from spellbook.search.newest import Recent
 
@@ -45,6 +46,11 @@ _AROUND = 0.2
 _MOVE_TOKENS = 2_000
 _MOST_LEFT = 20
 _MOST_KEYWORDS = 4
+
+_REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
+_BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
+_PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
+_ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
 
 
 def answer(found: Answer) -> str:
@@ -424,3 +430,29 @@ def _fenced(text: str, by: Hit | StoredChunk) -> str:
     # The fence is longer than any fence in the text, so that the text cannot close it.
     fence = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
     return f"{label}\n{fence}\n{text}\n{fence}"
+
+
+def scribed(done: Scribed) -> list[Fields]:
+    """Return what became of each chunk that was to be written, for JSON."""
+    if not done.written:
+        return [
+            {
+                "status": "warning" if repeats else "not written",
+                "message": _REFUSED if repeats else _BESIDE,
+                "duplicates": [asdict(each) for each in repeats],
+                "warnings": list(warnings),
+            }
+            for repeats, warnings in zip(done.duplicates, done.warnings, strict=True)
+        ]
+    return [
+        {
+            "status": "success",
+            "message": (_PENDING if each.pending else "Written; search finds it now.") + (_ALIKE if repeats else ""),
+            "chunk_id": each.chunk_id,
+            "path": each.path,
+            "generation": each.generation,
+            "warnings": list(warnings),
+            **({"duplicates": [asdict(repeat) for repeat in repeats]} if repeats else {}),
+        }
+        for each, warnings, repeats in zip(done.written, done.warnings, done.duplicates, strict=True)
+    ]

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spellbook.errors import StorageError
-from spellbook.index.catalog import text_bytes, vector_bytes, words
+from spellbook.index.catalog import text_bytes, tuning, vector_bytes, words
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels, questions_of
@@ -435,6 +435,14 @@ class Catalog:
                 connection.execute("DELETE FROM meta WHERE key = ?", (_SHRINK,))
             return True
         return False
+
+    def optimize(self, action: str) -> int:
+        """Do `analyze`, `index` (of words) or `vacuum`; return how many tables it was about. Raises StorageError."""
+        return tuning.run(self._database, action)
+
+    def average_bytes(self) -> int:
+        """Return the mean size of a note's file."""
+        return int(self._rows("SELECT coalesce(avg(size), 0) FROM files")[0][0])
 
     def verify(self) -> list[str]:
         """Return the problems that SQLite's own checks find; none for a healthy catalog."""

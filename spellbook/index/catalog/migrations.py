@@ -317,6 +317,15 @@ MIGRATIONS = (
         ) WITHOUT ROWID;
         """
     ),
+    # Errors that a person has resolved: the same error again is a new one.
+    Migration(
+        """
+        CREATE TABLE IF NOT EXISTS resolved (
+            id TEXT PRIMARY KEY, code TEXT, verb TEXT, door TEXT, message TEXT, count INTEGER, first REAL, last REAL,
+            at REAL, by TEXT, reason TEXT
+        ) WITHOUT ROWID;
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.

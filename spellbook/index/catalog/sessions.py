@@ -62,3 +62,9 @@ class Sessions:
             session = self.live(id)
             connection.execute("UPDATE sessions SET ended = ? WHERE id = ?", (time.time(), id))
             return session
+
+    def forget_ended(self) -> int:
+        """Delete sessions that are over; return how many."""
+        with self._database.transaction("IMMEDIATE") as connection:
+            done = connection.execute("DELETE FROM sessions WHERE ended IS NOT NULL OR expires < ?", (time.time(),))
+            return done.rowcount

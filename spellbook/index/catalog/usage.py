@@ -154,6 +154,41 @@ class Usage:
         )
         return [Failures(Kind(*row[:4]), *row[4:]) for row in rows]
 
+    def resolve(self, id: str, by: str, reason: str) -> bool:
+        """Mark an error as resolved; return whether there is one of this id that is not. Raises StorageError."""
+        now = time.time()
+        with self._database.transaction("IMMEDIATE") as connection:
+            moved = connection.execute(
+                "INSERT INTO resolved SELECT id || '-' || ?, code, verb, door, message, count, first, last, ?, ?, ? "
+                "FROM errors WHERE id = ?",
+                (time.time_ns(), now, by, reason, id),
+            )
+            connection.execute("DELETE FROM errors WHERE id = ?", (id,))
+            connection.execute("DELETE FROM resolved WHERE last < ?", (now - KEPT_DAYS * _DAY,))
+            connection.execute(
+                "DELETE FROM resolved WHERE id IN (SELECT id FROM resolved ORDER BY at DESC LIMIT -1 OFFSET ?)",
+                (_MOST_ERRORS,),
+            )
+            return moved.rowcount > 0
+
+    def resolved(self, hours: int = KEPT_DAYS * 24) -> list[dict[str, object]]:
+        """Return the resolved errors of which one was in the last `hours`, as JSON shows them, latest first."""
+        rows = self._database.rows(
+            "SELECT id, code, verb, door, message, count, first, last, at, by, reason FROM resolved "
+            "WHERE last > ? ORDER BY at DESC",
+            (time.time() - hours * _HOUR,),
+        )
+        return [
+            {
+                **Failures(Kind(*row[1:5]), *row[5:8]).as_dict(),
+                "errorId": row[0],
+                "resolvedAt": local(row[8]),
+                "resolvedBy": row[9],
+                "reason": row[10],
+            }
+            for row in rows
+        ]
+
 
 def _fold(connection: sqlite3.Connection, hour: int) -> None:
     """Put counts of hours that are older than HOURS together into days, and delete those older than KEPT_DAYS."""

@@ -53,6 +53,7 @@ def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Gu
     )
     app.state.served = served
     app.state.called = called
+    app.state.doors = doors
 
     async def routed(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and is_mcp(scope):

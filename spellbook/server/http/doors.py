@@ -59,6 +59,11 @@ class Doors:
         self.tasks: TaskGroup | None = None
         """Where the sessions run; set while the server runs."""
 
+    @property
+    def count(self) -> int:
+        """How many MCP servers there are: one for each token that has asked."""
+        return len(self._doors)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = replace(scope["spellbook.caller"], by_cookie=False)
         async with self._guard:

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from spellbook.errors import Conflict, EmbeddingError, SpellbookError
+from spellbook.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError
 
 _STATUS = {
     "INVALID_INPUT": 400,
@@ -34,6 +34,20 @@ _CODE = {400: "INVALID_INPUT", 404: "MEMORY_NOT_FOUND", 405: "INVALID_INPUT", 41
 _log = logging.getLogger(__name__)
 
 
+class InvalidFields(InvalidInput):
+    """
+    Fields of a request that are not valid: what is wrong with each, by name.
+
+    `kinds` says the same without any value, for the counts of errors.
+    """
+
+    def __init__(self, fields: Mapping[str, str], kinds: str = "") -> None:
+        said = "; ".join(f"{name}: {wrong}" for name, wrong in fields.items())
+        super().__init__(f"{said}.", "The fields of each endpoint are in /api/openapi.json.")
+        self.fields = fields
+        self.kinds = f"fields: {kinds or 'repeated'}"
+
+
 def fault(
     status: int, code: str, message: str, details: Mapping[str, Any] = {}, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
@@ -48,7 +62,8 @@ def of_spellbook(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SpellbookError)
     status = 503 if isinstance(error, EmbeddingError) else _STATUS.get(error.code, 500)
     difference = error.difference if isinstance(error, Conflict) else ""
-    return fault(status, error.code, error.message, {"hint": error.hint, "difference": difference})
+    fields = error.fields if isinstance(error, InvalidFields) else {}
+    return fault(status, error.code, error.message, {"hint": error.hint, "difference": difference, "fields": fields})
 
 
 def of_http(request: Request, error: Exception) -> JSONResponse:

@@ -260,10 +260,6 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(rebuild_index, "Rebuild the index", rebuilding)
 
 
-_REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
-_BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
-_PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
-_ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
 _STATUS_OPEN = {
     "en": "REST session open for one hour: scribe is possible.",
     "ko": "REST 세션이 한 시간 동안 열렸습니다. scribe를 쓸 수 있습니다.",
@@ -299,25 +295,4 @@ def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, c
     if wrong := [f"chunk {i}: {error}" for i, each in enumerate(chunks, 1) for error in _too_long(each)]:
         raise InvalidInput(f"{'; '.join(wrong)}.", "Nothing was written; scribe_validate checks a chunk.")
     done = book.scribe_all(chunks, source=source or None, category=category or None, force=force, session=session_id)
-    if not done.written:
-        return [
-            as_json(
-                status="warning" if repeats else "not written",
-                message=_REFUSED if repeats else _BESIDE,
-                duplicates=[asdict(each) for each in repeats],
-                warnings=warnings,
-            )
-            for repeats, warnings in zip(done.duplicates, done.warnings, strict=True)
-        ]
-    return [
-        as_json(
-            status="success",
-            message=(_PENDING if each.pending else "Written; search finds it now.") + (_ALIKE if repeats else ""),
-            chunk_id=each.chunk_id,
-            path=each.path,
-            generation=each.generation,
-            warnings=warnings,
-            **({"duplicates": [asdict(repeat) for repeat in repeats]} if repeats else {}),
-        )
-        for each, warnings, repeats in zip(done.written, done.warnings, done.duplicates, strict=True)
-    ]
+    return [as_json(**each) for each in render.scribed(done)]

@@ -9,10 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
@@ -24,7 +22,7 @@ from mcp.types import INVALID_PARAMS, TextContent
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.server import arguments as a
-from spellbook.server import consent
+from spellbook.server import consent, searches
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.lazy import lazy
 
@@ -48,7 +46,7 @@ PLAIN = "semantic"
 """The type of a note that names none."""
 
 _JSON = "application/json"
-_CACHED, _CACHE_SECONDS = 64, 300.0
+_CACHE_SECONDS = 300.0
 _MOST_LISTED = 50
 _ALIKE = 0.95
 """Score from which on two notes are duplicates, as `scribe` has it."""
@@ -252,16 +250,12 @@ def pinned(book: Spellbook, memory_id: str, *, on: bool) -> dict[str, Any]:
 
 
 def _add_resources(mcp: MCPServer, book: Spellbook) -> None:
-    cache: OrderedDict[tuple[object, ...], tuple[float, str]] = OrderedDict()
-    guard = Lock()
-
     def search(query: str = "", filters: str = "", limit: int = 8) -> str:
         """Memories for a question, as recall finds them; without one the newest."""
         book.refresh()
         key = (query, filters, limit, book.index.scope, book.index.catalog.generation)
         now = time.time()
-        with guard:
-            until, text = cache.get(key, (0.0, ""))
+        until, text = searches.get(book, key)
         book.meter.cached("searches", until > now)
         if until > now:
             return text
@@ -269,10 +263,7 @@ def _add_resources(mcp: MCPServer, book: Spellbook) -> None:
             text = json.dumps(_searched(book, query, filters, limit, now), ensure_ascii=False)
         except InvalidInput as error:
             raise MCPError(INVALID_PARAMS, f"{error.code}: {error}") from error
-        with guard:
-            cache[key] = now + _CACHE_SECONDS, text
-            while len(cache) > _CACHED:
-                cache.popitem(last=False)
+        searches.put(book, key, now + _CACHE_SECONDS, text)
         return text
 
     def contents() -> str:

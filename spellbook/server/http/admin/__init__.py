@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
+from spellbook.server.http.admin import figures, memory, upkeep
+
+ENDPOINTS = (*memory.ENDPOINTS, *figures.ENDPOINTS, *upkeep.ENDPOINTS)
+
 
 def routes() -> list[BaseRoute]:
     """Return the routes."""
-    return []
+    return [each.route for each in ENDPOINTS]

@@ -1,0 +1,46 @@
+"""What the routes of the admin API share."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
+
+from spellbook import translate
+from spellbook.server.http.endpoints import Call
+
+Range = Literal["1h", "24h", "7d", "30d"]
+HOURS: dict[str, int] = {"1h": 1, "24h": 24, "7d": 168, "30d": 720}
+
+
+class Told(TypedDict):
+    """An answer for a person, with its figures beside the message."""
+
+    message: str
+
+
+class Result(TypedDict):
+    """An answer as the tools of monitoring had it."""
+
+    success: bool
+    message: str
+    result: dict[str, Any]
+
+
+def said(call: Call, message: str) -> str:
+    """Return a message in Korean or English, as the request's Accept-Language asks; English without one."""
+    return translate.translated(message, language(call.request.headers.get("accept-language", "")))
+
+
+def language(header: str) -> str:
+    """Return "ko" or "en": the one that an Accept-Language header likes best."""
+    liked: dict[str, float] = {}
+    for each in header[:1_000].split(","):
+        name, _, quality = each.strip().lower().partition(";")
+        try:
+            share = float(quality.partition("=")[2] or 1)
+        except ValueError:
+            share = 0.0
+        code = name.strip().partition("-")[0]
+        liked[code] = max(share, liked.get(code, 0.0))
+    return "ko" if liked.get("ko", 0.0) > liked.get("en", 0.0) else "en"

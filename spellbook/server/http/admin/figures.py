@@ -1,0 +1,172 @@
+"""Routes of figures: performance, alerts with the next step, and errors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from spellbook.errors import MemoryNotFound
+from spellbook.index import metrics
+from spellbook.server.http.admin.common import HOURS, Range, Result, Told, said
+from spellbook.server.http.endpoints import Call, Endpoint, Given
+
+_SEARCHES = ("search", "memorize", "find")
+_SLOW_MS, _MOST_FAILING, _LEAST_FREE, _SNAPSHOT_DAYS = 500.0, 0.05, 500_000_000, 2
+_TYPES = ("working", "episodic", "semantic", "procedural")
+
+
+class Period(Given):
+    """Of which time, and whether with this process's slowest queries."""
+
+    timeRange: Range = "24h"
+    includeDetails: bool = False
+
+
+class Errors(Given):
+    """Of which time, and whether the resolved ones."""
+
+    timeRange: Range = "24h"
+    resolved: bool = False
+
+
+class Resolve(Given):
+    """Which error, by whom, and why it is resolved."""
+
+    errorId: Annotated[str, Field(min_length=1, max_length=100)]
+    resolvedBy: Annotated[str, Field(max_length=200)] = ""
+    reason: Annotated[str, Field(max_length=2_000)] = ""
+
+
+def performance(call: Call, asked: Period) -> dict[str, Any]:
+    """Counts, sizes and times of all processes of this vault; memory and uptime are this process's."""
+    book, hours = call.book, HOURS[asked.timeRange]
+    book.refresh()
+    timing, average = metrics.mean(book.meter, _SEARCHES, hours)
+    _, totals = book.meter.read(hours)
+    counts, sizes = book.index.catalog.counts(), book.index.catalog.sizes()
+    named = dict(book.index.catalog.commonest("type", (), 1_000))
+    types = {name: named.get(name, 0) for name in _TYPES}
+    hits, misses = (totals.get(f"{metrics.QUERY_VECTORS} {kind}", 0) for kind in (metrics.HITS, metrics.MISSES))
+    slow = [{"query": q, "time": round(ms, 1), "count": n} for q, ms, n in book.meter.slowest()]
+    uptime = time.monotonic() - call.served.started
+    rss, peak = _memory()
+    database = {
+        "totalMemories": counts.notes,
+        "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
+        "averageMemorySize": book.index.catalog.average_bytes(),
+        "databaseSize": sizes["bytes"],
+        "queryPerformance": {
+            "averageQueryTime": average,
+            "p50": timing.p50,
+            "p95": timing.p95,
+            "slowQueries": slow if asked.includeDetails else [],
+        },
+    }
+    search = {
+        "totalSearches": timing.count,
+        "averageSearchTime": average,
+        "cacheHitRate": round(hits / (hits + misses), 4) if hits + misses else 0.0,
+        "embeddingSearchRate": round(totals.get(metrics.BY_MEANING, 0) / timing.count, 4) if timing.count else 0.0,
+    }
+    memory = {"usage": rss, "rss": rss, "peak": peak, "heapUsed": None, "heapTotal": None}
+    system = {
+        "uptime": round(uptime, 1),
+        "cpuUsage": round(time.process_time() / max(uptime, 0.001), 4),
+        "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
+    }
+    result = {"database": database, "search": search, "memory": memory, "system": system}
+    return {"success": True, "message": said(call, "Performance statistics."), "result": result}
+
+
+def _memory() -> tuple[int | None, int | None]:
+    """Return the bytes of memory that this process uses, and the most that it used; None where it cannot be known."""
+    if sys.platform == "win32":
+        return None, None
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE"), peak
+    except OSError:
+        return None, peak
+
+
+def alerts(call: Call, _: Given) -> dict[str, Any]:
+    """What needs attention now, each with its next step."""
+    call.book.refresh()
+    return {"message": said(call, "Performance alerts."), "alerts": list(_alerts(call))}
+
+
+def _alerts(call: Call) -> Iterator[dict[str, Any]]:
+    book = call.book
+
+    def alert(id: str, what: str, value: Any, threshold: Any, hint: str, severity: str = "warning") -> dict[str, Any]:
+        told = {"what": said(call, what), "value": value, "threshold": threshold, "since": None}
+        return {"id": id, "severity": severity, **told, "hint": said(call, hint)}
+
+    timing, _ = metrics.mean(book.meter, _SEARCHES, 1)
+    if timing.p95 > _SLOW_MS:
+        hint = "Look at the slowest queries: /admin/stats/performance?includeDetails=true."
+        yield alert("slow_search", "Searches are slow.", timing.p95, _SLOW_MS, hint)
+    state = book.state()
+    if state.pending:
+        waiting = "Some texts are not embedded yet."
+        yield alert("pending", waiting, state.pending, 0, "Start a job: POST /api/reindex.", "info")
+    if state.degraded:
+        yield alert("degraded", "Answers are incomplete.", state.reason, "", "Run spellbook doctor.", "critical")
+    _, totals = book.meter.read(1)
+    calls, failed = totals.get(metrics.CALLS, 0), sum(n for k, n in totals.items() if k.startswith(metrics.ERRORS))
+    if calls and failed / calls > _MOST_FAILING:
+        share = round(failed / calls, 4)
+        yield alert("errors", "Many calls fail.", share, _MOST_FAILING, "Look at them: /admin/stats/errors.")
+    last = book.snapshots.state()["last"]
+    age = (dt.datetime.now().astimezone() - dt.datetime.fromisoformat(last)).days if last else None
+    if age is None or age >= _SNAPSHOT_DAYS:
+        yield alert("snapshot", "There is no recent snapshot.", age, _SNAPSHOT_DAYS, "Take one: POST /api/snapshots.")
+    free = shutil.disk_usage(book.config.vault).free
+    if free < _LEAST_FREE:
+        yield alert("disk", "The disk is nearly full.", free, _LEAST_FREE, "Free some space.", "critical")
+    if faults := len(book.index.catalog.notes.faults()):
+        yield alert("faults", "Some notes have faults.", faults, 0, "They are listed by GET /api/status.")
+    if met := totals.get(f"{metrics.ERRORS} RATE_LIMIT_EXCEEDED", 0):
+        yield alert("rate", "A rate limit was met.", met, 0, "Ask less often, or set SPELLBOOK_RATE.")
+
+
+def errors(call: Call, asked: Errors) -> dict[str, Any]:
+    """Errors of all processes, equal ones as one, without any text of notes or queries."""
+    call.book.meter.flush()
+    usage, hours = call.book.index.catalog.usage, HOURS[asked.timeRange]
+    none = {"resolvedAt": None, "resolvedBy": None, "reason": None}
+    listed: list[dict[str, Any]]
+    listed = usage.resolved(hours) if asked.resolved else [{**e.as_dict(), **none} for e in usage.failures(hours)]
+    by: dict[str, Counter[str]] = {"code": Counter(), "verb": Counter()}
+    for each in listed:
+        for key, counter in by.items():
+            counter[str(each[key])] += int(str(each["count"]))
+    told = {"total": sum(by["code"].values()), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
+    return {"message": said(call, "Error statistics."), **told}
+
+
+def resolve(call: Call, given: Resolve) -> dict[str, Any]:
+    """Mark an error as resolved; the same error again is a new one."""
+    call.book.meter.flush()
+    if not call.book.index.catalog.usage.resolve(given.errorId, given.resolvedBy, given.reason):
+        raise MemoryNotFound(f"There is no open error {given.errorId!r}.", "GET /admin/stats/errors lists them.")
+    return {"message": said(call, "The error is resolved.")}
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/admin/stats/performance", performance, {200: Result}, Period, "admin"),
+    Endpoint("GET", "/admin/alerts/performance", alerts, {200: Told}, right="admin"),
+    Endpoint("GET", "/admin/stats/errors", errors, {200: Told}, Errors, "admin"),
+    Endpoint("POST", "/admin/errors/resolve", resolve, {200: Told}, Resolve, "admin"),
+)

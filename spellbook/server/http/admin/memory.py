@@ -1,0 +1,155 @@
+"""Routes of memories as such: cleanup, what is due to be forgotten, and review dates."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import time
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from spellbook.editing import cleanup
+from spellbook.errors import InvalidInput
+from spellbook.index import embed
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.server.http.admin.common import Told, said
+from spellbook.server.http.endpoints import Call, Endpoint, Given
+from spellbook.vault.rules import TRASH
+
+_MOST_LISTED = 20
+_MOST_REVIEWS = 1_000
+
+
+class Cleanup(Given):
+    """Whether only to show what would be forgotten, and after how many days (`working_days` of the settings)."""
+
+    dry_run: bool = False
+    working_days: Annotated[float | None, Field(ge=0, le=36_500)] = None
+
+
+class Review(Given):
+    """When to look at a memory again: a date, or in so many days; null for both takes the date away."""
+
+    memory_id: Annotated[str, Field(min_length=1, max_length=4_000)]
+    at: dt.date | None = None
+    days: Annotated[int | None, Field(ge=0, le=36_500)] = None
+
+
+class Reviews(Given):
+    """Whether only those that are due."""
+
+    due: bool = False
+
+
+def clean(call: Call, given: Cleanup) -> dict[str, Any]:
+    """Forget working memories that nobody touched, ended sessions and unused vectors; undo takes memories back."""
+    book = call.book
+    book.refresh()
+    days = book.config.working_days if given.working_days is None else given.working_days
+    due = cleanup.due(book.index, days, time.time())
+    forgotten: list[dict[str, Any]] = [{"id": each.note, "path": each.path, "trash": None} for each in due]
+    before, entry = book.index.catalog.sizes()["bytes"], None
+    if not given.dry_run:
+        if due and (done := book.forget_working(days)):
+            entry = next((each.id for each in book.log(_MOST_LISTED) if each.verb == "forget"), None)
+            trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
+            forgotten = [{**each, "trash": trash.get(each["path"])} for each in forgotten]
+        book.index.catalog.sessions.forget_ended()
+        embed.tidy(book.index)
+    freed = max(0, before - book.index.catalog.sizes()["bytes"])
+    message = "Preview of the memory cleanup." if given.dry_run else "Memory cleanup is done."
+    return {"message": said(call, message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
+
+
+def forgetting(call: Call, _: Given) -> dict[str, Any]:
+    """How many memories are working, due to be forgotten, in the trash, due for review, and pinned."""
+    book = call.book
+    book.refresh()
+    index = book.index
+    due = cleanup.due(index, book.config.working_days, time.time())
+    faded = book.recent(100, filter={"when": f"..{dt.date.today() - dt.timedelta(days=90)}"}).notes
+    return {
+        "message": said(call, "Forgetting statistics."),
+        "working": _count(call, "type", "working"),
+        "due": [_named(each) for each in due[:_MOST_LISTED]],
+        "trash": _trash(str(book.config.vault / TRASH)),
+        "reviews_due": sum(_is_due(each) for each in _reviews(call)),
+        "faded": [{**_named(each), "share": _share(call, each)} for each in faded[-_MOST_LISTED:]],
+        "pinned": _count(call, "pinned", "true"),
+    }
+
+
+def _named(chunk: StoredChunk) -> dict[str, Any]:
+    return {"id": chunk.note, "path": chunk.path, "title": chunk.title}
+
+
+def _count(call: Call, key: str, value: str) -> int:
+    """Return how many notes have this value of a key; none has where no note has the key."""
+    index = call.book.index
+    found = index.catalog.commonest(key, index.visible, 1_000)
+    return sum(count for each, count in found if each.casefold() == value)
+
+
+def _share(call: Call, chunk: StoredChunk) -> float | None:
+    """Return how much of its recency a note still has by its half-life, None if it never fades."""
+    lives = call.book.config.half_lives
+    days = lives.get(str(chunk.meta.get("type") or ""), lives.get(chunk.category))
+    if chunk.meta.get("pinned") is True or not days:
+        return None
+    return round(float(0.5 ** (max(0.0, time.time() - chunk.when) / 86_400 / days)), 4)
+
+
+def _trash(folder: str) -> dict[str, Any]:
+    files = size = 0
+    oldest: float | None = None
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                stat = os.lstat(os.path.join(place, name))
+            except OSError:
+                continue  # somebody restored it just now
+            files, size, oldest = files + 1, size + stat.st_size, min(oldest or stat.st_mtime, stat.st_mtime)
+    when = dt.datetime.fromtimestamp(oldest).astimezone().isoformat(timespec="seconds") if oldest else None
+    return {"files": files, "bytes": size, "oldest": when}
+
+
+def _reviews(call: Call) -> list[StoredChunk]:
+    """Return the notes with a review date, the next first."""
+    index = call.book.index
+    days = index.catalog.commonest("review", index.visible, _MOST_REVIEWS)
+    found = [each for day, _ in days for each in call.book.recent(100, filter={"review": day}).notes]
+    found = [each for each in found if each.meta.get("review")]
+    return sorted(found, key=lambda each: (str(each.meta["review"]), each.path))
+
+
+def _is_due(chunk: StoredChunk) -> bool:
+    return str(chunk.meta["review"])[:10] <= dt.date.today().isoformat()
+
+
+def review(call: Call, given: Review) -> dict[str, Any]:
+    """Set the date on which to look at a memory again, in the note itself."""
+    if given.at and given.days is not None:
+        raise InvalidInput("at and days are both given.", "Give one of them, or neither to take the date away.")
+    at = given.at if given.days is None else dt.date.today() + dt.timedelta(days=given.days)
+    chunk = call.book.resolve(given.memory_id)
+    done = call.book.revise(chunk.note, metadata={"review": at})
+    message = "The review date is set." if at else "The review date is removed."
+    at_text = at.isoformat() if at else None
+    return {"message": said(call, message), "id": chunk.note, "path": done.path, "review": at_text, "hash": done.hash}
+
+
+def reviews(call: Call, asked: Reviews) -> dict[str, Any]:
+    """The memories with a review date, the next first."""
+    call.book.refresh()
+    found = [each for each in _reviews(call) if not asked.due or _is_due(each)]
+    listed = [{**_named(each), "review": str(each.meta["review"]), "due": _is_due(each)} for each in found]
+    return {"message": said(call, "Memories by their review dates."), "reviews": listed}
+
+
+ENDPOINTS = (
+    Endpoint("POST", "/admin/memory/cleanup", clean, {200: Told}, Cleanup, "admin"),
+    Endpoint("GET", "/admin/stats/forgetting", forgetting, {200: Told}, right="admin"),
+    Endpoint("POST", "/admin/memory/review", review, {200: Told}, Review, "admin"),
+    Endpoint("GET", "/admin/memory/reviews", reviews, {200: Told}, Reviews, "admin"),
+)

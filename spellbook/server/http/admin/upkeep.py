@@ -1,0 +1,150 @@
+"""Routes of the database and the caches: optimize, cache figures, and clearing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from spellbook.book import Spellbook
+from spellbook.errors import InvalidInput, SpellbookError
+from spellbook.index import metrics
+from spellbook.index.embed import Progress
+from spellbook.index.vectors import follow
+from spellbook.server.http.admin.common import Result, Told, said
+from spellbook.server.http.api import events
+from spellbook.server.http.api.answers import Begun
+from spellbook.server.http.endpoints import Call, Endpoint, Given, Reply
+
+_WAIT = 10.0
+"""Seconds that a request waits for its job before it is answered 202."""
+
+Action = Literal["analyze", "index", "vacuum", "all"]
+_ACTIONS = ("analyze", "index", "vacuum")
+
+
+class Optimize(Given):
+    """What to do. Indexes are never created: the ones that are needed are there."""
+
+    actions: Annotated[tuple[Action, ...], Field(min_length=1, max_length=4)] = ("all",)
+    autoCreateIndexes: bool = False
+
+
+class Cache(Given):
+    """Which cache."""
+
+    cacheType: Literal["search", "embedding", "all"] = "all"
+
+
+class Clear(Cache):
+    """Which cache, and a regular expression for the cached queries to drop; without one, all."""
+
+    pattern: Annotated[str, Field(max_length=200)] = ""
+
+
+def optimize(call: Call, given: Optimize) -> Reply:
+    """Analyze, optimise the full-text index, and give the disk back what is free; beyond 10 seconds as a job."""
+    actions = [each for each in _ACTIONS if each in given.actions or "all" in given.actions]
+    jobs = call.served.jobs
+    job = jobs.start("optimize", lambda report: _optimized(call.book, actions, report))
+    job = jobs.wait(job.id, _WAIT)
+    if job.state == "running":
+        return Reply({"job": events.shown(job, call.caller)}, 202, {"Location": f"/api/jobs/{job.id}"})
+    if job.state != "done":
+        raise SpellbookError("The database could not be optimized.", (job.error or {}).get("message", job.state))
+    return Reply({"message": said(call, "The database is optimized."), **job.result}, 200)
+
+
+def _optimized(book: Spellbook, actions: Sequence[str], report: Progress) -> dict[str, Any]:
+    catalog = book.index.catalog
+    before, tables = catalog.sizes()["bytes"], 0
+    for number, action in enumerate(actions):
+        report(action, number, len(actions))
+        tables += catalog.optimize(action)
+        if action == "index":
+            follow.catch_up(catalog, book.index.chroma)
+    after = catalog.sizes()["bytes"]
+    found = []
+    if pending := book.state().pending:
+        told = f"{pending} texts are not embedded yet: POST /api/reindex."
+        found.append({"type": "query", "priority": "high", "description": told, "estimatedImprovement": ""})
+    return {
+        "analyzedQueries": 0,
+        "createdIndexes": 0,
+        "optimizedTables": tables,
+        "before_bytes": before,
+        "after_bytes": after,
+        "recommendations": found,
+    }
+
+
+def cache(call: Call, asked: Cache) -> dict[str, Any]:
+    """Hits and misses of 30 days over all processes; sizes are this process's."""
+    _, totals = call.book.meter.read()
+    names = _names(asked.cacheType)
+    hits, misses = (sum(totals.get(f"{n} {kind}", 0) for n in names) for kind in (metrics.HITS, metrics.MISSES))
+    held = [size for kind in _kinds(asked.cacheType) for size in _cached(call.book, kind).values()]
+    whole = hits + misses
+    rate = {"totalRequests": whole, "hitRate": round(hits / whole, 4) if whole else 0.0}
+    result = {"hits": hits, "misses": misses, **rate, "size": len(held), "memoryUsage": sum(held)}
+    return {"success": True, "message": said(call, "Cache statistics."), "result": result}
+
+
+def _kinds(asked: str) -> list[str]:
+    return ["search", "embedding"] if asked == "all" else [asked]
+
+
+def _names(asked: str) -> list[str]:
+    called = {"search": metrics.SEARCHES, "embedding": metrics.QUERY_VECTORS}
+    return [called[kind] for kind in _kinds(asked)]
+
+
+def _cached(book: Spellbook, kind: str) -> dict[str, int]:
+    """Return the queries that a cache of this process has, with the bytes of each."""
+    from spellbook.server import searches
+
+    if kind == "embedding":
+        return book._loaded.cached() if book._loaded else {}
+    return searches.sizes(book)
+
+
+def clear(call: Call, given: Clear) -> dict[str, Any]:
+    """Drop cached queries, all or those in which a pattern is found. Stored vectors in use stay."""
+    from spellbook.server import searches
+
+    matches = _pattern(given.pattern)
+    cleared = left = 0
+    for kind in _kinds(given.cacheType):
+        cached = _cached(call.book, kind)
+        gone = [text for text in cached if matches is None or matches.search(text[:2_000])]
+        if kind == "search":
+            cleared += searches.forget(call.book, gone)
+        elif loaded := call.book._loaded:
+            cleared += loaded.forget(gone)
+        left += len(cached) - len(gone)
+    result = {"clearedCount": cleared, "remainingCount": left}
+    return {"success": True, "message": said(call, "The cache is cleared."), "result": result}
+
+
+def _pattern(text: str) -> re.Pattern[str] | None:
+    """Return a pattern that is matched in bounded time. Raises InvalidInput for one that may not be."""
+    if not text:
+        return None
+    repeats = len(re.findall(r"(?<!\\)(?:[*+?]|\{\d*,?\d*\})", text.replace("(?", "(")))
+    if "\\" in text and re.search(r"\\[1-9]|\(\?P=", text):
+        raise InvalidInput("The pattern refers back to a group.", "Use a plain one, for example ^keys.")
+    if repeats > 1 or (repeats and re.search(r"\)[*+?{]", text)):
+        raise InvalidInput("The pattern repeats more than once.", "Use at most one of * + ? {}, and not on a group.")
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InvalidInput("The pattern is not a regular expression.", "For example ^keys.") from error
+
+
+ENDPOINTS = (
+    Endpoint("POST", "/admin/database/optimize", optimize, {200: Told, 202: Begun}, Optimize, "admin"),
+    Endpoint("GET", "/admin/stats/cache", cache, {200: Result}, Cache, "admin"),
+    Endpoint("POST", "/admin/cache/clear", clear, {200: Result}, Clear, "admin"),
+)

@@ -1,0 +1,160 @@
+"""Routes of notes: read, write, change and erase them. An `ETag` is the hash of a note's file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from spellbook.book import Spellbook
+from spellbook.errors import InvalidInput
+from spellbook.index.catalog.usage import local
+from spellbook.search.presentation import note_fields
+from spellbook.search.related import Around
+from spellbook.server.http.api import answers
+from spellbook.server.http.endpoints import Call, Endpoint, Given, Reply
+
+_MOST_ENTRIES = 20
+_LOOKED_THROUGH = 1_000
+"""Entries of the journal that are looked through for those of one note."""
+
+MOST_TEXT = 10_000_000
+Metadata = Annotated[dict[str, Any], Field(max_length=200)]
+
+
+class Chunk(Given):
+    """A finished memory, as the tool scribe takes it. Keywords may be missing: they are taken from the text."""
+
+    text: Annotated[str, Field(min_length=1, max_length=MOST_TEXT)]
+    metadata: Metadata
+    force: Annotated[bool, Field(description="Write in spite of a duplicate or a secret.")] = False
+
+
+class Replacement(Given):
+    """An exact phrase and its new text; it occurs once, unless `all`."""
+
+    old: Annotated[str, Field(min_length=1, max_length=MOST_TEXT)]
+    new: Annotated[str, Field(max_length=MOST_TEXT)]
+    all: bool = False
+
+
+class Change(Given):
+    """What to change of a section or a note: its text in one of three ways, frontmatter keys, or both."""
+
+    content: Annotated[str | None, Field(max_length=MOST_TEXT)] = None
+    append: Annotated[str | None, Field(max_length=MOST_TEXT)] = None
+    replace: Replacement | None = None
+    metadata: Annotated[Metadata | None, Field(description="Keys to set; null removes one.")] = None
+    expected_hash: Annotated[str, Field(max_length=64, description="As If-Match: refused if it changed since.")] = ""
+    dry_run: bool = False
+    force: Annotated[bool, Field(description="Write in spite of what looks like a secret.")] = False
+
+
+class Erasure(Given):
+    """How to erase."""
+
+    hard: Annotated[bool, Field(description="Delete for good, no trash.")] = False
+
+
+def note(call: Call, _: Given) -> Reply:
+    """Read a note, or one chunk of it, with its file's text, links, relations, use and changes."""
+    book, id = call.book, call.id
+    path = book.resolve(id).path
+    data = book.index.vault.read(path)[0]
+    etag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+    headers = {"ETag": etag}
+    if _matches(call.request.headers.get("if-none-match", ""), etag):
+        return Reply(None, 304, headers)
+    chunks = book.show(id)
+    around = book.around(path)
+    use = book.index.catalog.usage.of([chunks[0].note]).get(chunks[0].note)
+    told = {
+        **note_fields(id, chunks, around),
+        "note": chunks[0].note,
+        "hash": etag.strip('"'),
+        "text": data.decode("utf-8", "replace"),
+        "relations": _relations(around),
+        "use": {"count": use.count, "last": local(use.last)} if use else None,
+        "log": entries(book, _MOST_ENTRIES, path),
+        "fault": [asdict(each) for each in book.index.catalog.notes.faults() if each.path == path],
+    }
+    return Reply(told, 200, headers)
+
+
+def _matches(given: str, etag: str) -> bool:
+    """Say whether an If-None-Match header names this tag."""
+    tags = {each.strip().removeprefix("W/") for each in given.split(",")}
+    return bool(tags & {etag, "*"})
+
+
+def _relations(around: Around) -> dict[str, list[str]]:
+    """Return the ids of related notes by relation; those that other notes say begin with `by:`."""
+    named: dict[str, list[str]] = {}
+    for link in around.links:
+        if link.relation and link.id:
+            named.setdefault(link.relation, []).append(link.id)
+    for back in around.backlinks:
+        for relation in back.relations:
+            named.setdefault(f"by:{relation}", []).append(back.id)
+    return {key: list(dict.fromkeys(ids)) for key, ids in named.items()}
+
+
+def entries(book: Spellbook, most: int, path: str = "") -> list[dict[str, Any]]:
+    """Return the latest entries of the journal, or those that changed the file at `path`."""
+    found = book.log(_LOOKED_THROUGH if path else most)
+    return [each.as_dict() for each in found if not path or path in {trace.path for trace in each.traces}][:most]
+
+
+def write(call: Call, given: Chunk) -> Reply:
+    """Write a note. A duplicate is not written but named, unless `force`."""
+    from spellbook.server import render
+
+    chunk = {"text": given.text, "metadata": given.metadata}
+    (told,) = render.scribed(call.book.scribe(chunk, labels="derived", force=given.force))
+    return Reply(told, 201 if told["status"] == "success" else 200)
+
+
+def change(call: Call, given: Change) -> Reply:
+    """Change a section (content), append, replace a phrase, or set frontmatter keys. 409 shows both sides."""
+    phrase = (given.replace.old, given.replace.new) if given.replace else None
+    done = call.book.revise(
+        call.id,
+        given.content,
+        given.metadata,
+        _expected(call.request.headers, given.expected_hash) or None,
+        append=given.append,
+        replace=phrase,
+        every=bool(given.replace and given.replace.all),
+        dry_run=given.dry_run,
+        force=given.force,
+    )
+    return Reply(asdict(done), 200)
+
+
+def _expected(headers: Mapping[str, str], given: str) -> str:
+    """Return the hash that a change is for, from the body or from If-Match. Raises InvalidInput if they differ."""
+    tag = headers.get("if-match", "").strip().removeprefix("W/").strip('"')
+    tag = "" if tag == "*" else tag
+    if len(tag) > 64 or "," in tag:
+        raise InvalidInput("If-Match names no hash of a note.", "Send the ETag that GET gave, one alone.")
+    if tag and given and tag != given:
+        raise InvalidInput("If-Match and expected_hash differ.", "Give one of them.")
+    return given or tag
+
+
+def erase(call: Call, given: Erasure) -> dict[str, Any]:
+    """Erase a note or a section: it goes to .trash, from where restore and undo bring it back, unless `hard`."""
+    done = call.book.erase(call.id, hard=given.hard)
+    (entry, *_) = [*(each.id for each in call.book.log(1)), None]
+    return {"status": "erased", **asdict(done), "entry": None if given.hard else entry}
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/api/notes/{id}", note, {200: answers.Note, 304: None}),
+    Endpoint("POST", "/api/notes", write, {201: answers.Written, 200: answers.Written}, Chunk, "write"),
+    Endpoint("PATCH", "/api/notes/{id}", change, {200: answers.Revised}, Change, "write"),
+    Endpoint("DELETE", "/api/notes/{id}", erase, {200: answers.Erased}, Erasure, "write"),
+)

@@ -1,0 +1,162 @@
+"""The OpenAPI 3.1 document of the API, made from the endpoints and the models that check what they take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from spellbook.server.http import served as doors
+from spellbook.server.http.api import answers
+from spellbook.server.http.endpoints import Endpoint, Given
+from spellbook.server.http.guard import API
+from spellbook.text.quoting import json_of
+
+PATH = "/api/openapi.json"
+_BEYOND: dict[tuple[str, str], dict[int, Any]] = {
+    ("GET", "/health"): {200: answers.Health, 503: answers.Health},
+    ("GET", PATH): {200: answers.Document},
+    ("GET", "/api/jobs"): {200: answers.Jobs},
+    ("GET", "/api/jobs/{id}"): {200: answers.Job},
+    ("DELETE", "/api/jobs/{id}"): {200: answers.Job, 202: answers.Job},
+}
+"""Answers of routes that are no endpoints, where they are JSON."""
+
+_FAILING = (400, 401, 403, 404, 405, 409, 413, 421, 429, 500, 502, 503)
+_REF = "#/components/schemas/{model}"
+
+
+def document(endpoints: Sequence[Endpoint], routes: Iterable[Route]) -> dict[str, Any]:
+    """Return the document of the endpoints, and of further `routes`, which take nothing but an id."""
+    described = [(each.method, each.path, each) for each in endpoints]
+    paths: dict[str, dict[str, Any]] = {}
+    schemas: dict[str, Any] = {}
+    for method, path, endpoint in described:
+        paths.setdefault(path, {})[method.lower()] = _operation(endpoint, schemas)
+    for route in routes:
+        for method in sorted((route.methods or set()) - {"HEAD"}):
+            paths.setdefault(route.path, {})[method.lower()] = _plain(method, route, schemas)
+    error = {"$ref": _schema(answers.Error, schemas)["$ref"]}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Spellbook",
+            "version": API,
+            "description": "A vault of Markdown notes over HTTP. An id is a note's id, its path, or a chunk's id, "
+            "percent-encoded. A conflict is answered 409 with the difference, also where If-Match was sent.",
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "security": [{"token": []}, {}],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "responses": {"Error": {"description": "An error.", "content": {"application/json": {"schema": error}}}},
+        },
+    }
+
+
+def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+    parameters = [_id()] if "{id}" in endpoint.path else []
+    found: dict[str, Any] = {}
+    if endpoint.has_body:
+        needed = any(each.is_required() for each in endpoint.given.model_fields.values())
+        body = _schema(endpoint.given, schemas)
+        found["requestBody"] = {"required": needed, "content": {"application/json": {"schema": body}}}
+    else:
+        whole = endpoint.given.model_json_schema(schema_generator=_Plain, ref_template=_REF)
+        schemas.update(whole.pop("$defs", {}))
+        needed = whole.get("required", ())
+        parameters += [
+            {"name": name, "in": "query", "required": name in needed, "schema": schema}
+            for name, schema in ((name, _given(each)) for name, each in whole.get("properties", {}).items())
+        ]
+    responses = {str(status): _response(type_, schemas) for status, type_ in endpoint.answers.items()}
+    return {
+        **_named(endpoint.method, endpoint.path, endpoint.described),
+        **({"parameters": parameters} if parameters else {}),
+        **found,
+        "responses": _errors() | responses,
+        "x-right": endpoint.right,
+    }
+
+
+def _plain(method: str, route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Describe a route that is no endpoint."""
+    known = _BEYOND.get((method, route.path))
+    stream = {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    said = re.sub(r"^[A-Z]+: ", "", " ".join(str(route.endpoint.__doc__ or "").split()))
+    responses = {str(status): _response(type_, schemas) for status, type_ in (known or {}).items()}
+    return {
+        **_named(method, route.path, said),
+        **({"parameters": [_id()]} if "{id}" in route.path else {}),
+        "responses": _errors() | (responses or {"200": stream}),
+    }
+
+
+def _named(method: str, path: str, said: str) -> dict[str, Any]:
+    name = re.sub(r"\W+", "_", f"{method.lower()}{path}").strip("_")
+    return {"operationId": name, "summary": said.splitlines()[0] if said else path, "tags": [path.split("/")[1]]}
+
+
+def _response(type_: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    if type_ is None:
+        return {"description": "Nothing new."}
+    return {"description": "The answer.", "content": {"application/json": {"schema": _schema(type_, schemas)}}}
+
+
+def _errors() -> dict[str, Any]:
+    return {str(status): {"$ref": "#/components/responses/Error"} for status in _FAILING} | {
+        "default": {"$ref": "#/components/responses/Error"}
+    }
+
+
+def _given(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter: what is not given is left out, so null is neither a value nor a default."""
+    kept = {key: value for key, value in schema.items() if key != "default" or value is not None}
+    others = [each for each in kept.pop("anyOf", []) if each != {"type": "null"}]
+    return {**kept, **(others[0] if others else {})}
+
+
+def _id() -> dict[str, Any]:
+    schema = {"type": "string", "minLength": 1, "maxLength": 4_000}
+    return {"name": "id", "in": "path", "required": True, "schema": schema}
+
+
+class _Plain(GenerateJsonSchema):
+    """JSON Schema without the titles that pydantic makes of names."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _schema(type_: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Add the schema of a type to `schemas` and return a reference to it."""
+    whole = TypeAdapter(type_).json_schema(schema_generator=_Plain, ref_template=_REF)
+    schemas.update(whole.pop("$defs", {}))
+    name = str(type_.__name__)
+    name = f"{name}Request" if issubclass(type_, Given) else name
+    schemas[name] = whole
+    return {"$ref": _REF.format(model=name)}
+
+
+def route(endpoints: Sequence[Endpoint], routes: Sequence[Route]) -> Route:
+    """Return the route that answers with the document, which is made once, at its first request."""
+    made: list[str] = []
+
+    async def openapi(request: Request) -> Response:
+        """GET: this document."""
+        doors.caller(request).require("read")
+        if not made:
+            whole = await doors.in_thread(document, endpoints, [*routes, own])
+            made.append(json_of(whole))
+        return Response(made[0], media_type="application/json")
+
+    own = Route(PATH, openapi)
+    return own

@@ -1,0 +1,188 @@
+"""
+Endpoints of the API: what one takes, who may ask, the verb that answers, and the route and description made of it.
+
+The same table makes the routes, the checks of what is given, and the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, NoReturn
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from spellbook.book import Spellbook
+from spellbook.errors import InvalidInput
+from spellbook.index.metrics import CALLS, Meter
+from spellbook.server.http import served as doors
+from spellbook.server.http.faults import InvalidFields
+from spellbook.server.http.served import Caller, May, Served
+from spellbook.text import unicode
+from spellbook.text.quoting import json_of, one_line
+
+MOST_ID = 4_000
+"""Most letters of an id or a path in an address."""
+
+_MOST_FIELDS = 20
+
+
+class Given(BaseModel):
+    """What an endpoint takes, as a query or as a JSON object. Unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: the book as the caller sees it, and the `id` in the address, "" if it has none."""
+
+    request: Request
+    served: Served
+    caller: Caller
+    book: Spellbook
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with another status than the endpoint's first, or with headers; `told` None has no body."""
+
+    told: Any
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """
+    One method of one address.
+
+    `verb` runs in a worker thread; its docstring is the description. `answers` are the types of the answers by
+    status, the usual one first.
+    """
+
+    method: str
+    path: str
+    verb: Callable[[Call, Any], Any]
+    answers: Mapping[int, Any]
+    given: type[Given] = Given
+    right: May = "read"
+
+    @property
+    def name(self) -> str:
+        """The verb's name, by which errors are counted."""
+        return self.verb.__name__.strip("_")
+
+    @property
+    def described(self) -> str:
+        """What it does."""
+        return inspect.getdoc(self.verb) or ""
+
+    @property
+    def has_body(self) -> bool:
+        """Whether it takes a JSON object; others take a query."""
+        return self.method in {"POST", "PATCH"}
+
+    @property
+    def route(self) -> Route:
+        """The route that answers it."""
+        return Route(self.path.replace("{id}", "{id:path}"), partial(_answer, self), methods=[self.method])
+
+
+async def _answer(endpoint: Endpoint, request: Request) -> Response:
+    """Check who asks and what is given, run the verb in a thread, and answer in JSON."""
+    served, who = doors.served(request), doors.caller(request)
+    meter = served.book.meter
+    if meter.add(CALLS):
+        await doors.in_thread(meter.flush)
+    try:
+        who.require(endpoint.right)
+        body = await request.body() if endpoint.has_body else b""
+        return await doors.in_thread(_run, endpoint, request, served, who, body)
+    except Exception as error:
+        await doors.in_thread(_failed, meter, endpoint.name, error)
+        raise
+
+
+def _failed(meter: Meter, verb: str, error: Exception) -> None:
+    """Count an error; what was given is never kept."""
+    message = error.kinds if isinstance(error, InvalidFields) else ""
+    meter.failed(verb, "http", error, message=message)
+
+
+def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body: bytes) -> Response:
+    given = _checked(endpoint, request, body)
+    id = request.path_params.get("id", "")
+    if "{id}" in endpoint.path:
+        _check_id(id)
+    done = endpoint.verb(Call(request, served, who, served.book_of(who), id), given)
+    reply = done if isinstance(done, Reply) else Reply(done, next(iter(endpoint.answers)))
+    if reply.told is None:
+        return Response(status_code=reply.status, headers=dict(reply.headers))
+    return Response(json_of(reply.told), reply.status, dict(reply.headers), "application/json")
+
+
+def _check_id(id: str) -> None:
+    unicode.check(id)
+    if not id.strip() or len(id) > MOST_ID:
+        raise InvalidInput(f"The id has {len(id):,} letters.", f"Give an id or a path of 1 to {MOST_ID:,}.")
+
+
+def _checked(endpoint: Endpoint, request: Request, body: bytes) -> Given:
+    """Return what was given, checked. Raises InvalidFields, which names what is wrong with each field."""
+    given: Any = _decoded(body) if endpoint.has_body else {}
+    if not isinstance(given, dict):
+        raise InvalidInput("The body must be one JSON object.", 'For example {"text": "…"}.')
+    query = request.query_params
+    if repeated := [name for name in query if len(query.getlist(name)) > 1]:
+        raise InvalidFields({one_line(repeated[0][:60]): "given twice"})
+    if endpoint.has_body and query:
+        raise InvalidFields({one_line(next(iter(query))[:60]): "belongs into the body, not into the address"})
+    unicode.check(given)
+    try:
+        return endpoint.given.model_validate(given if endpoint.has_body else dict(query))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_FIELDS]
+        fields = {one_line(".".join(map(str, each["loc"]))[:60]) or "body": one_line(each["msg"]) for each in found}
+        raise InvalidFields(fields, ", ".join(sorted({each["type"] for each in found}))) from error
+
+
+def _decoded(body: bytes) -> Any:
+    """Return a body as JSON; without one it is an empty object. Raises InvalidInput."""
+    if not body:
+        return {}
+    try:
+        return json.loads(body.decode("utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        said = "nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))[:100]
+        raise InvalidInput(f"The body is not JSON: {said}.", "Send one JSON object in UTF-8.") from error
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _object(value: object) -> object:
+    """Decode an object that a query holds as JSON text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = json.loads(value, parse_constant=_no_number) if value.strip() else None
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return found
+
+
+JsonFilter = Annotated[
+    dict[str, Any] | None,
+    BeforeValidator(_object),
+    Field(description='A filter as JSON, for example {"category": "decision"}; its keys are in docs/reference.md.'),
+    WithJsonSchema({"type": "string", "contentMediaType": "application/json", "maxLength": 20_000}),
+]
