@@ -1,5 +1,5 @@
 """
-The tables of docs/reference.md that are drawn from the code: MCP tools, commands, verbs in Python, error codes.
+The tables of docs/reference.md that are drawn from the code: MCP tools, commands, verbs in Python, error codes, the API.
 
     python -m tests.readme_tables      rewrites docs/reference.md between its markers
 """
@@ -19,6 +19,7 @@ from spellbook import SpellbookError
 from spellbook import book as books
 from spellbook.cli import main as cli
 from spellbook.server.app import build
+from spellbook.server.http import admin, api
 from spellbook.server.names import TOOLSETS
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +37,7 @@ def tables() -> dict[str, str]:
         "commands": _table(("Command", "What it does"), _commands()),
         "python": _table(("Verb", "What it does"), _verbs()),
         "errors": _table(("Code", "What it means"), _errors(SpellbookError)),
+        "api": _table(("Address", "What it does", "Right"), _addresses()),
     }
 
 
@@ -78,6 +80,11 @@ def _errors(error: type[SpellbookError]) -> Iterable[tuple[str, ...]]:
         if each.code != error.code:  # what has its parent's code is told by it
             yield each.code, _first_sentence(inspect.getdoc(each) or "")
         yield from _errors(each)
+
+
+def _addresses() -> Iterable[tuple[str, ...]]:
+    for each in (*api.ENDPOINTS, *admin.ENDPOINTS):
+        yield f"{each.method} {each.path}", _first_sentence(each.described), each.right
 
 
 def _first_sentence(text: str) -> str:

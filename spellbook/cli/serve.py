@@ -59,7 +59,7 @@ def serve(
     debug_log: bool,
 ) -> None:
     """
-    Serve the vault over HTTP to any number of MCP clients.
+    Serve the vault over HTTP: MCP for any number of clients, and a JSON API.
 
     Give clients the address that it prints. Ctrl-C ends it. Only this machine
     can reach it unless you say otherwise, and then clients need a token,

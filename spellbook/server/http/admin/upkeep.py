@@ -118,7 +118,7 @@ def clear(call: Call, given: Clear) -> dict[str, Any]:
     cleared = left = 0
     for kind in _kinds(given.cacheType):
         cached = _cached(call.book, kind)
-        gone = [text for text in cached if matches is None or matches.search(text[:2_000])]
+        gone = [text for text in cached if matches is None or matches.search(text[:_MOST_SEARCHED])]
         if kind == "search":
             cleared += searches.forget(call.book, gone)
         elif loaded := call.book._loaded:
@@ -126,6 +126,10 @@ def clear(call: Call, given: Clear) -> dict[str, Any]:
         left += len(cached) - len(gone)
     result = {"clearedCount": cleared, "remainingCount": left}
     return {"success": True, "message": said(call, "The cache is cleared."), "result": result}
+
+
+_MOST_SEARCHED = 500
+"""Letters of a query that a pattern is searched in: with one repetition, the time grows by their square."""
 
 
 def _pattern(text: str) -> re.Pattern[str] | None:
