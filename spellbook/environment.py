@@ -26,6 +26,7 @@ VARIABLES = {
     "SPELLBOOK_ALLOWED_HOSTS": "",
     "SPELLBOOK_AUTH": "",
     "SPELLBOOK_RATE": "",
+    "SPELLBOOK_DEBUG_LOG": "",
     "SPELLBOOK_LANG": "",
     "SPELLBOOK_FETCH_LOCAL": "",
     "OLLAMA_HOST": "entry index",
