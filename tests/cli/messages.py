@@ -30,6 +30,8 @@ SAID = {
     "UsageError",
     "BadParameter",
     "Remark",
+    "said",
+    "alert",
 }
 """Functions and errors whose texts a person reads."""
 

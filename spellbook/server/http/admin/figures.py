@@ -109,36 +109,64 @@ def alerts(call: Call, _: Given) -> dict[str, Any]:
 def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     book = call.book
 
-    def alert(id: str, what: str, value: Any, threshold: Any, hint: str, severity: str = "warning") -> dict[str, Any]:
-        told = {"what": said(call, what), "value": value, "threshold": threshold, "since": None}
+    def alert(
+        value: Any, threshold: Any, *, id: str, message: str, hint: str, severity: str = "warning"
+    ) -> dict[str, Any]:
+        told = {"what": said(call, message), "value": value, "threshold": threshold, "since": None}
         return {"id": id, "severity": severity, **told, "hint": said(call, hint)}
 
     timing, _ = metrics.mean(book.meter, _SEARCHES, 1)
     if timing.p95 > _SLOW_MS:
         hint = "Look at the slowest queries: /admin/stats/performance?includeDetails=true."
-        yield alert("slow_search", "Searches are slow.", timing.p95, _SLOW_MS, hint)
+        yield alert(timing.p95, _SLOW_MS, id="slow_search", message="Searches are slow.", hint=hint)
     state = book.state()
     if state.pending:
         waiting = "Some texts are not embedded yet."
-        yield alert("pending", waiting, state.pending, 0, "Start a job: POST /api/reindex.", "info")
+        yield alert(
+            state.pending, 0, id="pending", message=waiting, hint="Start a job: POST /api/reindex.", severity="info"
+        )
     if state.degraded:
-        yield alert("degraded", "Answers are incomplete.", state.reason, "", "Run spellbook doctor.", "critical")
+        yield alert(
+            state.reason,
+            "",
+            id="degraded",
+            message="Answers are incomplete.",
+            hint="Run spellbook doctor.",
+            severity="critical",
+        )
     _, totals = book.meter.read(1)
     calls, failed = totals.get(metrics.CALLS, 0), sum(n for k, n in totals.items() if k.startswith(metrics.ERRORS))
     if calls and failed / calls > _MOST_FAILING:
         share = round(failed / calls, 4)
-        yield alert("errors", "Many calls fail.", share, _MOST_FAILING, "Look at them: /admin/stats/errors.")
+        yield alert(
+            share, _MOST_FAILING, id="errors", message="Many calls fail.", hint="Look at them: /admin/stats/errors."
+        )
     last = book.snapshots.state()["last"]
     age = (dt.datetime.now().astimezone() - dt.datetime.fromisoformat(last)).days if last else None
     if age is None or age >= _SNAPSHOT_DAYS:
-        yield alert("snapshot", "There is no recent snapshot.", age, _SNAPSHOT_DAYS, "Take one: POST /api/snapshots.")
+        yield alert(
+            age,
+            _SNAPSHOT_DAYS,
+            id="snapshot",
+            message="There is no recent snapshot.",
+            hint="Take one: POST /api/snapshots.",
+        )
     free = shutil.disk_usage(book.config.vault).free
     if free < _LEAST_FREE:
-        yield alert("disk", "The disk is nearly full.", free, _LEAST_FREE, "Free some space.", "critical")
+        yield alert(
+            free,
+            _LEAST_FREE,
+            id="disk",
+            message="The disk is nearly full.",
+            hint="Free some space.",
+            severity="critical",
+        )
     if faults := len(book.index.catalog.notes.faults()):
-        yield alert("faults", "Some notes have faults.", faults, 0, "They are listed by GET /api/status.")
+        yield alert(
+            faults, 0, id="faults", message="Some notes have faults.", hint="They are listed by GET /api/status."
+        )
     if met := totals.get(f"{metrics.ERRORS} RATE_LIMIT_EXCEEDED", 0):
-        yield alert("rate", "A rate limit was met.", met, 0, "Ask less often, or set SPELLBOOK_RATE.")
+        yield alert(met, 0, id="rate", message="A rate limit was met.", hint="Ask less often, or set SPELLBOOK_RATE.")
 
 
 def errors(call: Call, asked: Errors) -> dict[str, Any]:
