@@ -80,8 +80,9 @@ def save(
     _no_secrets({"source": asked}, "", force)
     if there := _saved_from(book, source) if is_url or not text else None:
         return _again(book, there, names, given.tags)
-    step(f"reading {one_line(source)}", 0, 2)
-    page = pages.read(asked, text)
+    reading = f"reading {one_line(source)}"
+    step(reading, 0, 2)
+    page = pages.read(asked, text, lambda: step(reading, 0, 2))
     if not page.markdown.strip():
         raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
     address = (page.canonical or urls.normalized(page.url)) if is_url else source

@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,18 +26,27 @@ MOST_MEMORY = 1_500_000_000
 MOST_MARKDOWN = 9_900_000
 """Bytes of UTF-8: what a note may hold, without its frontmatter."""
 
+_LOOK_SECONDS = 0.2
 _CODE = "import sys; sys.path[:] = sys.argv[1:]; from spellbook.archive.pages.child import serve; serve()"
 _NO_WINDOW = 0x0800_0000  # `subprocess` has its name on Windows alone
 _RAISED: dict[str, type[SpellbookError]] = {each.__name__: each for each in (InvalidInput, FetchError)}
 
 
 def parse(
-    kind: str, body: bytes, what: str, *, seconds: float | None = None, memory: int = MOST_MEMORY, **about: str
+    kind: str,
+    body: bytes,
+    what: str,
+    *,
+    seconds: float | None = None,
+    memory: int = MOST_MEMORY,
+    alive: Callable[[], object] = lambda: None,
+    **about: str,
 ) -> dict[str, str]:
     """
     Return what a parser makes of `body`: `html.extract`, `pdf.extract` or `safe.safe`, by `kind`.
 
-    `what` names it in messages, `about` goes to the parser. Raises InvalidInput or FetchError as the parser does, and
+    `what` names it in messages, `about` goes to the parser. `alive` is called now and then; if it raises, the child is
+    killed. Raises InvalidInput or FetchError as the parser does, and
     InvalidInput if it needs more than it may.
     """
     seconds = seconds or SECONDS[kind]
@@ -53,21 +63,26 @@ def parse(
         "Give its text instead.",
     )
     try:
-        done = subprocess.run(
+        child = subprocess.Popen(
             [sys.executable, "-P", "-c", _CODE, *sys.path],
-            input=json.dumps(head).encode() + b"\n" + body,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=seconds,
             env={name: value for name, value in os.environ.items() if name not in hidden},
             **apart,
         )
-    except subprocess.TimeoutExpired as error:
-        raise too_much from error
     except OSError as error:
         raise StorageError(f"No process could be started to read {what} ({error}).", "Is there memory left?") from error
+    with child:
+        try:
+            answered = _answered(child, json.dumps(head).encode() + b"\n" + body, time.monotonic() + seconds, alive)
+        except BaseException as error:
+            child.kill()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise too_much from error
+            raise
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(answered)
     except ValueError:
         raise too_much from None
     if raised := answer.get("raised"):
@@ -75,6 +90,19 @@ def parse(
     if len(answer["markdown"].encode()) > MOST_MARKDOWN:
         raise InvalidInput(f"{what} has more than {MOST_MARKDOWN / 1e6:.1f} MB of text.", "Save it in parts.")
     return answer
+
+
+def _answered(child: subprocess.Popen[bytes], given: bytes, until: float, alive: Callable[[], object]) -> bytes:
+    """Return what a child prints. Raises TimeoutExpired, and what `alive` raises."""
+    asked: bytes | None = given
+    while True:
+        try:
+            return child.communicate(asked, timeout=max(0.0, min(_LOOK_SECONDS, until - time.monotonic())))[0]
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= until:
+                raise
+            asked = None  # it goes on where it was
+            alive()
 
 
 def serve() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,9 +47,11 @@ class Page:
     source_type: str = "url"
 
 
-def read(source: str, text: str = "") -> Page:
+def read(source: str, text: str = "", alive: Callable[[], object] = lambda: None) -> Page:
     """
     Return the article at a web address, or in a file. With `text`, that is the article, and nothing is opened.
+
+    `alive` is called while a page is parsed, and may raise to end that.
 
     Raises InvalidInput (no such file, encrypted, damaged, without text, no extra), PermissionDenied (not public, no
     document) and FetchError (nothing useful came).
@@ -56,7 +59,7 @@ def read(source: str, text: str = "") -> Page:
     is_url = bool(_ADDRESS.match(source.strip()))
     url = fetch.checked(source.strip()) if is_url else ""
     if text:
-        parsed = child.parse("text", text.encode(), "The text")
+        parsed = child.parse("text", text.encode(), "The text", alive=alive)
         if not parsed["markdown"]:
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
         found = _HEADING.match(parsed["markdown"])
@@ -64,12 +67,12 @@ def read(source: str, text: str = "") -> Page:
         return Page(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
     need_extra()
     if not is_url:
-        return _file(source)
+        return _file(source, alive)
     got = fetch.fetch(url)
     if got.content_type == "application/pdf":
-        parsed = child.parse("pdf", _pdf(got.body, got.url), got.url)
+        parsed = child.parse("pdf", _pdf(got.body, got.url), got.url, alive=alive)
     else:
-        parsed = child.parse("html", got.body, got.url, url=got.url, charset=got.charset)
+        parsed = child.parse("html", got.body, got.url, alive=alive, url=got.url, charset=got.charset)
     canonical = urls.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
     return Page(**parsed, url=got.url, canonical=canonical)
 
@@ -83,16 +86,16 @@ def need_extra() -> None:
         )
 
 
-def _file(source: str) -> Page:
+def _file(source: str, alive: Callable[[], object]) -> Page:
     body, is_pdf = _document(source)
     what = one_line(source)
     if is_pdf:
-        return Page(**child.parse("pdf", body, what), source_type="pdf")
+        return Page(**child.parse("pdf", body, what, alive=alive), source_type="pdf")
     if len(body) > fetch.MOST_HTML:
         raise PermissionDenied(
             f"{what} is over {fetch.MOST_HTML // 1_000_000} MB.", "Give the text that matters instead."
         )
-    parsed = child.parse("html", body, what)
+    parsed = child.parse("html", body, what, alive=alive)
     return Page(**{**parsed, "canonical": ""}, source_type="html")
 
 

@@ -314,12 +314,17 @@ def ask_articles(
     limit: int = 5,
     max_tokens: int = 2_000,
 ) -> Answer:
-    """Return the passages that answer a question: of one article, of a category, of all, or with `ALL` of all notes."""
+    """
+    Return the passages that answer a question: of one article, of a category, of all, or with `ALL` of all notes.
+
+    Of several notes only related passages are given; of one article the best, whatever they are.
+    """
     filter: dict[str, object] | None = None if category == ALL else _filter(category)
     if article_id:
         chunk = _article(book, article_id, "Use search, or show.")
         filter = {"path": glob.escape(chunk.path)}
-    return book.search(question, limit=limit, filter=filter, max_tokens=max_tokens)
+    only_related = not article_id
+    return book.search(question, limit=limit, filter=filter, max_tokens=max_tokens, only_related=only_related)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -38,6 +40,25 @@ def test_a_pdf_of_the_web(site: Site) -> None:
         read(site.add("/page.pdf", page(), content_type="application/pdf"))
     with pytest.raises(FetchError, match="No article text"):
         read(site.add("/page.htm", pdf(PAGES)))
+
+
+def test_whoever_asked_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parser that nobody waits for any longer is killed at once."""
+    started = []
+    begin = subprocess.Popen.__init__
+
+    def noted(self: subprocess.Popen[bytes], *args: object, **options: object) -> None:
+        started.append(self)
+        begin(self, *args, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", noted)
+
+    def gone() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        child.parse("text", b"a\n" * 4_000_000, "The text", alive=gone)
+    assert [each.returncode for each in started] == [-signal.SIGKILL if os.name == "posix" else 1]
 
 
 def test_files(tmp_path: Path) -> None:
@@ -171,11 +192,9 @@ def test_the_child_knows_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     monkeypatch.setenv("SPELLBOOK_API_KEY", "k")
     given = []
-    monkeypatch.setattr(child.subprocess, "run", lambda *_, env, **__: given.append(env) or _Done())
+    begin = subprocess.Popen
+    start = lambda *args, env, **more: given.append(env) or begin(*args, env=env, **more)  # noqa: E731
+    monkeypatch.setattr(child.subprocess, "Popen", start)
     child.parse("text", b"x", "x")
     assert "PATH" in given[0]
     assert not {"OPENAI_API_KEY", "SPELLBOOK_API_KEY"} & given[0].keys()
-
-
-class _Done:
-    stdout = b'{"markdown": "x"}'
