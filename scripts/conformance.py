@@ -2,9 +2,8 @@
 Have clients that nobody here wrote judge the MCP server: `python scripts/conformance.py [--tools DIR]`.
 
 The inspector's strict check of the tools, calls and a load run over stdio, in both eras of the protocol. Then the
-protocol's own conformance suite runs. That suite speaks HTTP alone, so the same server object is served on a loopback
-port while it runs. Some of its scenarios need fixtures of the suite (tools called `test_…`), or features that the
-server does not offer. They do not apply and are not judged.
+protocol's own conformance suite runs over HTTP, against `spellbook serve`. Some of its scenarios need fixtures of the
+suite (tools called `test_…`), or features that the server does not offer. They do not apply and are not judged.
 
 The tools come from npm, into DIR or a cache folder, never into the repository. Without npm there is nothing to do. The
 exit code is 1 if anything that applies fails.
@@ -17,12 +16,9 @@ import json
 import os
 import platform
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +26,6 @@ from pathlib import Path
 import platformdirs
 
 import spellbook
-from spellbook.server.app import build
 from spellbook.server.names import TOOLSETS
 
 PACKAGES = ("@modelcontextprotocol/inspector@2.12.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
@@ -171,21 +166,15 @@ def _conform(tools: Path, vault: Path, folder: Path) -> Iterator[tuple[str, str]
 
 @contextmanager
 def _served(vault: Path) -> Iterator[str]:
-    """Serve the vault over streamable HTTP on a loopback port."""
-    import uvicorn
-
-    with socket.create_server(("127.0.0.1", 0)) as listening, spellbook.open(vault) as book:
-        app = build(book, list(TOOLSETS), live=False).streamable_http_app(streamable_http_path="/mcp")
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        while not server.started and thread.is_alive():
-            time.sleep(0.05)
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        finally:
-            server.should_exit = True
-            thread.join()
+    """Serve the vault over HTTP, as a process of its own."""
+    command = ["--vault", str(vault), "serve", "--port", "0", "--toolsets", ",".join(TOOLSETS)]
+    server = subprocess.Popen([sys.executable, "-m", "spellbook", *command], stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    try:
+        yield f"{next(line.strip() for line in server.stderr if line.startswith('http'))}/mcp"
+    finally:
+        server.terminate()
+        server.communicate()
 
 
 def _run(tools: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -25,6 +25,7 @@ import numpy as np
 
 import spellbook
 from spellbook.book import Spellbook
+from spellbook.server.names import TOOLSETS
 from spellbook.server.watcher import FULL_LOOK, QUIET, SETTLE_AFTER
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
@@ -136,11 +137,13 @@ def servers(bench: Bench) -> Iterator[Figure]:
         "find": {"keywords": ["invoice"]},
         "memorize": {"query": "when was the invoice delivered?"},
     }
-    spawned: dict[str, list[float]] = {"bare": [], "ours": []}
+    spawned: dict[str, list[float]] = {"bare": [], "ours": [], "all": []}
     first: dict[str, list[float]] = {tool: [] for tool in calls}
     for number in range(-1, _SPAWNS):
         with Server(_BARE, bench.variables, bench.vault) as bare:
             started = {"bare": [bare.seconds], "ours": []}
+        with Server([*ours, "--toolsets", ",".join(TOOLSETS)], bench.variables, bench.vault) as whole:
+            started["all"] = [whole.seconds]
         for tool, given in calls.items():
             with Server(ours, bench.variables, bench.vault) as server:
                 started["ours"].append(server.seconds)
@@ -153,6 +156,8 @@ def servers(bench: Bench) -> Iterator[Figure]:
     took = {name: statistics.median(times) for name, times in (spawned | first).items()}
     ratio = Ratio(took["ours"] / took["bare"], "a minimal SDK server", most=1.25)
     yield Figure("`spellbook mcp`, start to `initialize` answered", took["ours"], ratio=ratio)
+    ratio = Ratio(took["all"] / took["bare"], "a minimal SDK server", most=1.25)
+    yield Figure("the same with all toolsets", took["all"], ratio=ratio)
     yield Figure("first `find` call", took["find"], most=0.2)
     yield Figure("first `memorize` call", took["memorize"], most=1.5)
 
