@@ -120,6 +120,7 @@ def test_health(serving, vault):
     server = serving()
     answer = httpx.get(f"{server.url}/health")
     assert (answer.status_code, set(answer.json())) == (200, {"status", "version", "api"})
+    assert httpx.get(server.url).json()["mcp"] == "/mcp"
     vault.rename(vault.with_name("away"))
     answer = httpx.get(f"{server.url}/health")
     assert (answer.status_code, answer.json()["status"]) == (503, "degraded")

@@ -1,4 +1,4 @@
-"""Whether the server and its vault are there: /health, for everybody."""
+"""Whether the server and its vault are there: /health, for everybody. What is here: /."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ async def health(request: Request) -> JSONResponse:
     return JSONResponse(shown, 200 if is_there else 503)
 
 
+async def about(request: Request) -> JSONResponse:
+    """Say to a person who opens the address what is here."""
+    return JSONResponse({"name": "Spellbook", "mcp": "/mcp", "api": "/api/openapi.json", "health": "/health"})
+
+
 def routes() -> list[BaseRoute]:
     """Return the routes."""
-    return [Route("/health", health)]
+    return [Route("/health", health), Route("/", about)]
