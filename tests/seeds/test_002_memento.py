@@ -1,0 +1,202 @@
+"""Memento: five tools, resources and a prompt for agents, and everything else over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from spellbook.book import Spellbook
+from spellbook.server.http.app import make
+from spellbook.server.http.served import Served
+from tests.server.agent import Agent, talk
+
+SETS = ("memento",)
+
+
+@pytest.fixture
+def http(book: Spellbook) -> Iterator[TestClient]:
+    """The server of the vault, asked in Korean by a program on this machine."""
+    served = Served(book, ("core", "memento"))
+    with TestClient(make(served, live=False), "http://localhost:17950", headers={"accept-language": "ko"}) as made:
+        yield made
+
+
+def test_agents_see_five_tools(book):
+    """Tools: remember, recall, pin, unpin, forget, and nothing that administers."""
+
+    async def script(agent: Agent) -> None:
+        tools = {tool.name for tool in (await agent.client.list_tools()).tools}
+        assert tools == {"remember", "recall", "pin", "unpin", "forget"}
+
+    talk(book, script, toolsets=SETS)
+
+
+def test_remember(book):
+    """remember: content alone is enough; type, importance and privacy have defaults, and the answer names what was kept."""
+
+    async def script(agent: Agent) -> None:
+        kept = await agent.json("remember", content="사용자는 홍차를 좋아한다.")
+        assert {"memory_id", "created_at", "type", "importance"} <= set(kept)
+        assert (kept["type"], kept["importance"]) == ("episodic", 0.5)
+        read = await agent.client.read_resource(f"memory://{kept['memory_id']}")
+        assert json.loads(read.contents[0].text)["privacy_scope"] == "private"
+        assert "INVALID_INPUT" in await agent.refused("remember", content="x", type="eternal")
+        assert "INVALID_INPUT" in await agent.refused("remember", content="x", importance=2)
+
+    talk(book, script, toolsets=SETS)
+
+
+def test_recall(book):
+    """recall: by a question, narrowed by type, tags and time, eight by default, each with its score and the reason."""
+
+    async def script(agent: Agent) -> None:
+        for number in range(10):
+            tags = ["tea"] if number % 2 else ["work"]
+            kind = "semantic" if number % 2 else "procedural"
+            await agent.json("remember", content=f"Tea note {number}: steep it {number} minutes.", type=kind, tags=tags)
+        found = await agent.json("recall", query="how long to steep tea", format="json")
+        assert {"items", "total_count", "query_time"} <= set(found)
+        assert len(found["items"]) == 8
+        wanted = {"id", "content", "type", "importance", "created_at", "last_accessed", "pinned", "score", "tags"}
+        assert wanted | {"recall_reason"} <= set(found["items"][0])
+        for filters in ({"type": ["semantic"]}, {"tags": ["tea"]}, {"type": ["semantic"], "tags": ["tea"]}):
+            items = (await agent.json("recall", query="tea", filters=filters, format="json"))["items"]
+            assert items
+            assert all(item["type"] == "semantic" and item["tags"] == ["tea"] for item in items)
+        past = {"time_from": "2001-01-01", "time_to": "2001-12-31"}
+        assert (await agent.json("recall", query="tea", filters=past, format="json"))["items"] == []
+
+    talk(book, script, toolsets=SETS)
+
+
+def test_pin_unpin_and_forget(book, vault):
+    """pin and unpin say what is so now; forget is soft by default and hard on demand, and can be taken back if soft."""
+
+    async def script(agent: Agent) -> None:
+        kept = (await agent.json("remember", content="The lighthouse opens in May."))["memory_id"]
+        for tool, pinned in (("pin", True), ("unpin", False)):
+            told = await agent.json(tool, memory_id=kept)
+            assert (told["success"], told["memory_id"], told["pinned"]) == (True, kept, pinned)
+        told = await agent.json("forget", memory_id=kept)
+        assert (told["success"], told["memory_id"]) == (True, kept)
+        assert told["deleted_at"]
+        assert "MEMORY_NOT_FOUND" in await agent.refused("pin", memory_id=kept)
+        book.undo()
+        assert (await agent.json("pin", memory_id=kept))["pinned"]
+        await agent.json("forget", memory_id=kept, hard=True)
+
+    talk(book, script, toolsets=SETS)
+    assert not [*vault.rglob("*.md")]
+
+
+def test_resources(book):
+    """memory://{id} with its links, and memory://search with the time until which it may be kept."""
+
+    async def script(agent: Agent) -> None:
+        kept = (await agent.json("remember", content="The ferry leaves at noon.", tags=["ferry"]))["memory_id"]
+        read = json.loads((await agent.client.read_resource(f"memory://{kept}")).contents[0].text)
+        assert {"id", "content", "type", "importance", "created_at", "pinned", "tags", "privacy_scope"} <= set(read)
+        assert set(read["links"]) == {"source_of", "derived_from", "duplicates", "contradicts"}
+        found = json.loads((await agent.client.read_resource("memory://search?query=ferry&limit=8")).contents[0].text)
+        assert {"query", "results", "total_count", "query_time", "cached_at", "expires_at"} <= set(found)
+        assert found["results"][0]["id"] == kept
+
+    talk(book, script, toolsets=SETS)
+
+
+def test_the_prompt(book):
+    """memory_injection: memories for a question within a budget of tokens, with what it used."""
+
+    async def script(agent: Agent) -> None:
+        await agent.json("remember", content="The ferry leaves at noon.")
+        made = await agent.client.get_prompt("memory_injection", {"query": "when does the ferry leave"})
+        assert "The ferry leaves at noon." in made.messages[0].content.text
+        assert {"memories_used", "token_count", "search_time"} <= set(made.meta or {})
+        small = await agent.client.get_prompt("memory_injection", {"query": "ferry", "token_budget": "100"})
+        assert (small.meta or {})["token_count"] <= 100
+
+    talk(book, script, toolsets=SETS)
+
+
+def remembered(book: Spellbook, content: str, **more: Any) -> str:
+    async def script(agent: Agent) -> str:
+        return str((await agent.json("remember", content=content, **more))["memory_id"])
+
+    return str(talk(book, script, toolsets=SETS))
+
+
+def test_memories_are_cleaned_up_over_http(book, http):
+    """POST /admin/memory/cleanup: old working memories go to the trash, after a preview, in the person's language."""
+    remembered(book, "A scratch of today.", type="working")
+    kept = remembered(book, "The lighthouse opens in May.", type="semantic")
+    preview = http.post("/admin/memory/cleanup", json={"dry_run": True, "working_days": 0}).json()
+    assert len(preview["forgotten"]) == 1
+    done = http.post("/admin/memory/cleanup", json={"working_days": 0}).json()
+    assert done["message"] == "메모리 정리 완료"
+    assert http.get("/admin/stats/forgetting").json()["trash"]["files"] == 1
+    assert http.get(f"/api/notes/{kept}").status_code == 200
+
+
+def test_reviews_are_planned_over_http(book, http):
+    """POST /admin/memory/review sets a date in the memory; what is due is listed."""
+    kept = remembered(book, "The lighthouse opens in May.")
+    http.post("/admin/memory/review", json={"memory_id": kept, "days": 0})
+    (due,) = http.get("/admin/memory/reviews?due=true").json()["reviews"]
+    assert due["id"] == kept
+
+
+def test_performance_over_http(book, http):
+    """GET /admin/stats/performance: the database, searches, memory and the system, for a range of time."""
+    remembered(book, "The lighthouse opens in May.", type="semantic")
+    http.get("/api/search", params={"q": "lighthouse"})
+    for hours in ("1h", "24h", "7d", "30d"):
+        told = http.get("/admin/stats/performance", params={"timeRange": hours}).json()
+        result = told["result"]
+        assert told["success"]
+        assert result["database"]["totalMemories"] == 1
+        assert result["database"]["memoryByType"]["semantic"] == 1
+        assert result["search"]["totalSearches"] == 1
+        assert result["memory"]["rss"] > 0
+        assert result["system"]["uptime"] >= 0
+    assert http.get("/admin/stats/performance", params={"timeRange": "1y"}).status_code == 400
+
+
+def test_alerts_and_errors_over_http(book, http):
+    """GET /admin/alerts/performance has a next step each; errors are counted, and resolved with a reason."""
+    alerts = http.get("/admin/alerts/performance").json()["alerts"]
+    assert {"id", "severity", "what", "value", "threshold", "hint"} <= set(alerts[0])
+    assert http.get("/api/notes/nothing").status_code == 404
+    errors = http.get("/admin/stats/errors").json()
+    assert errors["byCode"] == {"MEMORY_NOT_FOUND": 1}
+    done = http.post(
+        "/admin/errors/resolve",
+        json={"errorId": errors["errors"][0]["errorId"], "resolvedBy": "admin", "reason": "a typo"},
+    ).json()
+    assert done["message"] == "에러 해결 완료"
+    assert http.get("/admin/stats/errors").json()["total"] == 0
+
+
+def test_caches_and_the_database_over_http(book, http):
+    """GET /admin/stats/cache, POST /admin/cache/clear and POST /admin/database/optimize answer with their figures."""
+    remembered(book, "The lighthouse opens in May.")
+    for _ in range(2):
+        http.get("/api/search", params={"q": "lighthouse"})
+    stats = http.get("/admin/stats/cache", params={"cacheType": "all"}).json()["result"]
+    assert {"hits", "misses", "totalRequests", "hitRate", "size", "memoryUsage"} <= set(stats)
+    assert http.post("/admin/cache/clear", json={"cacheType": "all"}).json()["result"]["remainingCount"] == 0
+    done = http.post("/admin/database/optimize", json={"actions": ["analyze", "index", "vacuum"]}).json()
+    assert {"analyzedQueries", "createdIndexes", "optimizedTables", "recommendations"} <= set(done)
+
+
+def test_errors_have_one_form(http):
+    """오류 형식: code, message, details and timestamp; the API's version stands in every answer."""
+    answer = http.get("/api/notes/nothing")
+    error = answer.json()["error"]
+    assert set(error) == {"code", "message", "details", "timestamp"}
+    assert (answer.status_code, error["code"]) == (404, "MEMORY_NOT_FOUND")
+    assert answer.headers["x-spellbook-api"] == "v1.0.0"
+    assert http.get("/api/search", params={"q": "x", "limit": 1_000}).json()["error"]["code"] == "INVALID_INPUT"
