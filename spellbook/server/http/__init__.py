@@ -1,1 +1,1 @@
-"""`spellbook serve`: MCP, the JSON API, the admin API and the dashboard over HTTP, from one process."""
+"""`spellbook serve`: MCP, the JSON API and the admin API over HTTP, from one process."""

@@ -1,4 +1,4 @@
-"""Routes of the dashboard: pages, /login and /static/…"""
+"""Routes of pages for the browser: none yet."""
 
 from __future__ import annotations
 
