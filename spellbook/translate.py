@@ -62,6 +62,12 @@ def translated(text: str, to: str = "") -> str:
     return text if (to or language()) == "en" else "\n".join(map(_line, text.split("\n")))
 
 
+def template(english: str, *values: object, to: str) -> str:
+    """Return a template of the table with its values, in the language `to`; see `translated`."""
+    text = table().get(english, english) if to == "ko" else english
+    return _SLOT.sub(lambda slot: filled(str(values[int(slot[1])]), slot[2]), text) if values else text
+
+
 @cache
 def table() -> dict[str, str]:
     """Return the Korean of each English template."""

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -150,6 +150,13 @@ class Meter:
     def buckets(self, hours: int) -> dict[str, Counter[int]]:
         """Return the counts of the last `hours` by name and bucket."""
         return self._usage.counts(hours)
+
+    def by_hour(self, names: Sequence[str], hours: int) -> list[tuple[int, Timing]]:
+        """Return the timing of some verbs together in each of the last `hours`, with the hour since 1970."""
+        self.flush()
+        found, now = self._usage.by_hour(names, hours), int(time.time()) // 3600
+        none = Timing(0, 0.0, 0.0)
+        return [(hour, _timing(found[hour]) if hour in found else none) for hour in range(now - hours + 1, now + 1)]
 
     def read(self, hours: int = KEPT_DAYS * 24) -> tuple[dict[str, Timing], dict[str, int]]:
         """

@@ -175,6 +175,50 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
     return tuple(Related(other, *titles[other], tuple(reasons[other])) for other in best)
 
 
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """
+    The notes around a note, which comes first, and how they are connected.
+
+    An edge has the places of two notes in `notes`, and what it says: a relation, "link", or "related" for notes that
+    share something without a link.
+    """
+
+    notes: tuple[tuple[str, str, str], ...]  # path, id, title
+    edges: tuple[tuple[int, int, str], ...]
+
+
+def graph(index: Index, path: str, most: int = 60) -> Graph:
+    """Return at most `most` notes around the note at `path`: its neighbours, then theirs by link."""
+    with index.catalog.reading():
+        near = around(index, path)
+        found = {path: _visible(index, index.catalog.links.titles([path])).get(path, (path, path))}
+        edges: dict[tuple[str, str], str] = {}
+        for each in near.links:
+            if each.path and each.id and each.path != path:
+                found.setdefault(each.path, (each.id, each.title or each.path))
+                edges[path, each.path] = each.relation or edges.get((path, each.path)) or "link"
+        for back in near.backlinks:
+            found.setdefault(back.path, (back.id, back.title))
+            edges[back.path, path] = back.relations[0] if back.relations else "link"
+        for other in near.related:
+            found.setdefault(other.path, (other.id, other.title))
+            if (path, other.path) not in edges and (other.path, path) not in edges:
+                edges[path, other.path] = "related"
+        first = list(found)[:most]
+        found = {each: found[each] for each in first}
+        for source in first[1:]:
+            led = [each for each in links(index.catalog.links, source) if each.path and each.path != source]
+            seen = _visible(index, {each.path: (each.id or "", each.title or "") for each in led if each.path})
+            for each in led:
+                if each.path in seen and (each.path in found or len(found) < most):
+                    found.setdefault(each.path, seen[each.path])
+                    edges.setdefault((source, each.path), each.relation or "link")
+    place = {each: number for number, each in enumerate(found)}
+    joined = tuple((place[a], place[b], why) for (a, b), why in edges.items() if a in place and b in place)
+    return Graph(tuple((each, *found[each]) for each in found), joined)
+
+
 def superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
     """
     Return what is superseded, of the notes at `paths` and of what supersedes them; what supersedes comes first.

@@ -146,6 +146,17 @@ class Usage:
             found.setdefault(name, Counter())[bucket] = count
         return found
 
+    def by_hour(self, names: Sequence[str], hours: int) -> dict[int, Counter[int]]:
+        """Return the counts of some names together by hour since 1970, then by bucket, of the last `hours`."""
+        found: dict[int, Counter[int]] = {}
+        marks = ", ".join("?" * len(names))
+        for hour, bucket, count in self._database.rows(
+            f"SELECT hour, bucket, sum(count) FROM counters WHERE hour > ? AND name IN ({marks}) GROUP BY hour, bucket",
+            (int(time.time()) // _HOUR - hours, *names),
+        ):
+            found.setdefault(hour, Counter())[bucket] = count
+        return found
+
     def failures(self, hours: int = KEPT_DAYS * 24) -> list[Failures]:
         """Return the errors of which one was in the last `hours`, the latest first."""
         rows = self._database.rows(

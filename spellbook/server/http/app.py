@@ -63,4 +63,5 @@ def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Gu
             called.set()
         await app(scope, receive, send)
 
-    return Guard(routed, served.tokens, rules)
+    guard = app.state.guard = Guard(routed, served.tokens, rules)
+    return guard

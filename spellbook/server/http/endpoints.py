@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from starlette.requests import Request
@@ -37,6 +37,9 @@ class Given(BaseModel):
     """What an endpoint takes, as a query or as a JSON object. Unknown names are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+G = TypeVar("G", bound=Given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ def _check_id(id: str) -> None:
 
 
 def _checked(endpoint: Endpoint, request: Request, body: bytes) -> Given:
-    """Return what was given, checked. Raises InvalidFields, which names what is wrong with each field."""
+    """Return what a request gives, checked. Raises InvalidInput."""
     given: Any = _decoded(body) if endpoint.has_body else {}
     if not isinstance(given, dict):
         raise InvalidInput("The body must be one JSON object.", 'For example {"text": "…"}.')
@@ -145,9 +148,14 @@ def _checked(endpoint: Endpoint, request: Request, body: bytes) -> Given:
         raise InvalidFields({one_line(repeated[0][:60]): "given twice"})
     if endpoint.has_body and query:
         raise InvalidFields({one_line(next(iter(query))[:60]): "belongs into the body, not into the address"})
+    return checked(endpoint.given, given if endpoint.has_body else dict(query))
+
+
+def checked(model: type[G], given: Mapping[str, Any]) -> G:
+    """Return what was given, checked. Raises InvalidFields, which names what is wrong with each field."""
     unicode.check(given)
     try:
-        return endpoint.given.model_validate(given if endpoint.has_body else dict(query))
+        return model.model_validate(given)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_FIELDS]
         fields = {one_line(".".join(map(str, each["loc"]))[:60]) or "body": one_line(each["msg"]) for each in found}

@@ -60,10 +60,15 @@ def fault(
 def of_spellbook(request: Request, error: Exception) -> JSONResponse:
     """Return one of Spellbook's errors."""
     assert isinstance(error, SpellbookError)
-    status = 503 if isinstance(error, EmbeddingError) else _STATUS.get(error.code, 500)
     difference = error.difference if isinstance(error, Conflict) else ""
     fields = error.fields if isinstance(error, InvalidFields) else {}
-    return fault(status, error.code, error.message, {"hint": error.hint, "difference": difference, "fields": fields})
+    details = {"hint": error.hint, "difference": difference, "fields": fields}
+    return fault(status_of(error), error.code, error.message, details)
+
+
+def status_of(error: SpellbookError) -> int:
+    """Return the status of an answer that is this error."""
+    return 503 if isinstance(error, EmbeddingError) else _STATUS.get(error.code, 500)
 
 
 def of_http(request: Request, error: Exception) -> JSONResponse:

@@ -13,17 +13,17 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spellbook.errors import PermissionDenied, StorageError
 from spellbook.server.http.callers import Caller
-from spellbook.server.http.doors import MOST_BYTES
+from spellbook.server.http.doors import MOST_BYTES, is_mcp
 from spellbook.server.http.faults import fault
 from spellbook.server.http.tokens import Tokens
 
@@ -39,7 +39,7 @@ RATE = 10_000
 _BODY_SECONDS = 30.0
 _MOST_FAILURES, _FAILURE_SECONDS = 10, 60.0
 _MOST_ADDRESSES = 10_000
-_OPEN = ("/health", "/login", "/static/")
+_OPEN = ("/health", "/login")
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "cf-connecting-ip")
 """Headers of a proxy: such a request may come from anywhere, though the connection is one of this machine."""
 
@@ -133,9 +133,13 @@ class Guard:
             # A plain 404, else clients try OAuth and forget the header that they were given.
             raise _Refused(fault(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN."))
         address = (scope.get("client") or ("", 0))[0]
-        found = self._known(scope, headers, address)
-        if found is None and (path in _OPEN or path.startswith("/static/")):
+        if path in _OPEN or path.startswith("/static/"):
+            if path == "/login" and scope["method"] == "POST":
+                self._check_failures(address)
             return Caller("", "read", "public")
+        found = self._known(scope, headers, address)
+        if found is None and _is_page(scope, headers):
+            raise _Refused(_to_login(scope, headers))
         if found is None:
             hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
             raise _Refused(
@@ -221,12 +225,9 @@ class Guard:
         self._accepted[digest] = None
         while len(self._accepted) > _MOST_ACCEPTED:
             self._accepted.popitem(last=False)
-        if found.by_cookie and scope["method"] not in _READS and OURS not in headers and not self._has_form(scope):
+        if found.by_cookie and scope["method"] not in _READS and OURS not in headers and not is_action(scope):
             raise _Refused(fault(403, "PERMISSION_DENIED", "A page must send the header X-Spellbook: 1 with this."))
         return found
-
-    def _has_form(self, scope: Scope) -> bool:
-        return bool(scope["path"] == "/logout")
 
     def _check_failures(self, address: str) -> None:
         """Refuse an address that gave ten wrong tokens within a minute."""
@@ -272,6 +273,30 @@ class Guard:
                     {"retry-after": str(wait)},
                 )
             )
+
+
+def is_action(scope: Scope) -> bool:
+    """Return whether a request is a page's form, whose route checks that the page was ours; see `pages.view`."""
+    return bool(scope["path"] == "/logout" or scope["path"].startswith("/do/"))
+
+
+def _is_page(scope: Scope, headers: Headers) -> bool:
+    """Return whether a browser asks for a page."""
+    is_other = scope["path"].startswith(("/api/", "/admin/")) or is_mcp(scope)
+    return scope["method"] in {"GET", "POST"} and "text/html" in headers.get("accept", "") and not is_other
+
+
+def _to_login(scope: Scope, headers: Headers) -> Response:
+    """Return what a browser gets that has not logged in, or whose cookie is too old."""
+    asked = scope["path"] + (f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else "")
+    if headers.get("sec-fetch-site") == "cross-site" and COOKIE not in cookie_parser(headers.get("cookie", "")):
+        # The browser keeps a strict cookie from a page that another one links to. The page asks again by itself.
+        return HTMLResponse('<!doctype html><meta http-equiv="refresh" content="0"><title>Spellbook</title>', 401)
+    to = f"/login?{urlencode({'to': asked})}" if scope["method"] == "GET" and asked != "/" else "/login"
+    gone = {"set-cookie": f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"}
+    if "hx-request" in headers:
+        return Response(status_code=401, headers={"hx-redirect": "/login", **gone})
+    return RedirectResponse(to, 303, gone)
 
 
 def _credentials(headers: Headers) -> tuple[str, str]:

@@ -70,6 +70,17 @@ class Contents(TypedDict):
     last_updated: str | None
 
 
+class GraphNote(TypedDict):
+    path: str
+    id: str
+    title: str
+
+
+class Graph(TypedDict):
+    notes: list[GraphNote]
+    edges: Rows
+
+
 class Topic(TypedDict):
     topic: str
     chunks: Rows

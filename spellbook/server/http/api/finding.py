@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from spellbook._version import __version__
+from spellbook.book import Spellbook
+from spellbook.search.question import Answer
 from spellbook.server.http.api import answers
 from spellbook.server.http.endpoints import Call, Endpoint, Given, JsonFilter
 
@@ -55,6 +57,13 @@ class Contents(Given):
     max_tokens: Tokens = 50_000
 
 
+class Around(Given):
+    """A note by its id or path, and how many notes around it."""
+
+    id: Annotated[str, Field(min_length=1, max_length=4_000)]
+    limit: Annotated[int, Field(ge=1, le=300)] = 60
+
+
 class Topic(Given):
     """A topic, as `topic` or `category/topic`."""
 
@@ -68,14 +77,19 @@ def search(call: Call, asked: Search) -> dict[str, Any]:
 
     find takes each word by itself, and what stands in double quotes as a phrase.
     """
+    return answer(call.book, asked).as_dict()
+
+
+def answer(book: Spellbook, asked: Search) -> Answer:
+    """Return the answer to a question."""
     options: dict[str, Any] = {"limit": asked.limit, "filter": asked.filter, "max_tokens": asked.max_tokens}
     options |= {"per_note": asked.per_note}
     if asked.min_score is not None:
         options["min_score"] = asked.min_score
     if asked.mode == "find":
-        return call.book.find(_phrases(asked.q), **options).as_dict()
-    verb = call.book.search if asked.mode == "search" else call.book.memorize
-    return verb(asked.q, **options).as_dict()
+        return book.find(_phrases(asked.q), **options)
+    verb = book.search if asked.mode == "search" else book.memorize
+    return verb(asked.q, **options)
 
 
 def _phrases(text: str) -> list[str]:
@@ -111,6 +125,15 @@ def topic(call: Call, asked: Topic) -> dict[str, Any]:
     return render.topic_json(asked.name, found, asked.max_tokens, linking)
 
 
+def graph(call: Call, asked: Around) -> dict[str, Any]:
+    """The notes around a note, which comes first, and their links; an edge names two places in `notes`."""
+    from spellbook.search import related
+
+    found = related.graph(call.book.index, call.book.resolve(asked.id).path, asked.limit)
+    notes = [{"path": path, "id": id, "title": title} for path, id, title in found.notes]
+    return {"notes": notes, "edges": [{"from": a, "to": b, "kind": kind} for a, b, kind in found.edges]}
+
+
 def status(call: Call, _: Given) -> dict[str, Any]:
     """The state of the index and of this server; `clients` counts its MCP servers and open streams of events."""
     call.book.refresh()
@@ -128,6 +151,7 @@ ENDPOINTS = (
     Endpoint("GET", "/api/status", status, {200: answers.Status}),
     Endpoint("GET", "/api/index", contents, {200: answers.Contents}, Contents),
     Endpoint("GET", "/api/topic", topic, {200: answers.Topic}, Topic),
+    Endpoint("GET", "/api/graph", graph, {200: answers.Graph}, Around),
     Endpoint("GET", "/api/search", search, {200: answers.Found}, Search),
     Endpoint("GET", "/api/why", why, {200: answers.Why}, Why),
     Endpoint("GET", "/api/recent", recent, {200: answers.Listed}, Recent),

@@ -19,10 +19,10 @@ async def health(request: Request) -> JSONResponse:
 
 
 async def about(request: Request) -> JSONResponse:
-    """Say to a person who opens the address what is here."""
+    """Say to a program that asks for / what is here; a browser gets a page."""
     return JSONResponse({"name": "Spellbook", "mcp": "/mcp", "api": "/api/openapi.json", "health": "/health"})
 
 
 def routes() -> list[BaseRoute]:
     """Return the routes."""
-    return [Route("/health", health), Route("/", about)]
+    return [Route("/health", health)]

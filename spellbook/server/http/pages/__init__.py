@@ -1,10 +1,37 @@
-"""Routes of pages for the browser: none yet."""
+"""The dashboard: pages for the browser, which work without JavaScript."""
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from spellbook.server.http.pages import (
+    activity,
+    contents,
+    deciding,
+    login,
+    notes,
+    overview,
+    reading,
+    searching,
+    upkeep,
+)
+
+_MODULES = (login, overview, searching, notes, contents, deciding, reading, activity, upkeep)
+
+
+class _Static(StaticFiles):
+    """Files of the package, which a browser asks for again only when they have changed."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        answer = await super().get_response(path, scope)
+        answer.headers["cache-control"] = "no-cache"
+        return answer
 
 
 def routes() -> list[BaseRoute]:
     """Return the routes."""
-    return []
+    files = Mount("/static", _Static(packages=[("spellbook.server.http.pages", "static")]))
+    return [files, *(each for module in _MODULES for each in module.routes())]

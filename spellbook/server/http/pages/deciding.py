@@ -1,0 +1,82 @@
+"""The page of decisions: each topic's as a chain in time, with outcomes; and checkpoints with their steps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from spellbook.errors import Conflict
+from spellbook.notes import decisions as form
+from spellbook.server.http.api import changes, notes
+from spellbook.server.http.pages import view
+from spellbook.server.http.pages.view import View
+from spellbook.server.toolsets import decisions
+from spellbook.server.toolsets.decisions import Item
+
+_MOST = 100
+_CHECKPOINTS = 3
+
+
+def page(shown: View) -> Response:
+    """List decisions by topic, the latest topic first and its earliest decision first, and the newest checkpoints."""
+    topic, outcome = shown.query.get("topic", ""), shown.query.get("outcome", "")
+    outcome = outcome if outcome in {*form.RESULTS, "pending"} else ""
+    found = decisions.look_up(shown.book, kind=decisions.DECISION, limit=_MOST, topic=topic, outcome=outcome)
+    checkpoints = decisions.look_up(shown.book, kind=decisions.CHECKPOINT, limit=_CHECKPOINTS)
+    return shown.page(
+        "decisions.html",
+        chains=_chains(found.items),
+        total=found.total,
+        shown_count=len(found.items),
+        topic=topic,
+        outcome=outcome,
+        outcomes=("pending", *form.RESULTS),
+        results=tuple(form.RESULTS),
+        checkpoints=[(each, form.read_checkpoint(each.body)) for each in checkpoints.items],
+    )
+
+
+def _chains(items: Sequence[Item]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the decisions of each topic, the earliest first. They come newest first, so topics do too."""
+    chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for each in items:
+        chains[each.chunk.topic].insert(0, {**each.as_dict(), "title": each.chunk.title})
+    return list(chains.items())
+
+
+def outcome(shown: View) -> Response:
+    """Record how a decision turned out."""
+    given = {"outcome": shown.form.get("outcome", ""), "reason": shown.form.get("reason", "").strip()}
+    done = shown.ask(changes.outcome, shown.form.get("id", ""), **given)
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def tick(shown: View) -> Response:
+    """Tick a step of a checkpoint, or take the tick back."""
+    step, was = shown.form.get("step", ""), shown.form.get("done") == "yes"
+    id = shown.form.get("id", "")
+    body = "\n".join(chunk.text for chunk in shown.book.show(id))
+    mark = "[xX]" if was else "[ ]"
+    lines = [line for line in body.splitlines() if line.rstrip().endswith(step) and _box(line) == was]
+    if len(set(lines)) != 1:
+        raise Conflict(f"The step is not there any more: {mark} {step[:100]}", "Look at the page again.")
+    (old,) = set(lines)
+    at = old.index("[")
+    new = f"{old[: at + 1]}{' ' if was else 'x'}{old[at + 2 :]}"
+    done = shown.ask(notes.change, id, replace={"old": old, "new": new})
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def _box(line: str) -> bool | None:
+    """Return whether the box of a line is ticked, None if it has none."""
+    text = line.lstrip(" \t>-*+0123456789.)")
+    return {"[ ]": False, "[x]": True, "[X]": True}.get(text[:3])
+
+
+def routes() -> list[BaseRoute]:
+    """Return the routes."""
+    return [view.page("/decisions", page), view.action("/do/outcome", outcome), view.action("/do/tick", tick)]

@@ -1,0 +1,78 @@
+"""Pages to log in and out: a token once, and a cookie that no script can read from then on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from spellbook.server.http.admin.common import language
+from spellbook.server.http.faults import fault
+from spellbook.server.http.guard import COOKIE
+from spellbook.server.http.pages import view
+from spellbook.server.http.served import in_thread, served
+from spellbook.server.http.tokens import COOKIE_SECONDS
+from spellbook.translate import template
+
+_MOST_LETTERS = 10_000
+
+
+def _form(request: Request, to: str, status: int = 200, message: str = "") -> HTMLResponse:
+    spoken = language(request.headers.get("accept-language", ""))
+
+    def say(english: str, *values: object) -> str:
+        return template(english, *values, to=spoken)
+
+    shown = view.environment().get_template("login.html")
+    return HTMLResponse(shown.render(_=say, language=spoken, to=to, message=message), status)
+
+
+async def page(request: Request) -> Response:
+    """Ask for a token."""
+    return _form(request, view.local(request.query_params.get("to", "/")))
+
+
+async def enter(request: Request) -> Response:
+    """Take a token, as a form or as JSON, and give a cookie for it."""
+    body = await request.body()
+    is_json = "json" in request.headers.get("content-type", "")
+    given = _given(body, is_json)
+    cookie = await in_thread(served(request).tokens.cookie, given.get("token", "").strip())
+    to = view.local(given.get("to", "/"))
+    if cookie is None:
+        request.app.state.guard.failed(request.client.host if request.client else "")
+        if is_json:
+            return fault(401, "AUTHENTICATION_ERROR", "The token is wrong.")
+        return _form(request, to, 401, "The token is wrong.")
+    answer = JSONResponse({"status": "ok"}) if is_json else RedirectResponse(to, 303)
+    is_https = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, cookie, COOKIE_SECONDS, secure=is_https, httponly=True, samesite="strict")
+    return answer
+
+
+def _given(body: bytes, is_json: bool) -> Mapping[str, str]:
+    """Return the fields of a form; none of one that cannot be read."""
+    if len(body) > _MOST_LETTERS:
+        return {}
+    try:
+        fields = json.loads(body) if is_json else dict(parse_qsl(body.decode(), max_num_fields=10))
+    except (ValueError, RecursionError):
+        return {}
+    return {str(key): str(value) for key, value in fields.items()} if isinstance(fields, dict) else {}
+
+
+def leave(shown: view.View) -> Response:
+    """Take the cookie away. The token itself is still let in."""
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    answer.headers["clear-site-data"] = '"cache"'
+    return answer
+
+
+def routes() -> list[BaseRoute]:
+    """Return the routes."""
+    return [Route("/login", page), Route("/login", enter, methods=["POST"]), view.action("/logout", leave, "read")]

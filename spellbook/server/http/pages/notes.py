@@ -1,0 +1,197 @@
+"""The page of a note: its text, properties, neighbours and history, and what a person does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from spellbook.errors import InvalidInput, MemoryNotFound, SpellbookError
+from spellbook.notes import frontmatter, markdown
+from spellbook.search import presentation
+from spellbook.server.http import faults
+from spellbook.server.http.admin import memory
+from spellbook.server.http.api import changes, finding, notes
+from spellbook.server.http.pages import rendering, view
+from spellbook.server.http.pages.view import View
+
+_MOST_AT_ONCE = 200_000
+"""Letters of a note on one page; a longer one has several."""
+
+_REVIEW_DAYS = (7, 30, 90, 365)
+_NOT_EDITED = {"id"}
+_MOST_FIELDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of a note: its name on the page, its text, and the chunks that it is cut into, as the API has them."""
+
+    anchor: str
+    text: str
+    chunks: tuple[Mapping[str, Any], ...]
+
+
+def note(shown: View) -> Response:
+    """Show a note; `edit` in the address names the chunk whose text is edited in place, `part` counts pages from 1."""
+    told = shown.ask(notes.note, shown.id)
+    if shown.is_part and "edit" in shown.query:
+        return shown.page("edit.html", told=told, chunk=_chunk(told, shown.query["edit"]))
+    pages = list(_paged(_sections(told)))
+    part = min(int(shown.query.get("part", "1")[:6]) if shown.query.get("part", "1").isdecimal() else 1, len(pages))
+    reach = rendering.targets(told["links"], view.note_address)
+    stored = shown.book.resolve(shown.id)
+    return shown.page(
+        "note.html",
+        told=told,
+        title=told["chunks"][0]["title"],
+        stored=stored,
+        outside=presentation.outside(stored),
+        sections=pages[max(0, part - 1)],
+        part_number=max(1, part),
+        parts=len(pages),
+        editing=shown.query.get("edit", ""),
+        rendered=lambda text: rendering.rendered(text, reach),
+        properties=[(key, frontmatter.dump(value)) for key, value in told["meta"].items() if key not in _NOT_EDITED],
+        review_days=_REVIEW_DAYS,
+        file=str(shown.book.config.vault / told["path"]),
+        related=_neighbours(told),
+        titles={each["id"]: each["title"] for each in (*told["links"], *told["backlinks"]) if each["id"]},
+    )
+
+
+def _sections(told: Mapping[str, Any]) -> Iterator[Section]:
+    """Yield the sections of a note as they stand in the file."""
+    lines = markdown.lines(told["text"])
+    for anchor, group in groupby(told["chunks"], lambda each: view.anchor(each["id"].rpartition("#")[2])):
+        chunks = tuple(group)
+        text = "".join(lines[chunks[0]["line"] - 1 : max(each["end_line"] for each in chunks)])
+        yield Section(anchor, text, chunks)
+
+
+def _paged(sections: Iterator[Section]) -> Iterator[list[Section]]:
+    """Yield the sections of one page at a time."""
+    page: list[Section] = []
+    letters = 0
+    for each in sections:
+        if page and letters + len(each.text) > _MOST_AT_ONCE:
+            yield page
+            page, letters = [], 0
+        page.append(each)
+        letters += len(each.text)
+    yield page
+
+
+def _chunk(told: Mapping[str, Any], id: str) -> Mapping[str, Any]:
+    """Return a chunk of a note. Raises MemoryNotFound."""
+    for each in told["chunks"]:
+        if each["id"] == id:
+            found: Mapping[str, Any] = each
+            return found
+    raise MemoryNotFound("This section is not there any more.", "Open the note again.")
+
+
+def _neighbours(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return related notes that are not among the links and backlinks."""
+    known = {each["id"] for each in (*told["links"], *told["backlinks"])}
+    return [each for each in told["related"] if each["id"] not in known]
+
+
+def edit(shown: View) -> Response:
+    """Save a section. If it was changed meanwhile, nothing is written, and both texts are shown."""
+    id, text = shown.form.get("id", ""), shown.form.get("content", "").replace("\r\n", "\n")
+    try:
+        done = shown.ask(notes.change, id, content=text, expected_hash=shown.form.get("hash", ""))
+    except SpellbookError as error:
+        theirs = _now(shown, id)
+        return shown.page("conflict.html", faults.status_of(error), error=error, mine=text, theirs=theirs, id=id)
+    return shown.back(shown.entry("revise", done["path"]), view.chunk_address(done["chunk_id"]))
+
+
+def _now(shown: View, id: str) -> Any:
+    """Return a chunk as it is now, None if it is gone."""
+    try:
+        return shown.book.show(id)[0]
+    except SpellbookError:
+        return None
+
+
+def properties(shown: View) -> Response:
+    """Set the frontmatter keys whose fields were changed; an empty field removes its key."""
+    was = {key.removeprefix("was."): value for key, value in shown.form.items() if key.startswith("was.")}
+    now = {key.removeprefix("is."): value for key, value in shown.form.items() if key.startswith("is.")}
+    if name := shown.form.get("new", "").strip():
+        now[name] = shown.form.get("value", "")
+    changed = {key: _value(text) for key, text in now.items() if text.strip() != was.get(key, "").strip()}
+    if not changed or len(changed) > _MOST_FIELDS:
+        raise InvalidInput("There is nothing to change.", "Edit a field, or name a new one, and save.")
+    done = shown.ask(notes.change, shown.form.get("id", ""), metadata=changed)
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def _value(text: str) -> object:
+    return frontmatter.load_value(text.strip()) if text.strip() else None
+
+
+def pin(shown: View) -> Response:
+    """Pin a note, or let go of it."""
+    pinned = True if shown.form.get("pinned") == "true" else None
+    done = shown.ask(notes.change, shown.form.get("id", ""), metadata={"pinned": pinned})
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def review(shown: View) -> Response:
+    """Set the date on which to look at a note again, or take it away."""
+    days, at = shown.form.get("days", ""), shown.form.get("at", "")
+    id = shown.form.get("id", "")
+    if at or not days.isdecimal():
+        done = shown.ask(memory.review, memory_id=id, at=at or None)
+    else:
+        done = shown.ask(memory.review, memory_id=id, days=int(days))
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def erase(shown: View) -> Response:
+    """Ask whether to erase a note or a section, then move it to the trash."""
+    id = shown.form.get("id", "")
+    if shown.form.get("sure") != "yes":
+        chunk = shown.book.resolve(id)
+        linked = shown.book.around(id).backlinks
+        return shown.page("erase.html", chunk=chunk, id=id, linked=linked, notes=[chunk], topic="")
+    done = shown.ask(notes.erase, id)
+    return shown.back(done["entry"], "/activity")
+
+
+def move(shown: View) -> Response:
+    """Show what a move changes, then do it."""
+    old, new = shown.form.get("id", ""), shown.form.get("new", "").strip()
+    is_sure = shown.form.get("sure") == "yes"
+    done = shown.ask(changes.move, old=old, new=new, dry_run=not is_sure)
+    if not is_sure:
+        return shown.page("move.html", done=done, id=old, new=new)
+    return shown.back(shown.entry("move"), view.note_address(done["new"]))
+
+
+def graph(shown: View) -> Response:
+    """The notes around a note, as a picture that can be moved, and as a list."""
+    told = shown.ask(finding.graph, id=shown.id)
+    notes = [{**each, "address": view.note_address(each["id"])} for each in told["notes"]]
+    return shown.page("graph.html", told=told, picture={**told, "notes": notes})
+
+
+def routes() -> list[BaseRoute]:
+    """Return the routes."""
+    return [
+        view.page("/note/{id:path}", note),
+        view.page("/graph/{id:path}", graph),
+        view.action("/do/edit", edit),
+        view.action("/do/properties", properties),
+        view.action("/do/pin", pin),
+        view.action("/do/review", review, "admin"),
+        view.action("/do/erase", erase),
+        view.action("/do/move", move),
+    ]

@@ -1,0 +1,81 @@
+"""The first page: how the memory is, what needs attention, what is new."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from spellbook.server.http.admin import figures, memory
+from spellbook.server.http.api import changes, finding, health
+from spellbook.server.http.pages import view
+from spellbook.server.http.pages.view import View
+from spellbook.server.toolsets import decisions
+
+_NEWEST, _PENDING, _REVIEWS = 8, 5, 5
+
+
+def overview(shown: View) -> Response:
+    """Counts, alerts, the newest notes, decisions without outcome, and reviews that are due."""
+    is_admin = shown.may("admin")
+    pending = decisions.look_up(shown.book, kind=decisions.DECISION, limit=_PENDING, outcome="pending")
+    due = shown.ask(memory.reviews, due=True)["reviews"] if is_admin else []
+    return shown.page(
+        "overview.html",
+        status=shown.ask(finding.status),
+        alerts=shown.ask(figures.alerts)["alerts"] if is_admin else [],
+        newest=shown.book.recent(_NEWEST).notes,
+        pending=pending,
+        reviews=due[:_REVIEWS],
+    )
+
+
+def reindex(shown: View) -> Response:
+    """Update the index, as a job."""
+    shown.ask(changes.reindex)
+    return shown.back()
+
+
+def snapshot(shown: View) -> Response:
+    """Take a snapshot, as a job."""
+    shown.ask(changes.snapshot)
+    return shown.back()
+
+
+def check(shown: View) -> Response:
+    """Ask every note its own questions, as a job."""
+    shown.ask(changes.check)
+    return shown.back()
+
+
+def job(shown: View) -> Response:
+    """The running job, as the part of a page that a script keeps up to date."""
+    return shown.page("job.html")
+
+
+def cancel(shown: View) -> Response:
+    """Ask the running job to stop."""
+    shown.served.jobs.cancel(shown.form.get("job", ""))
+    return shown.back()
+
+
+def routes() -> list[BaseRoute]:
+    """Return the routes."""
+    seen = view.page("/", overview)
+
+    async def home(request: Request) -> Any:
+        """A browser gets the page, a program is told what is here."""
+        if "text/html" in request.headers.get("accept", ""):
+            return await seen.endpoint(request)
+        return await health.about(request)
+
+    return [
+        Route("/", home),
+        view.page("/job", job),
+        view.action("/do/reindex", reindex),
+        view.action("/do/snapshot", snapshot),
+        view.action("/do/check", check),
+        view.action("/do/cancel", cancel),
+    ]

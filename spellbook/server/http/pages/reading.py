@@ -1,0 +1,59 @@
+"""The page of articles: what was saved from elsewhere, by category."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from spellbook.errors import InvalidInput
+from spellbook.search import newest
+from spellbook.server import saving
+from spellbook.server.http.api import changes, notes
+from spellbook.server.http.pages import view
+from spellbook.server.http.pages.view import View
+
+_PAGE = 20
+
+
+def articles(shown: View) -> Response:
+    """List articles, newest first, with the categories of all of them."""
+    offset = int(shown.query.get("offset", "0")[:7]) if shown.query.get("offset", "0").isdecimal() else 0
+    category = shown.query.get("category", "")[:200]
+    told = shown.ask(changes.articles, category=category, limit=_PAGE, offset=offset)
+    rows: list[dict[str, Any]] = []
+    for each in told["articles"]:
+        chunk = shown.book.resolve(each["id"])
+        about = {key: str(chunk.meta.get(key) or "") for key in ("summary", "author", "published")}
+        names = saving.texts(chunk.meta.get("categories")) or [chunk.topic]
+        rows.append({"chunk": chunk, "day": newest.said(chunk)[:10], "categories": names, **about})
+    more = offset + len(rows) < told["total"]
+    return shown.page("articles.html", told=told, rows=rows, category=category, offset=offset, page=_PAGE, more=more)
+
+
+def save(shown: View) -> Response:
+    """Save an address, or pasted text under a name."""
+    names = _names(shown.form.get("categories", ""))
+    source, text = shown.form.get("source", "").strip(), shown.form.get("text", "")
+    done = shown.ask(changes.save, source=source, categories=names, text=text)
+    return shown.back(shown.entry("save", done["path"]), view.note_address(done["id"]))
+
+
+def file(shown: View) -> Response:
+    """Change the categories of an article."""
+    names = _names(shown.form.get("categories", ""))
+    done = shown.ask(notes.change, shown.form.get("id", ""), metadata={"categories": names})
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InvalidInput("An article needs a category.", "Name one or more, with commas.")
+    return names
+
+
+def routes() -> list[BaseRoute]:
+    """Return the routes."""
+    return [view.page("/articles", articles), view.action("/do/save", save), view.action("/do/file", file)]

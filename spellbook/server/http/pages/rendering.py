@@ -1,0 +1,187 @@
+"""
+Text of notes as HTML that runs nothing and loads nothing.
+
+Markdown without HTML, then cleaned once more. Pictures are only named: a picture from another host would tell a
+stranger who reads. Links lead to notes of the vault, or to other places without saying where from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from markupsafe import Markup, escape
+
+from spellbook.text import korean, terms
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+MOST_LETTERS = 100_000
+"""Letters of one section that are rendered; what follows is shown as it stands."""
+
+_AROUND = 420
+"""Letters of an excerpt."""
+
+_TAGS = {
+    *("a", "b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "h2", "h3", "h4", "h5", "h6", "hr"),
+    *("li", "mark", "ol", "p", "pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+}
+_CLASSES = {
+    "blockquote": {"callout"},
+    "p": {"callout-title"},
+    "span": {"picture", "missing", "tag", "box", "box done"},
+    "a": {"wiki", "away"},
+}
+_CALLOUT = re.compile(r"^\[!([\w-]{1,30})\][+-]?[ \t]*(.*)", re.I)
+_TASK = re.compile(r"^\[([ xX])\][ \t]+")
+_WIKI = re.compile(r"!?\[\[([^\[\]\n]{1,1000})\]\]")
+_HANGUL = re.compile("[가-힣]")
+
+Reach = Callable[[str], str | None]
+"""Returns the address of the page that a link's target leads to, None if it leads to no note."""
+
+
+def rendered(text: str, reach: Reach) -> Markup:
+    """Return a section's Markdown as HTML; `reach` finds the notes that it links to."""
+    import nh3
+
+    body, rest = text[:MOST_LETTERS], text[MOST_LETTERS:]
+    made = _parser().render(body, {"reach": reach})
+    attributes = {"a": {"href", "title"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}}
+    clean = nh3.clean(
+        made,
+        tags=_TAGS,
+        attributes=attributes,
+        allowed_classes=_CLASSES,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+    )
+    return Markup(clean) + (Markup("<pre>{}</pre>").format(rest) if rest else "")
+
+
+def targets(links: Sequence[Mapping[str, Any]], address: Callable[[str], str]) -> Reach:
+    """Return how links are followed, by the links of a note as the catalog has them."""
+    known = {_plain(each["target"]): address(each["id"]) for each in links if each["id"]}
+    return lambda target: known.get(_plain(target))
+
+
+def _plain(target: str) -> str:
+    return unquote(target).strip().partition("#")[0].removesuffix(".md").removeprefix("./").casefold()
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    made = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(["table", "strikethrough"])
+    made.inline.ruler.before("link", "wikilink", _wikilink)
+    made.core.ruler.push("callouts", _callouts)
+    made.add_render_rule("image", _picture)
+    made.add_render_rule("link_open", _link)
+    made.add_render_rule("heading_open", _heading)
+    made.add_render_rule("heading_close", _heading)
+    made.add_render_rule("wikilink", _wiki)
+    made.add_render_rule("box", _box)
+    return made
+
+
+def _wikilink(state: StateInline, silent: bool) -> bool:
+    """Read [[target|shown]] of Obsidian."""
+    match = _WIKI.match(state.src, state.pos, state.posMax)
+    if not match:
+        return False
+    if not silent:
+        token = state.push("wikilink", "", 0)
+        token.content = match[1]
+    state.pos = match.end()
+    return True
+
+
+def _callouts(state: Any) -> None:
+    """Find Obsidian's callouts in quotes, and the boxes of tasks in lists."""
+    tokens: list[Token] = state.tokens
+    for number, token in enumerate(tokens):
+        if token.type != "inline" or not token.children or token.children[0].type != "text":
+            continue
+        first, before = token.children[0], tokens[number - 2].type if number > 1 else ""
+        if before == "blockquote_open" and (match := _CALLOUT.match(first.content)):
+            tokens[number - 2].attrSet("class", "callout")
+            tokens[number - 1].attrSet("class", "callout-title")
+            first.content = match[2] or match[1].capitalize()
+        elif before == "list_item_open" and (task := _TASK.match(first.content)):
+            from markdown_it.token import Token as Made
+
+            first.content = first.content[task.end() :]
+            token.children.insert(0, Made("box", "", 0, content=task[1]))
+
+
+def _box(_: RendererHTML, tokens: Sequence[Token], at: int, *__: Any) -> str:
+    is_done = tokens[at].content in "xX"
+    return f'<span class="box{" done" if is_done else ""}">{"☑" if is_done else "☐"}</span> '
+
+
+def _picture(_: RendererHTML, tokens: Sequence[Token], at: int, *__: Any) -> str:
+    return f'<span class="picture">{escape(tokens[at].content or str(tokens[at].attrs.get("src", "")))}</span>'
+
+
+def _heading(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    if tokens[at].tag == "h1":  # the page has its own
+        tokens[at].tag = "h2"
+    return made.renderToken(tokens, at, options, env)
+
+
+def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    token = tokens[at]
+    href = str(token.attrs.get("href", ""))
+    is_away = re.match(r"(?i)(https?://|mailto:)", href)
+    if not is_away:
+        found = env["reach"](href)
+        token.attrs = {"href": found, "class": "wiki"} if found else {}
+    else:
+        token.attrSet("class", "away")
+    return made.renderToken(tokens, at, options, env)
+
+
+def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
+    target, bar, shown = tokens[at].content.partition("|")
+    label = escape((shown if bar and shown.strip() else target).strip())
+    found = env["reach"](target)
+    return f'<a class="wiki" href="{escape(found)}">{label}</a>' if found else f'<span class="missing">{label}</span>'
+
+
+def found_words(query: str) -> re.Pattern[str] | None:
+    """Return a pattern of a question's words, with what follows them in one word; None if it has none."""
+    wanted = {korean.stem(word) if _HANGUL.search(word) else word for word in terms.runs(query)}
+    parts = [re.escape(word) for word in sorted(wanted, key=len, reverse=True) if len(word) > 1 or not word.isascii()]
+    if not parts:
+        return None
+    return re.compile(rf"(?<![^\W가-힣])(?:{'|'.join(parts[:64])})[^\W가-힣]{{0,30}}", re.I)
+
+
+def marked(text: str, words: re.Pattern[str] | None) -> Markup:
+    """Return a text with the words of a question marked."""
+    if words is None:
+        return escape(text)
+    made, at = Markup(), 0
+    for match in words.finditer(text):
+        made += escape(text[at : match.start()]) + Markup("<mark>{}</mark>").format(match[0])
+        at = match.end()
+    return made + escape(text[at:])
+
+
+def excerpt(text: str, words: re.Pattern[str] | None, skipped: Collection[str] = ()) -> Markup:
+    """Return the part of a text around the first word of a question, without the headings that are shown above it."""
+    body = "\n".join(line for line in text.splitlines() if line.lstrip("# ").strip() not in skipped).strip()
+    first = words.search(body) if words else None
+    start = max(0, first.start() - _AROUND // 3) if first and len(body) > _AROUND else 0
+    start = body.rfind("\n", 0, start) + 1 if start else 0
+    shown = body[start : start + _AROUND]
+    before, after = "… " if start else "", " …" if start + _AROUND < len(body) else ""
+    return Markup("{}{}{}").format(before, marked(shown, words), after)

@@ -1,0 +1,65 @@
+"""The page that searches, with the found words marked and the reasons of each hit."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from spellbook.search import presentation
+from spellbook.server.http.api import finding
+from spellbook.server.http.endpoints import checked
+from spellbook.server.http.pages import rendering, view
+from spellbook.server.http.pages.view import View
+
+_MODES = {"search": "Meaning and words", "memorize": "Meaning", "find": "Words"}
+_DAYS = {"7": "the last week", "30": "the last month", "365": "the last year"}
+_MOST_CATEGORIES = 40
+_HITS = 20
+
+
+def search(shown: View) -> Response:
+    """Ask, narrow, and see why something was found, or was not."""
+    asked = {key: shown.query.get(key, "").strip() for key in ("q", "mode", "category", "days", "tag", "missing")}
+    asked["mode"] = asked["mode"] if asked["mode"] in _MODES else "search"
+    values: dict[str, Any] = {"asked": asked, "modes": _MODES, "days": _DAYS, "answer": None, "missing": None}
+    if asked["q"]:
+        options: dict[str, Any] = {"q": asked["q"], "mode": asked["mode"], "limit": _HITS}
+        if limits := _filter(asked):
+            options["filter"] = limits
+        question = checked(finding.Search, {**options, "per_note": 3, "max_tokens": 8_000})
+        words = rendering.found_words(asked["q"])
+        values |= {
+            "answer": finding.answer(shown.book, question),
+            "excerpt": lambda hit: rendering.excerpt(hit.text, words, {hit.title, hit.heading}),
+            "marked": lambda text: rendering.marked(text, words),
+            "present": presentation,
+        }
+        if asked["missing"]:
+            values["missing"] = shown.ask(finding.why, id=asked["missing"], **options)
+    counts = Counter[str]()
+    if not shown.is_part:
+        for topic in shown.book.topics():
+            counts[topic.category] += topic.notes
+    categories = [name for name, _ in counts.most_common(_MOST_CATEGORIES) if name]
+    return shown.page("hits.html" if shown.is_part else "search.html", categories=categories, **values)
+
+
+def _filter(asked: dict[str, str]) -> dict[str, Any]:
+    """Return the filter that the chips say."""
+    limits: dict[str, Any] = {}
+    if asked["category"]:
+        limits["category"] = asked["category"]
+    if asked["tag"]:
+        limits["tags"] = asked["tag"]
+    if asked["days"] in _DAYS:
+        limits["when"] = f"{dt.date.today() - dt.timedelta(days=int(asked['days']))}.."
+    return limits
+
+
+def routes() -> list[BaseRoute]:
+    """Return the routes."""
+    return [view.page("/search", search)]

@@ -1,0 +1,45 @@
+// What a page can do beyond plain links and forms: the running job, copying, and keys. Everything else works without.
+"use strict";
+
+const job = document.getElementById("job");
+
+function follow() {
+  const events = new EventSource("/api/events");
+  events.addEventListener("job", (event) => {
+    const told = JSON.parse(event.data);
+    htmx.ajax("GET", "/job", { target: "#job", swap: "innerHTML" });
+    job.hidden = false;
+    if (told.state !== "running") {
+      events.close();
+      setTimeout(follow, 2000);
+    }
+  });
+}
+
+if (job) follow();
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent).then(() => {
+    button.textContent = button.dataset.copied;
+  });
+});
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select");
+  if (event.key === "/" && !typing && !event.metaKey && !event.ctrlKey) {
+    event.preventDefault();
+    const box = document.querySelector("input[type=search]");
+    if (box) box.focus();
+    else location.href = "/search";
+  } else if (event.key === "Enter" && (event.metaKey || event.ctrlKey) && event.target.form) {
+    event.target.form.requestSubmit();
+  }
+});
+
+// A page with text that was not saved asks before it is left.
+let changed = false;
+document.addEventListener("input", (event) => { if (event.target.matches("textarea")) changed = true; });
+document.addEventListener("submit", () => { changed = false; });
+window.addEventListener("beforeunload", (event) => { if (changed) event.preventDefault(); });

@@ -1,0 +1,105 @@
+"""The page of health: faults, the last check, errors, alerts, times and sizes, and the repairs; and the settings."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from spellbook.server.http.admin import figures, memory, upkeep
+from spellbook.server.http.api import changes, finding
+from spellbook.server.http.pages import charts, view
+from spellbook.server.http.pages.view import View
+
+_HOURS = 24
+
+
+def health(shown: View) -> Response:
+    """What is wrong, what was measured, and what can be done about it."""
+    is_admin = shown.may("admin")
+    last = shown.served.jobs.last("check")
+    values: dict[str, Any] = {"status": shown.ask(finding.status), "check": last, "admin": is_admin}
+    if is_admin:
+        told = shown.ask(figures.performance, includeDetails=True)["result"]
+        values |= {
+            "alerts": shown.ask(figures.alerts)["alerts"],
+            "errors": shown.ask(figures.errors, timeRange="30d")["errors"],
+            "figures": told,
+            "hours": charts.hours(shown.book.meter, _HOURS),
+            "forgetting": shown.ask(memory.forgetting),
+            "caches": {kind: shown.ask(upkeep.cache, cacheType=kind)["result"] for kind in ("search", "embedding")},
+        }
+    return shown.page("health.html", chart=charts.bars, **values)
+
+
+def examine(shown: View) -> Response:
+    """Run the checks of `spellbook doctor` and list what they found."""
+    found = [(name, problems) for name, problems in shown.book.doctor()]
+    return shown.page("examined.html", found=found)
+
+
+def resolve(shown: View) -> Response:
+    """Mark an error as resolved."""
+    who = shown.caller.name or "dashboard"
+    shown.ask(figures.resolve, errorId=shown.form.get("error", ""), resolvedBy=who, reason=shown.form.get("reason", ""))
+    return shown.back()
+
+
+def cleanup(shown: View) -> Response:
+    """Show which working memories would be forgotten, then forget them."""
+    is_sure = shown.form.get("sure") == "yes"
+    told = shown.ask(memory.clean, dry_run=not is_sure)
+    return shown.back(told["entry"]) if is_sure else shown.page("cleanup.html", told=told)
+
+
+def optimize(shown: View) -> Response:
+    """Give the disk back what the database does not need."""
+    shown.ask(upkeep.optimize)
+    return shown.back()
+
+
+def clear(shown: View) -> Response:
+    """Drop what a cache holds."""
+    shown.ask(upkeep.clear, cacheType=shown.form.get("cache", "all"))
+    return shown.back()
+
+
+def merge(shown: View) -> Response:
+    """Show what merging two similar notes would make, then do it."""
+    a, b, is_sure = shown.form.get("a", ""), shown.form.get("b", ""), shown.form.get("sure") == "yes"
+    done = shown.ask(changes.merge, a=a, b=b, keep=shown.form.get("keep", ""), dry_run=not is_sure)
+    if is_sure:
+        return shown.back(shown.entry("merge"), view.note_address(done["id"]))
+    return shown.page("merge.html", done=done, a=a, b=b)
+
+
+def settings(shown: View) -> Response:
+    """Where everything is, and how a client is told of this server. Nothing is changed here."""
+    url = str(shown.request.base_url).rstrip("/")
+    header = {"headers": {"Authorization": "Bearer TOKEN"}} if shown.caller.name else {}
+    told = {"type": "http", "url": f"{url}/mcp", **header}
+    tokens = [each.as_dict() for each in shown.served.tokens.all()] if shown.may("admin") else []
+    return shown.page(
+        "settings.html",
+        status=shown.ask(finding.status) if shown.may("admin") else None,
+        config=shown.book.config if shown.may("admin") else None,
+        toolsets=shown.served.toolsets,
+        tokens=tokens,
+        client=json.dumps({"mcpServers": {"spellbook": told}}, indent=2, ensure_ascii=False),
+    )
+
+
+def routes() -> list[BaseRoute]:
+    """Return the routes."""
+    return [
+        view.page("/upkeep", health),
+        view.page("/settings", settings),
+        view.action("/do/examine", examine, "read"),
+        view.action("/do/resolve", resolve, "admin"),
+        view.action("/do/cleanup", cleanup, "admin"),
+        view.action("/do/optimize", optimize, "admin"),
+        view.action("/do/clear", clear, "admin"),
+        view.action("/do/merge", merge),
+    ]

@@ -1,0 +1,229 @@
+"""
+What every page is made with: the request, the API's verbs, the templates, and the language of the browser.
+
+A page asks the same verbs as /api and /admin, with the same checks and rights. An action is a form's POST to /do/…,
+which says what to do and goes back to a page; with a cookie it needs the value that only our own pages know.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from spellbook import translate
+from spellbook.book import Spellbook
+from spellbook.errors import Conflict, InvalidInput, PermissionDenied, SpellbookError
+from spellbook.index.metrics import CALLS
+from spellbook.server.http import admin, api, faults, served
+from spellbook.server.http.admin.common import language
+from spellbook.server.http.callers import Caller, May
+from spellbook.server.http.endpoints import Call, Endpoint, Reply, checked
+from spellbook.server.http.guard import COOKIE
+from spellbook.server.http.tokens import Tokens
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_MOST_FIELDS = 100
+_log = logging.getLogger(__name__)
+
+Handler = Callable[["View"], Response]
+
+
+@cache
+def _endpoints() -> dict[Callable[..., Any], Endpoint]:
+    return {each.verb: each for each in (*api.ENDPOINTS, *admin.ENDPOINTS)}
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates, which escape every value and know no undefined name."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("spellbook.server.http.pages")
+    made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    filters = (note_address, chunk_address, anchor, day, size)
+    made.filters |= {each.__name__: each for each in filters} | {"grouped": "{:,}".format}
+    return made
+
+
+@dataclass(frozen=True)
+class View:
+    """One request of a browser: what it asks, in which language, and what its form gives."""
+
+    request: Request
+    book: Spellbook
+    language: str
+    form: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks."""
+        return served.caller(self.request)
+
+    @property
+    def served(self) -> served.Served:
+        """What is served, and its jobs."""
+        return served.served(self.request)
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """What the address asks."""
+        return self.request.query_params
+
+    @property
+    def id(self) -> str:
+        """The id in the address."""
+        return str(self.request.path_params["id"])
+
+    def may(self, right: May) -> bool:
+        """Return whether the caller has a right."""
+        try:
+            self.caller.require(right)
+        except PermissionDenied:
+            return False
+        return True
+
+    def ask(self, verb: Callable[..., Any], id: str = "", /, **given: Any) -> Any:
+        """Return what a verb of the API answers. Raises as it does, and PermissionDenied, InvalidFields."""
+        endpoint = _endpoints()[verb]
+        self.caller.require(endpoint.right)
+        call = Call(self.request, self.served, self.caller, self.book, id)
+        done = verb(call, checked(endpoint.given, given))
+        return done.told if isinstance(done, Reply) else done
+
+    def say(self, english: str, *values: object) -> str:
+        """Return a message in the browser's language; `{0}` is the first value."""
+        return translate.template(english, *values, to=self.language)
+
+    def translated(self, message: str) -> str:
+        """Return a message of the package, whose values are in it, in the browser's language."""
+        return translate.translated(message, self.language)
+
+    def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
+        """Return a page, or a part of one, by its template."""
+        given = {"view": self, "_": self.say, "said": self.translated, "csrf": self.csrf, **values}
+        return HTMLResponse(environment().get_template(template).render(given), code, {"vary": "Accept-Language"})
+
+    @property
+    def csrf(self) -> str:
+        """What a form must send back, "" where no cookie is needed."""
+        return Tokens.csrf(self.request.cookies[COOKIE]) if self.caller.by_cookie else ""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a script of the page asks, for a part of it."""
+        return "hx-request" in self.request.headers
+
+    def back(self, done: int | None = None, to: str = "") -> Response:
+        """Go to a page after an action; `done` is the entry of the log that can be undone there."""
+        place = local(to or self.form.get("to", ""))
+        if done:
+            path, _, rest = place.partition("#")
+            place = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done})}{'#' + rest if rest else ''}"
+        return RedirectResponse(place, 303)
+
+    def entry(self, verb: str, path: str = "") -> int | None:
+        """Return the latest entry of the log by a verb, about a path if one is given."""
+        for each in self.book.log(20):
+            if each.verb == verb and (not path or path in {trace.path for trace in each.traces}):
+                return each.id
+        return None
+
+
+def page(path: str, handler: Handler) -> Route:
+    """Return the route of a page."""
+
+    async def answer(request: Request) -> Response:
+        return await served.in_thread(_answer, handler, request, {})
+
+    return Route(path, answer, methods=["GET"], name=handler.__name__)
+
+
+def action(path: str, handler: Handler, right: May = "write") -> Route:
+    """Return the route of what a form does; the caller needs `right`."""
+
+    async def answer(request: Request) -> Response:
+        body = await request.body()
+        try:
+            form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+        except ValueError as error:
+            raise InvalidInput("The form could not be read.", "Open the page again.") from error
+        return await served.in_thread(_answer, handler, request, form, right)
+
+    return Route(path, answer, methods=["POST"], name=handler.__name__)
+
+
+def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: May = "read") -> Response:
+    who, of = served.caller(request), served.served(request)
+    view = View(request, of.book_of(who), language(request.headers.get("accept-language", "")), form)
+    if of.book.meter.add(CALLS):
+        of.book.meter.flush()
+    try:
+        if request.method == "POST" and who.by_cookie:
+            _check_form(request, form)
+        who.require(right)
+        return handler(view)
+    except SpellbookError as error:
+        of.book.meter.failed(handler.__name__, "http", error)
+        return _failed(view, error)
+    except Exception as error:
+        of.book.meter.failed(handler.__name__, "http", error)
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return _failed(view, SpellbookError(f"Spellbook failed with {type(error).__name__}."))
+
+
+def _check_form(request: Request, form: Mapping[str, str]) -> None:
+    if not Tokens.is_csrf(request.cookies.get(COOKIE, ""), form.get("csrf", "")):
+        raise PermissionDenied("This form is not from a page of this server, or you have logged in again since.")
+
+
+def _failed(view: View, error: SpellbookError) -> Response:
+    difference = error.difference if isinstance(error, Conflict) else ""
+    return view.page("error.html", faults.status_of(error), error=error, difference=difference)
+
+
+def local(place: str) -> str:
+    """Return an address of this server, `/` instead of one of another."""
+    parts = urlsplit(place if place.isprintable() else "")
+    is_own = not parts.scheme and not parts.netloc and parts.path.startswith("/") and parts.path[1:2] not in {"/", "\\"}
+    return place if is_own and "\\" not in parts.path else "/"
+
+
+def note_address(id: str) -> str:
+    """Return the address of a note's page, by its id or path."""
+    is_plain = not {".", "..", ""} & set(id.split("/"))  # a browser would leave these out
+    return f"/note/{quote(id, safe='/' if is_plain else '')}"
+
+
+def chunk_address(id: str) -> str:
+    """Return the address of a chunk on its note's page."""
+    note, _, suffix = id.rpartition("#")
+    return f"{note_address(note)}#{quote(anchor(suffix))}"
+
+
+def anchor(suffix: str) -> str:
+    """Return the name of a section on its note's page; `suffix` is what follows # in the chunk's id."""
+    return f"s-{suffix.partition('~')[0]}"
+
+
+def day(text: object) -> str:
+    """Return the date of a time in ISO 8601."""
+    return str(text or "")[:10]
+
+
+def size(count: float) -> str:
+    """Return a number of bytes as a person reads it."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1_000:
+            return f"{count:.0f} {unit}"
+        count /= 1_000
+    return f"{count:.1f} GB"
