@@ -29,18 +29,28 @@ _MOST_FIELDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of a note: its name on the page, its text, and the chunks that it is cut into, as the API has them."""
+    """
+    A section of a note as it stands in the file.
 
-    anchor: str
+    `id` is that of its first chunk, and `hash` that chunk's, "" if the section is cut into several.
+    """
+
+    id: str
+    heading: str
     text: str
-    chunks: tuple[Mapping[str, Any], ...]
+    hash: str
+
+    @property
+    def anchor(self) -> str:
+        """Its name on the page."""
+        return view.anchor(self.id.rpartition("#")[2])
 
 
 def note(shown: View) -> Response:
     """Show a note; `edit` in the address names the chunk whose text is edited in place, `part` counts pages from 1."""
     told = shown.ask(notes.note, shown.id)
     if shown.is_part and "edit" in shown.query:
-        return shown.page("edit.html", told=told, chunk=_chunk(told, shown.query["edit"]))
+        return shown.page("edit.html", section=_section(told, shown.query["edit"]), title=told["chunks"][0]["title"])
     pages = list(_paged(_sections(told)))
     part = min(int(shown.query.get("part", "1")[:6]) if shown.query.get("part", "1").isdecimal() else 1, len(pages))
     reach = rendering.targets(told["links"], view.note_address)
@@ -65,12 +75,13 @@ def note(shown: View) -> Response:
 
 
 def _sections(told: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield the sections of a note as they stand in the file."""
+    """Yield the sections of a note."""
     lines = markdown.lines(told["text"])
-    for anchor, group in groupby(told["chunks"], lambda each: view.anchor(each["id"].rpartition("#")[2])):
+    for _, group in groupby(told["chunks"], lambda each: each["id"].rpartition("#")[2].partition("~")[0]):
         chunks = tuple(group)
-        text = "".join(lines[chunks[0]["line"] - 1 : max(each["end_line"] for each in chunks)])
-        yield Section(anchor, text, chunks)
+        first, last = chunks[0], max(each["end_line"] for each in chunks)
+        text = first["text"] if len(chunks) == 1 else "".join(lines[first["line"] - 1 : last])
+        yield Section(first["id"], first["heading"], text.replace("\r\n", "\n"), "" if chunks[1:] else first["hash"])
 
 
 def _paged(sections: Iterator[Section]) -> Iterator[list[Section]]:
@@ -86,13 +97,11 @@ def _paged(sections: Iterator[Section]) -> Iterator[list[Section]]:
     yield page
 
 
-def _chunk(told: Mapping[str, Any], id: str) -> Mapping[str, Any]:
-    """Return a chunk of a note. Raises MemoryNotFound."""
-    for each in told["chunks"]:
-        if each["id"] == id:
-            found: Mapping[str, Any] = each
-            return found
-    raise MemoryNotFound("This section is not there any more.", "Open the note again.")
+def _section(told: Mapping[str, Any], id: str) -> Section:
+    """Return a section of a note. Raises MemoryNotFound."""
+    if (found := next((each for each in _sections(told) if each.id == id), None)) is None:
+        raise MemoryNotFound("This section is not there any more.", "Open the note again.")
+    return found
 
 
 def _neighbours(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -103,19 +112,25 @@ def _neighbours(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def edit(shown: View) -> Response:
     """Save a section. If it was changed meanwhile, nothing is written, and both texts are shown."""
-    id, text = shown.form.get("id", ""), shown.form.get("content", "").replace("\r\n", "\n")
+    id, old, new = (_lines(shown.form.get(key, "")) for key in ("id", "old", "content"))
     try:
-        done = shown.ask(notes.change, id, content=text, expected_hash=shown.form.get("hash", ""))
+        change = {"replace": {"old": old, "new": new}} if old else {"content": new}
+        done = shown.ask(notes.change, id, **change, expected_hash=shown.form.get("hash", ""))
     except SpellbookError as error:
         theirs = _now(shown, id)
-        return shown.page("conflict.html", faults.status_of(error), error=error, mine=text, theirs=theirs, id=id)
-    return shown.back(shown.entry("revise", done["path"]), view.chunk_address(done["chunk_id"]))
+        return shown.page("conflict.html", faults.status_of(error), error=error, mine=new, theirs=theirs, id=id)
+    return shown.back(shown.entry("revise", done["path"]), view.chunk_address(id))
 
 
-def _now(shown: View, id: str) -> Any:
-    """Return a chunk as it is now, None if it is gone."""
+def _lines(text: str) -> str:
+    """Return a field of a form, which browsers send with CRLF."""
+    return text.replace("\r\n", "\n")
+
+
+def _now(shown: View, id: str) -> Section | None:
+    """Return a section as it is now, None if it is gone."""
     try:
-        return shown.book.show(id)[0]
+        return _section(shown.ask(notes.note, id.rpartition("#")[0]), id)
     except SpellbookError:
         return None
 

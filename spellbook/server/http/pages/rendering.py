@@ -8,7 +8,7 @@ stranger who reads. Links lead to notes of the vault, or to other places without
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -42,7 +42,12 @@ _CLASSES = {
 _CALLOUT = re.compile(r"^\[!([\w-]{1,30})\][+-]?[ \t]*(.*)", re.I)
 _TASK = re.compile(r"^\[([ xX])\][ \t]+")
 _WIKI = re.compile(r"!?\[\[([^\[\]\n]{1,1000})\]\]")
+_MARKED_LINK = re.compile(
+    r"!?\[([^\[\]\n]{0,300})\]\([^()\s]{0,500}\)|!?\[\[([^\[\]|\n]{1,300})(?:\|([^\[\]\n]{1,300}))?\]\]"
+)
 _HANGUL = re.compile("[가-힣]")
+
+_MOST_EXCERPTED = 20_000
 
 Reach = Callable[[str], str | None]
 """Returns the address of the page that a link's target leads to, None if it leads to no note."""
@@ -176,12 +181,30 @@ def marked(text: str, words: re.Pattern[str] | None) -> Markup:
     return made + escape(text[at:])
 
 
-def excerpt(text: str, words: re.Pattern[str] | None, skipped: Collection[str] = ()) -> Markup:
-    """Return the part of a text around the first word of a question, without the headings that are shown above it."""
-    body = "\n".join(line for line in text.splitlines() if line.lstrip("# ").strip() not in skipped).strip()
+def excerpt(text: str, words: re.Pattern[str] | None, heading: str = "") -> Markup:
+    """Return the part of a text around the first word of a question, without marks and the heading shown above it."""
+    lines = text[:_MOST_EXCERPTED].strip().splitlines()
+    if lines and lines[0].startswith("#") and lines[0].lstrip("# ").startswith(heading.rpartition(" > ")[2]):
+        del lines[0]
+    body = " ".join(_unmarked("\n".join(lines)).split())
     first = words.search(body) if words else None
     start = max(0, first.start() - _AROUND // 3) if first and len(body) > _AROUND else 0
-    start = body.rfind("\n", 0, start) + 1 if start else 0
-    shown = body[start : start + _AROUND]
-    before, after = "… " if start else "", " …" if start + _AROUND < len(body) else ""
-    return Markup("{}{}{}").format(before, marked(shown, words), after)
+    start = body.find(" ", start) + 1 if start else 0
+    end = start + _AROUND
+    end = (
+        body.rfind(" ", start + _AROUND // 2, end)
+        if end < len(body) and " " in body[start + _AROUND // 2 : end]
+        else end
+    )
+    before, after = "… " if start else "", " …" if end < len(body) else ""
+    return Markup("{}{}{}").format(before, marked(body[start:end], words), after)
+
+
+def _unmarked(text: str) -> str:
+    """Return Markdown without most of its marks, for a line or two of it."""
+    text = _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", text)
+    return re.sub(
+        r"(?m)^[ \t]*(?:#{1,6}|>|[-*+](?= )|\d+\.(?= ))[ \t]*|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}|^-{3,}$|^`{3}.*$",
+        "",
+        text,
+    )

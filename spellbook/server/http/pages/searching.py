@@ -34,7 +34,7 @@ def search(shown: View) -> Response:
         words = rendering.found_words(asked["q"])
         values |= {
             "answer": finding.answer(shown.book, question),
-            "excerpt": lambda hit: rendering.excerpt(hit.text, words, {hit.title, hit.heading}),
+            "excerpt": lambda hit: rendering.excerpt(hit.text, words, hit.heading),
             "marked": lambda text: rendering.marked(text, words),
             "present": presentation,
         }
