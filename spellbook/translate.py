@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Sequence
 from functools import cache
 
 VARIABLES = ("SPELLBOOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
@@ -62,10 +63,9 @@ def translated(text: str, to: str = "") -> str:
     return text if (to or language()) == "en" else "\n".join(map(_line, text.split("\n")))
 
 
-def template(english: str, *values: object, to: str) -> str:
-    """Return a template of the table with its values, in the language `to`; see `translated`."""
-    text = table().get(english, english) if to == "ko" else english
-    return _SLOT.sub(lambda slot: filled(str(values[int(slot[1])]), slot[2]), text) if values else text
+def fill(template: str, values: Sequence[object]) -> str:
+    """Return a template with its values: `{0}` is the first, and a Korean one may ask for a particle, `{0:을}`."""
+    return _SLOT.sub(lambda slot: filled(str(values[int(slot[1])]), slot[2]), template) if values else template
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -16,18 +17,14 @@ from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.pages import view
 from spellbook.server.http.served import in_thread, served
 from spellbook.server.http.tokens import COOKIE_SECONDS
-from spellbook.translate import template
 
 _MOST_LETTERS = 10_000
 
 
 def _form(request: Request, to: str, status: int = 200, message: str = "") -> HTMLResponse:
     spoken = language(request.headers.get("accept-language", ""))
-
-    def say(english: str, *values: object) -> str:
-        return template(english, *values, to=spoken)
-
     shown = view.environment().get_template("login.html")
+    say = partial(view.said, spoken)
     return HTMLResponse(shown.render(_=say, language=spoken, to=to, message=message), status)
 
 

@@ -55,17 +55,18 @@ def note(shown: View) -> Response:
     part = min(int(shown.query.get("part", "1")[:6]) if shown.query.get("part", "1").isdecimal() else 1, len(pages))
     reach = rendering.targets(told["links"], view.note_address)
     stored = shown.book.resolve(shown.id)
+    title = stored.title
     return shown.page(
         "note.html",
         told=told,
-        title=told["chunks"][0]["title"],
+        title=title,
         stored=stored,
         outside=presentation.outside(stored),
         sections=pages[max(0, part - 1)],
         part_number=max(1, part),
         parts=len(pages),
         editing=shown.query.get("edit", ""),
-        rendered=lambda text: rendering.rendered(text, reach),
+        rendered=lambda section: rendering.rendered(section.text, reach, title),
         properties=[(key, frontmatter.dump(value)) for key, value in told["meta"].items() if key not in _NOT_EDITED],
         review_days=_REVIEW_DAYS,
         file=str(shown.book.config.vault / told["path"]),

@@ -53,10 +53,16 @@ Reach = Callable[[str], str | None]
 """Returns the address of the page that a link's target leads to, None if it leads to no note."""
 
 
-def rendered(text: str, reach: Reach) -> Markup:
-    """Return a section's Markdown as HTML; `reach` finds the notes that it links to."""
+def rendered(text: str, reach: Reach, title: str = "") -> Markup:
+    """
+    Return a section's Markdown as HTML; `reach` finds the notes that it links to.
+
+    A first heading that repeats the `title` above it is left out.
+    """
     import nh3
 
+    first, _, after = text.lstrip().partition("\n")
+    text = after if title and first.startswith("# ") and first[2:].strip() == title else text
     body, rest = text[:MOST_LETTERS], text[MOST_LETTERS:]
     made = _parser().render(body, {"reach": reach})
     attributes = {"a": {"href", "title"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}}
@@ -94,6 +100,7 @@ def _parser() -> MarkdownIt:
     made.add_render_rule("heading_close", _heading)
     made.add_render_rule("wikilink", _wiki)
     made.add_render_rule("box", _box)
+    made.add_render_rule("callout_break", lambda *_: "</p>\n<p>")
     return made
 
 
@@ -120,6 +127,10 @@ def _callouts(state: Any) -> None:
             tokens[number - 2].attrSet("class", "callout")
             tokens[number - 1].attrSet("class", "callout-title")
             first.content = match[2] or match[1].capitalize()
+            for child in token.children:
+                if child.type in {"softbreak", "hardbreak"}:  # what follows is the callout's text, not its title
+                    child.type = "callout_break"
+                    break
         elif before == "list_item_open" and (task := _TASK.match(first.content)):
             from markdown_it.token import Token as Made
 
@@ -204,7 +215,7 @@ def _unmarked(text: str) -> str:
     """Return Markdown without most of its marks, for a line or two of it."""
     text = _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", text)
     return re.sub(
-        r"(?m)^[ \t]*(?:#{1,6}|>|[-*+](?= )|\d+\.(?= ))[ \t]*|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}|^-{3,}$|^`{3}.*$",
+        r"(?m)^[ \t]*(?:#{1,6}|>|[-*+](?= )|\d+\.(?= ))[ \t]*|[*`]{1,3}|\b_{1,2}|_{1,2}\b|^-{3,}$|^`{3}.*$",
         "",
         text,
     )

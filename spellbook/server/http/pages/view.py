@@ -7,10 +7,13 @@ which says what to do and goes back to a page; with a cookie it needs the value 
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -28,6 +31,7 @@ from spellbook.server.http.callers import Caller, May
 from spellbook.server.http.endpoints import Call, Endpoint, Reply, checked
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.tokens import Tokens
+from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -50,7 +54,7 @@ def environment() -> Environment:
 
     loader = PackageLoader("spellbook.server.http.pages")
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = (note_address, chunk_address, anchor, day, size)
+    filters = (note_address, chunk_address, anchor, day, time, size)
     made.filters |= {each.__name__: each for each in filters} | {"grouped": "{:,}".format}
     return made
 
@@ -102,7 +106,11 @@ class View:
 
     def say(self, english: str, *values: object) -> str:
         """Return a message in the browser's language; `{0}` is the first value."""
-        return translate.template(english, *values, to=self.language)
+        return said(self.language, english, *values)
+
+    def count(self, number: int, noun: str) -> str:
+        """Return a number of things, as `3 notes`."""
+        return self.say(f"{{0}} {noun}s", f"{number:,}") if self.language == "ko" else counted(number, noun)
 
     def translated(self, message: str) -> str:
         """Return a message of the package, whose values are in it, in the browser's language."""
@@ -110,7 +118,7 @@ class View:
 
     def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         """Return a page, or a part of one, by its template."""
-        given = {"view": self, "_": self.say, "said": self.translated, "csrf": self.csrf, **values}
+        given = {"view": self, "_": self.say, "said": self.translated, "count": self.count, "csrf": self.csrf, **values}
         return HTMLResponse(environment().get_template(template).render(given), code, {"vary": "Accept-Language"})
 
     @property
@@ -137,6 +145,17 @@ class View:
             if each.verb == verb and (not path or path in {trace.path for trace in each.traces}):
                 return each.id
         return None
+
+
+def said(language: str, english: str, *values: object) -> str:
+    """Return a message of the pages in a language; `{0}` is the first value."""
+    return translate.fill(korean().get(english, english) if language == "ko" else english, values)
+
+
+@cache
+def korean() -> dict[str, str]:
+    """Return the Korean of what the pages say in English."""
+    return tomllib.loads(files(__package__).joinpath("ko.toml").read_text("utf-8"))
 
 
 def page(path: str, handler: Handler) -> Route:
@@ -218,6 +237,11 @@ def anchor(suffix: str) -> str:
 def day(text: object) -> str:
     """Return the date of a time in ISO 8601."""
     return str(text or "")[:10]
+
+
+def time(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as a person reads it."""
+    return f"{dt.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
 
 
 def size(count: float) -> str:
