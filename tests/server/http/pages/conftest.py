@@ -1,0 +1,146 @@
+"""A vault with one of everything, and a browser without scripts that looks at it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from spellbook.book import Spellbook
+from spellbook.server import saving
+from spellbook.server.http.app import make
+from spellbook.server.http.guard import Rules
+from spellbook.server.http.served import Served
+from spellbook.server.toolsets import decisions
+
+NOTES = {
+    "projects/배포.md": (
+        "---\ntitle: 배포 절차\ncategory: project\ntopic: deploy\ntags: [ops, 배포]\n---\n# 배포 절차\n\n"
+        "매주 화요일 오후에 배포합니다. [[데이터베이스]]를 먼저 백업합니다.\n\n## 순서\n\n1. 태그를 만든다\n"
+        "2. `make release`\n\n- [ ] 문서 갱신\n- [x] 모니터링\n\n> [!warning] 금요일 금지\n> 금요일에는 하지 않는다.\n\n"
+        "## Rollback\n\nUse `git revert`. See [the runbook](https://example.com/runbook) and [[missing note]].\n"
+    ),
+    "projects/데이터베이스.md": (
+        "---\ntitle: 데이터베이스\ncategory: project\ntopic: database\nreview: 2026-01-01\n---\n"
+        "PostgreSQL 16을 쓴다. [[배포]] 전에 백업한다.\n\n## Backup\n\nEvery night with pg_dump.\n"
+    ),
+    "broken.md": "---\ntitle: [\n---\nA note whose frontmatter is broken.\n",
+}
+
+HOSTILE = """---
+title: "<script>document.title='owned'</script>"
+tags: ["<img src=x onerror=document.title='owned'>", "\\"><svg onload=document.title='owned'>"]
+category: "<b onmouseover=alert(1)>"
+topic: "'><script>document.title='owned'</script>"
+aliases: ["javascript:alert(1)"]
+"<u>": "</textarea><script>document.title='owned'</script>"
+source: https://evil.test/
+---
+# <img src=http://evil.test/1.png onerror="document.title='owned'">
+
+<script>document.title='owned'</script>
+<img src=http://evil.test/2.png onerror="document.title='owned'">
+[a](javascript:document.title='owned') [b](JaVaScRiPt:alert) [c](data:text/html,<script>1</script>) [d](vbscript:x)
+[e](/logout) [f](//evil.test/x) [g]( javascript:alert(1)) [h](file:///etc/passwd) [i](\\x01javascript:alert(1))
+![pic](http://evil.test/3.png) ![](javascript:alert(1)) ![[http://evil.test/4.png]]
+[[javascript:alert(1)|<b>x</b>]] [["><script>document.title='owned'</script>]] [ref]
+
+[ref]: javascript:alert(1) "<script>"
+
+## <iframe src="http://evil.test"></iframe>
+
+```dataviewjs
+document.title = 'owned'
+```
+```html
+</code></pre><script>document.title='owned'</script>
+```
+> [!<script>] <svg onload=document.title='owned'>
+> <a href="javascript:alert(1)">x</a> &lt;script&gt; &#106;avascript:
+
+| <script>x</script> | [x](javascript:1) |
+| --- | :-: |
+| <style>body{display:none}</style> | <base href=//evil.test> |
+
+<svg><style><img src=x onerror=document.title='owned'></style></svg> <math><mi//xlink:href="data:x,<script>1</script>">
+{{ 7*7 }} {% raw %} ${7*7} <form action=//evil.test><input name=csrf><button>
+"""
+
+
+def fill(vault: Path) -> None:
+    """Write the notes."""
+    for path, text in NOTES.items():
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text(text, "utf-8")
+
+
+def remember(book: Spellbook) -> dict[str, str]:
+    """Write decisions, a checkpoint and an article; return their ids."""
+    old = decisions.save_decision(book, "database", "SQLite를 쓴다.", "작고 간단하다.", None, {"confidence": 0.6})
+    new = decisions.save_decision(book, "database", "PostgreSQL로 옮긴다.", "여러 사람이 쓴다.", [old["id"]])
+    point = decisions.save_checkpoint(book, "대시보드를 만드는 중.", ["편집 페이지", "Write tests"], ["a.py"])
+    article = saving.save(book, "Tuning", ["database"], {"summary": "Sizes of buffers."}, "# Tuning\n\nA quarter. " * 9)
+    return {"old": old["id"], "new": new["id"], "checkpoint": point["id"], "article": article["id"]}
+
+
+class Browser:
+    """What a person does without scripts: open pages, follow links, send forms."""
+
+    def __init__(self, client: TestClient, language: str = "en") -> None:
+        self.client = client
+        self.client.headers |= {"accept": "text/html", "accept-language": language}
+
+    def open(self, place: str, code: int = 200) -> str:
+        """Return a page's HTML."""
+        answer = self.client.get(place)
+        assert answer.status_code == code, answer.text
+        return answer.text
+
+    def send(self, action: str, code: int = 200, **fields: Any) -> httpx.Response:
+        """Send a form, and follow where it leads."""
+        answer = self.client.post(action, data=fields, headers={"origin": "http://localhost:17950"})
+        assert answer.status_code == code, answer.text
+        return answer
+
+    def form(self, page: str, action: str, holding: str = "") -> dict[str, str]:
+        """Return the fields of the first form with this action, and with `holding` in it."""
+        for form in re.findall(rf'<form[^>]*action="{re.escape(action)}"[^>]*>.*?</form>', page, re.S):
+            if holding in form:
+                found = re.findall(r'<input[^>]*name="([^"]*)"[^>]*value="([^"]*)"', form)
+                areas = re.findall(r'<textarea[^>]*name="([^"]*)"[^>]*>\n?(.*?)</textarea>', form, re.S)
+                return {unescape(name): unescape(value) for name, value in [*found, *areas]}
+        raise AssertionError(f"no form {action} with {holding!r}")
+
+
+@pytest.fixture
+def full(vault: Path, book: Spellbook) -> dict[str, str]:
+    """A vault with one of everything; the ids of what was remembered."""
+    fill(vault)
+    ids = remember(book)
+    book.reindex()
+    return ids
+
+
+@pytest.fixture
+def served(book: Spellbook) -> Served:
+    return Served(book, ("core", "decisions", "articles"))
+
+
+@pytest.fixture
+def browser(served: Served) -> Iterator[Browser]:
+    """A browser on this machine, which needs no token."""
+    with TestClient(make(served, live=False), "http://localhost:17950") as client:
+        yield Browser(client)
+
+
+@pytest.fixture
+def guarded(served: Served) -> Iterator[Browser]:
+    """A browser that must log in."""
+    with TestClient(make(served, Rules(is_local=False), live=False), "http://localhost:17950") as client:
+        yield Browser(client)
