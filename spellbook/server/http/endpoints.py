@@ -124,7 +124,7 @@ def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body
     given = _checked(endpoint, request, body)
     id = request.path_params.get("id", "")
     if "{id}" in endpoint.path:
-        _check_id(id)
+        check_id(id)
     done = endpoint.verb(Call(request, served, who, served.book_of(who), id), given)
     reply = done if isinstance(done, Reply) else Reply(done, next(iter(endpoint.answers)))
     if reply.told is None:
@@ -132,7 +132,8 @@ def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body
     return Response(json_of(reply.told), reply.status, dict(reply.headers), "application/json")
 
 
-def _check_id(id: str) -> None:
+def check_id(id: str) -> None:
+    """Raise InvalidInput for what is no id, nor a path."""
     unicode.check(id)
     if not id.strip() or len(id) > MOST_ID:
         raise InvalidInput(f"The id has {len(id):,} letters.", f"Give an id or a path of 1 to {MOST_ID:,}.")

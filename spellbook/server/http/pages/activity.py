@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from spellbook.errors import SpellbookError
+from spellbook.errors import MemoryNotFound, SpellbookError
 from spellbook.server.http.api import changes
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
@@ -50,7 +51,13 @@ def difference(shown: View) -> Response:
 def undo(shown: View) -> Response:
     """Undo a change."""
     shown.ask(changes.undo, entry=shown.form.get("entry", ""))
-    return shown.back(shown.entry("undo"))
+    to = shown.form.get("to", "")
+    path = unquote(to.partition("?")[0])
+    try:
+        _ = path.startswith("/note/") and shown.book.resolve(path.removeprefix("/note/"))
+    except MemoryNotFound:  # the note was made, or moved here, by what is undone
+        to = "/activity"
+    return shown.back(shown.entry("undo"), to)
 
 
 def restore(shown: View) -> Response:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from spellbook.errors import InvalidInput
+from spellbook.notes import articles as form
 from spellbook.search import newest
 from spellbook.server import saving
 from spellbook.server.http.api import changes, notes
@@ -25,7 +26,8 @@ def articles(shown: View) -> Response:
     rows: list[dict[str, Any]] = []
     for each in told["articles"]:
         chunk = shown.book.resolve(each["id"])
-        about = {key: str(chunk.meta.get(key) or "") for key in ("summary", "author", "published")}
+        about = {key: str(chunk.meta.get(key) or "") for key in ("author", "published")}
+        about["summary"] = form.read(chunk.text).summary
         names = saving.texts(chunk.meta.get("categories")) or [chunk.topic]
         rows.append({"chunk": chunk, "day": newest.said(chunk)[:10], "categories": names, **about})
     more = offset + len(rows) < told["total"]

@@ -36,7 +36,7 @@ _TAGS = {
 _CLASSES = {
     "blockquote": {"callout"},
     "p": {"callout-title"},
-    "span": {"picture", "missing", "tag", "box", "box done"},
+    "span": {"picture", "missing", "box", "done"},
     "a": {"wiki", "away"},
 }
 _CALLOUT = re.compile(r"^\[!([\w-]{1,30})\][+-]?[ \t]*(.*)", re.I)

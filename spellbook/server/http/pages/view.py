@@ -28,7 +28,7 @@ from spellbook.index.metrics import CALLS
 from spellbook.server.http import admin, api, faults, served
 from spellbook.server.http.admin.common import language
 from spellbook.server.http.callers import Caller, May
-from spellbook.server.http.endpoints import Call, Endpoint, Reply, checked
+from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.tokens import Tokens
 from spellbook.text.quoting import counted
@@ -100,6 +100,8 @@ class View:
         """Return what a verb of the API answers. Raises as it does, and PermissionDenied, InvalidFields."""
         endpoint = _endpoints()[verb]
         self.caller.require(endpoint.right)
+        if "{id}" in endpoint.path:
+            check_id(id)
         call = Call(self.request, self.served, self.caller, self.book, id)
         done = verb(call, checked(endpoint.given, given))
         return done.told if isinstance(done, Reply) else done

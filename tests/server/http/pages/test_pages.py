@@ -98,7 +98,7 @@ def test_a_note_that_is_all_script_runs_nothing(browser: Browser, vault: Path, b
         assert not re.search(r"""(?i)<[a-z][^>"']*(?:"[^"]*"[^>"']*|'[^']*'[^>"']*)*\son\w+\s*=""", page), place
         for link in re.findall(r'(?i)<a [^>]*href="([^"]*)"', page):
             assert re.match(r"/(?!/)|https?://|mailto:|#|obsidian://", link), (place, link)
-        assert "49" not in page or "7*7" in page
+    assert "{% raw %}" in browser.open("/note/evil")
 
 
 def test_a_hostile_address_gets_a_plain_page(browser: Browser, full: dict[str, str]) -> None:
@@ -118,7 +118,7 @@ def test_a_hostile_address_gets_a_plain_page(browser: Browser, full: dict[str, s
         ("/note/projects/배포?part=99999999999999999999", 200),
         (f"/?done={script}", 200),
         (f"/note/{'a' * 5000}", 400),
-        ("/note/%00", 400),
+        ("/note/%00", 404),
         ("/note/../../etc/passwd", 404),
         ("/static/../view.py", 404),
         ("/static/%2e%2e/view.py", 404),
@@ -132,9 +132,9 @@ def test_a_hostile_address_gets_a_plain_page(browser: Browser, full: dict[str, s
 
 def test_search_marks_words_and_says_why(browser: Browser, full: dict[str, str]) -> None:
     """Found words are marked with what follows them, reasons are there, and a missing note is explained."""
-    page = browser.open("/search?q=백업을&mode=find")
+    page = browser.open("/search?q=백업을")
     assert "<mark>백업</mark>" in page
-    assert "words here" in page
+    assert "whole note" in page
     page = browser.open("/search?q=pg_dump&missing=projects/배포")
     assert "<details open>" in page
     assert browser.client.get("/search?q=x", headers={"hx-request": "true"}).text.startswith("<p")
@@ -143,13 +143,24 @@ def test_search_marks_words_and_says_why(browser: Browser, full: dict[str, str])
 
 def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str], served, vault: Path) -> None:
     """A token that may only read gets no forms; one that sees what is public alone gets no other note's name."""
-    (vault / "open.md").write_text("---\ntitle: 열린 노트\nprivacy_scope: public\n---\nAnybody may read this.\n", "utf-8")
+    (vault / "open.md").write_text(
+        "---\ntitle: 열린 노트\nprivacy_scope: public\n---\nAnybody may read this.\n", "utf-8"
+    )
     served.book.reindex()
     for may, sees in (("read", "private"), ("read", "public")):
         secret = served.tokens.add(f"{may}-{sees}", may, sees)
         guarded.client.cookies.clear()
         guarded.send("/login", token=secret)
-        for place in ("/", "/search?q=백업", "/contents", "/decisions", "/articles", "/activity", "/upkeep", "/settings"):
+        for place in (
+            "/",
+            "/search?q=백업",
+            "/contents",
+            "/decisions",
+            "/articles",
+            "/activity",
+            "/upkeep",
+            "/settings",
+        ):
             page = guarded.open(place)
             assert 'action="/do/' not in page, place
             if sees == "public":
@@ -160,7 +171,9 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
             assert guarded.send(action, 403, **form)
 
 
-def test_a_long_note_has_several_pages(browser: Browser, vault: Path, book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_a_long_note_has_several_pages(
+    browser: Browser, vault: Path, book: Spellbook, write_note: Callable[..., Path]
+) -> None:
     """A note of a megabyte is not one page, and a section without end is shown as it stands from some place on."""
     write_note("long.md", "\n".join(f"## Part {n}\n\n{'text ' * 2000}\n" for n in range(60)))
     write_note("endless.md", "x " * 90_000 + "\n\n<script>")
@@ -231,4 +244,7 @@ def test_pages_are_not_kept_by_a_browser(browser: Browser, full: dict[str, str],
     assert browser.client.get(place).headers["cache-control"] == "no-store"
     answer = browser.client.get("/static/spellbook.css")
     assert answer.headers["cache-control"] == "no-cache"
-    assert browser.client.get("/static/spellbook.css", headers={"if-none-match": answer.headers["etag"]}).status_code == 304
+    assert (
+        browser.client.get("/static/spellbook.css", headers={"if-none-match": answer.headers["etag"]}).status_code
+        == 304
+    )

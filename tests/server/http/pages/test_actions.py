@@ -1,0 +1,294 @@
+"""What a person does on the pages, by plain forms: each says what changed, and can be undone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.routing import Route
+
+from spellbook.book import Spellbook
+from spellbook.server.http import pages
+from spellbook.server.http.served import Served
+
+from .conftest import NOTES, Browser
+
+NOTE = "projects/배포"
+PLACE = f"/note/{NOTE}"
+
+
+def undone(browser: Browser, page: str) -> str:
+    """Press the button that a page offers after a change."""
+    assert "entry" in page
+    return browser.send("/do/undo", **browser.form(page, "/do/undo", 'name="entry"')).text
+
+
+def section(page: str, text: str) -> str:
+    """The address of the editor of the section that contains a text."""
+    (found,) = [part for part in re.findall(r'<section class="section".*?</section>', page, re.S) if text in part]
+    return re.search(r'href="([^"#]*\?edit=[^"#]*)', found)[1].replace("&amp;", "&")
+
+
+def test_a_section_is_edited(browser: Browser, full: dict[str, str], vault: Path, book: Spellbook) -> None:
+    """The text of a section is saved, found at once, and undone; nothing else of the file changes."""
+    page = browser.open(section(browser.open(PLACE), "git revert"))
+    form = browser.form(page, "/do/edit")
+    assert form["content"].startswith("## Rollback")
+    text = "## Rollback\r\n\r\nRedeploy the tag before: `zanzibar`.\r\n\r\n</textarea><script>x</script>\r\n"
+    shown = browser.send("/do/edit", **{**form, "content": text}).text
+    assert "zanzibar" in shown
+    assert "<script>x" not in shown
+    now = (vault / f"{NOTE}.md").read_text("utf-8")
+    assert now.startswith(NOTES[f"{NOTE}.md"].partition("## Rollback")[0])
+    assert "\r" not in now
+    assert "<mark>zanzibar</mark>" in browser.open("/search?q=zanzibar&mode=find")
+    undone(browser, shown)
+    assert (vault / f"{NOTE}.md").read_text("utf-8") == NOTES[f"{NOTE}.md"]
+
+
+def test_two_tabs_edit_one_section(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """The second to save sees both texts, and nothing is written until they choose."""
+    first = second = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
+    browser.send("/do/edit", **{**first, "content": "## Rollback\n\nMine."})
+    page = browser.send("/do/edit", 409, **{**second, "content": "## Rollback\n\nYours, with <b>care</b>."}).text
+    assert "Mine." in page
+    assert "Yours, with &lt;b&gt;care&lt;/b&gt;." in page
+    assert "Yours" not in (vault / f"{NOTE}.md").read_text("utf-8")
+    browser.send("/do/edit", **browser.form(page, "/do/edit"))
+    assert "Yours, with <b>care</b>." in (vault / f"{NOTE}.md").read_text("utf-8")
+
+
+def test_a_section_that_is_gone_loses_no_text(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """Whoever edits a section that was removed meanwhile gets their text back."""
+    form = browser.form(browser.open(section(browser.open(PLACE), "git revert")), "/do/edit")
+    (vault / f"{NOTE}.md").write_text(NOTES[f"{NOTE}.md"].partition("## Rollback")[0], "utf-8")
+    page = browser.send("/do/edit", 409, **{**form, "content": "## Rollback\n\nLong work."}).text
+    assert "Long work." in page
+    page = browser.send("/do/edit", 400, **{**form, "id": f"{NOTE}#순서", "hash": "", "content": " "}).text
+    assert "The new content is empty." in page
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_section_of_several_chunks_is_edited_whole(
+    browser: Browser, vault: Path, book: Spellbook, newline: str
+) -> None:
+    """A long section has one editor; a change elsewhere in the note is no conflict, one in the section is."""
+    text = (
+        "# Long\n\n## One\n\n"
+        + "\n\n".join(f"Paragraph {n}. " + "word " * 80 for n in range(12))
+        + "\n\n## Two\n\nEnd.\n"
+    )
+    (vault / "long.md").write_bytes(text.replace("\n", newline).encode())
+    book.reindex()
+    form = browser.form(browser.open(section(browser.open("/note/long"), "Paragraph 7.")), "/do/edit")
+    assert form["old"].rstrip() == form["content"].rstrip()
+    assert "Paragraph 0." in form["content"]
+    assert "Paragraph 11." in form["content"]
+    assert "## Two" not in form["content"]
+    (vault / "long.md").write_bytes((vault / "long.md").read_bytes().replace(b"End.", b"Ended."))
+    changed = form["content"].replace("Paragraph 7.", "Paragraph seven.").replace("\n", "\r\n")
+    browser.send("/do/edit", **{**form, "content": changed, "old": form["old"].replace("\n", "\r\n")})
+    wanted = text.replace("End.", "Ended.").replace("Paragraph 7.", "Paragraph seven.").replace("\n", newline)
+    assert (vault / "long.md").read_bytes().decode() == wanted
+    page = browser.send("/do/edit", 400, **{**form, "content": changed}).text
+    assert "Paragraph seven." in page
+    assert (vault / "long.md").read_bytes().decode() == wanted
+
+
+def test_properties_are_set_and_removed(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+    """Only fields that were changed are written, each as YAML; an empty one is taken away."""
+    form = browser.form(browser.open(PLACE), "/do/properties")
+    assert form["is.tags"] == "[ops, 배포]"
+    page = browser.send(
+        "/do/properties", **{**form, "is.topic": "", "is.tags": "[ops]", "new": "owner", "value": "민수"}
+    ).text
+    meta = book.show(NOTE)[0].meta
+    assert (meta["tags"], meta["owner"], "topic" in meta, meta["title"]) == (["ops"], "민수", False, "배포 절차")
+    undone(browser, page)
+    assert book.show(NOTE)[0].meta["topic"] == "deploy"
+    browser.send("/do/properties", 400, **form)
+
+
+def test_a_note_is_pinned_and_set_for_review(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+    """Both are keys of the note, and the second is listed on the first page when it is due."""
+    browser.send("/do/pin", **browser.form(browser.open(PLACE), "/do/pin"))
+    assert book.show(NOTE)[0].meta["pinned"] is True
+    browser.send("/do/pin", **browser.form(browser.open(PLACE), "/do/pin"))
+    assert "pinned" not in book.show(NOTE)[0].meta
+    form = {key: value for key, value in browser.form(browser.open(PLACE), "/do/review").items() if key != "days"}
+    browser.send("/do/review", **{**form, "at": "2026-01-02"})
+    assert str(book.show(NOTE)[0].meta["review"]) == "2026-01-02"
+    assert "2026-01-02" in browser.open("/")
+    browser.send("/do/review", **{**form, "days": "7", "at": ""})
+    assert "2026-01-02" not in browser.open("/")
+    browser.send("/do/review", **{**form, "at": ""})
+    assert "review" not in book.show(NOTE)[0].meta
+    browser.send("/do/review", 400, **{**form, "at": "yesterday"})
+
+
+def test_a_note_is_erased_after_a_question_and_comes_back(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """The question names the notes that link to it; undo and the trash both bring it back."""
+    page = browser.send("/do/erase", **browser.form(browser.open(PLACE), "/do/erase")).text
+    assert "데이터베이스" in page
+    assert (vault / f"{NOTE}.md").exists()
+    page = browser.send("/do/erase", **browser.form(page, "/do/erase", "sure")).text
+    assert not (vault / f"{NOTE}.md").exists()
+    undone(browser, page)
+    assert (vault / f"{NOTE}.md").exists()
+    browser.send("/do/erase", id=NOTE, sure="yes")
+    page = browser.open("/activity")
+    browser.send("/do/restore", **browser.form(page, "/do/restore", "배포.md"))
+    assert (vault / f"{NOTE}.md").exists()
+
+
+def test_a_note_is_moved_after_a_look(browser: Browser, full: dict[str, str], vault: Path) -> None:
+    """The preview shows the links that follow; nothing moves before."""
+    form = browser.form(browser.open(PLACE), "/do/move")
+    page = browser.send("/do/move", **{**form, "new": "ops/release.md"}).text
+    assert "ops/release.md" in page
+    assert "projects/데이터베이스.md" in page
+    assert (vault / f"{NOTE}.md").exists()
+    page = browser.send("/do/move", **browser.form(page, "/do/move", "sure")).text
+    assert "배포 절차" in page
+    assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
+    undone(browser, page)
+    assert (vault / f"{NOTE}.md").exists()
+    browser.send("/do/move", 400, **{**form, "new": "../out.md"})
+
+
+def test_a_topic_is_erased_as_it_was_shown(
+    browser: Browser, full: dict[str, str], vault: Path, write_note: Callable[..., Path]
+) -> None:
+    """If a note has come since the list was shown, nothing is erased."""
+    page = browser.open("/contents?topic=project/deploy")
+    page = browser.send("/do/erase-topic", **browser.form(page, "/do/erase-topic")).text
+    form = browser.form(page, "/do/erase-topic", "sure")
+    write_note("new.md", "One more.", category="project", topic="deploy")
+    assert "nothing was erased" in browser.send("/do/erase-topic", 409, **form).text
+    page = browser.send("/do/erase-topic", **{**form, "count": "2"}).text
+    assert not (vault / "new.md").exists()
+    undone(browser, page)
+    assert (vault / "new.md").exists()
+
+
+def test_a_decision_gets_its_outcome_and_a_step_its_tick(
+    browser: Browser, full: dict[str, str], book: Spellbook
+) -> None:
+    """Both stand in the notes, as tools write them."""
+    page = browser.open("/decisions")
+    assert page.index("SQLite를 쓴다") < page.index("PostgreSQL로 옮긴다")  # the earlier one first
+    assert '<li class="old">' in page
+    browser.send("/do/outcome", id=full["new"], outcome="success", reason="빠르다", to="/decisions")
+    assert book.show(full["new"])[0].meta["outcome"] == "success"
+    assert "빠르다" in browser.open("/decisions?outcome=success")
+    browser.send("/do/outcome", 400, id=full["new"], outcome="great")
+    form = browser.form(browser.open("/decisions"), "/do/tick", "Write tests")
+    page = browser.send("/do/tick", **form).text
+    assert "- [x] Write tests" in book.show(full["checkpoint"])[0].text
+    assert "- [ ] 편집 페이지" in book.show(full["checkpoint"])[0].text
+    browser.send("/do/tick", **browser.form(page, "/do/tick", "Write tests"))
+    assert "- [ ] Write tests" in book.show(full["checkpoint"])[0].text
+    assert "not there any more" in browser.send("/do/tick", 409, **{**form, "step": "Sleep"}).text
+
+
+def test_an_article_is_saved_filed_and_erased(browser: Browser, full: dict[str, str], book: Spellbook) -> None:
+    """Pasted text becomes an article under its name; its categories change."""
+    form = {
+        "source": "Coffee",
+        "categories": "food, 음료",
+        "text": "# Coffee\n\nGrind fine. " * 5,
+        "csrf": "",
+        "to": "",
+    }
+    page = browser.send("/do/save", **form).text
+    assert "Grind fine" in page
+    assert "음료 1" in browser.open("/articles")
+    (coffee,) = (each for each in book.recent(50).notes if each.title == "Coffee")
+    browser.send("/do/file", id=coffee.note, categories="drinks", to="/articles")
+    assert "drinks 1" in browser.open("/articles")
+    browser.send("/do/save", 400, **{**form, "source": "Tea", "categories": " , "})
+
+
+def test_what_undo_would_change_is_shown_first(browser: Browser, full: dict[str, str]) -> None:
+    """As a part of the page, or as a page of its own; what cannot be undone says why."""
+    browser.send("/do/pin", id=NOTE, pinned="true", to=PLACE)
+    entry = re.search(r"/difference\?entry=(\d+)", browser.open("/activity"))[1]
+    assert "-pinned: true" in browser.open(f"/difference?entry={entry}")
+    part = browser.client.get(f"/difference?entry={entry}", headers={"hx-request": "true"}).text
+    assert part.lstrip().startswith("<pre")
+    assert "no entry" in browser.open("/difference?entry=9999")
+
+
+def test_health_repairs(
+    browser: Browser, full: dict[str, str], served: Served, write_note: Callable[..., Path]
+) -> None:
+    """The check runs as a job, errors are resolved, caches cleared, the database optimized, doubles merged."""
+    write_note("a.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
+    write_note("b.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
+    browser.open("/note/nowhere", 404)
+    browser.send("/do/check", to="/upkeep")
+    job = served.jobs.all()[0]
+    assert served.jobs.wait(job.id, 30).state == "done"
+    page = browser.open("/upkeep")
+    assert "duplicates" in page
+    merged = browser.send("/do/merge", **browser.form(page, "/do/merge", "a.md")).text
+    assert "b.md" in merged
+    page = browser.send("/do/merge", **browser.form(merged, "/do/merge", "sure")).text
+    assert "quick brown fox" in page
+    form = browser.form(browser.open("/upkeep"), "/do/resolve")
+    browser.send("/do/resolve", **{**form, "reason": "typed wrongly"})
+    assert "MEMORY_NOT_FOUND" not in browser.open("/upkeep")
+    for action in ("/do/optimize", "/do/clear"):
+        browser.send(action, to="/upkeep")
+    assert "vault and index" in browser.send("/do/examine").text
+    page = browser.send("/do/cleanup").text
+    browser.send("/do/cleanup", **browser.form(page, "/do/cleanup", "sure"))
+    for action in ("/do/reindex", "/do/snapshot"):
+        browser.send(action, to="/")
+        assert served.jobs.wait(served.jobs.all()[0].id, 30).state == "done"
+    assert "Ended: snapshot" in browser.open("/job")
+
+
+def test_a_running_job_is_shown_and_cancelled(browser: Browser, full: dict[str, str], served: Served) -> None:
+    """Its bar is on every page, a second one is refused, and its button ends it."""
+    import threading
+
+    go = threading.Event()
+
+    def work(report: Callable[[str, int, int], None]) -> None:
+        while not go.wait(0.01):
+            report("reading", 3, 7)
+
+    job = served.jobs.start("reindex", work)
+    try:
+        page = browser.open("/contents")
+        assert "Running: reindex" in page
+        assert "Another job is running" in browser.send("/do/snapshot", 409).text
+        browser.send("/do/cancel", **browser.form(page, "/do/cancel"))
+        assert served.jobs.wait(job.id, 10).state == "cancelled"
+    finally:
+        go.set()
+
+
+def test_an_action_goes_back_only_to_this_server(browser: Browser, full: dict[str, str]) -> None:
+    """Where a form leads afterwards cannot be chosen by another page."""
+    for to in (
+        "https://evil.test/",
+        "//evil.test",
+        "/\\evil.test",
+        "javascript:alert(1)",
+        "\nhttps://x",
+        "http:/x",
+        "",
+    ):
+        answer = browser.client.post("/do/pin", data={"id": NOTE, "pinned": "true", "to": to}, follow_redirects=False)
+        assert answer.headers["location"].startswith("/?done="), to
+
+
+def test_every_action_is_tried() -> None:
+    """An action without a case here fails."""
+    source = Path(__file__).read_text("utf-8")
+    actions = [each.path for module in pages._MODULES for each in module.routes() if isinstance(each, Route)]
+    assert [path for path in actions if path.startswith("/do/") and f'"{path}"' not in source] == []
