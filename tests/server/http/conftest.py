@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -12,6 +14,7 @@ from spellbook.server.http.app import make
 from spellbook.server.http.served import Served
 
 from .described import Described
+from .running import Server
 
 
 @pytest.fixture
@@ -22,3 +25,17 @@ def api(book: Spellbook) -> Iterator[TestClient]:
     with Described(app, "http://localhost:17950", raise_server_exceptions=False) as made:
         made.app_served = served
         yield made
+
+
+@pytest.fixture
+def serving(vault: Path) -> Iterator[Any]:
+    """Start servers of the vault; they end with the test."""
+    started: list[Server] = []
+
+    def start(*options: str, **environment: str) -> Server:
+        started.append(Server(vault, *options, **environment))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.end()

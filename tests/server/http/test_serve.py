@@ -10,10 +10,7 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -26,53 +23,6 @@ from spellbook.server.http.run import HEADER_SECONDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
-
-
-class Server:
-    """A running server: its address, its process, and what it wrote to stderr."""
-
-    def __init__(self, vault: Path, *options: str, **environment: str) -> None:
-        self.arguments = [sys.executable, "-m", "spellbook", "--vault", str(vault), "serve", "--port", "0", *options]
-        env = {**os.environ, "SPELLBOOK_EMBEDDER": "hash", **environment}
-        self.process = subprocess.Popen(
-            self.arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", env=env
-        )
-        self.said: list[str] = []
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said.append(line.strip())
-            if line.startswith(("http://", "https://")):
-                break
-        self.url = self.said[-1] if self.said else ""
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        self.said += [line.rstrip() for line in self.process.stderr]
-
-    def end(self) -> int:
-        if self.process.poll() is None:
-            self.process.terminate()
-        code = self.process.wait(10)
-        self._reader.join(10)
-        assert self.process.stderr is not None
-        self.process.stderr.close()
-        return code
-
-
-@pytest.fixture
-def serving(vault: Path) -> Iterator[Any]:
-    """Start servers of the vault; they end with the test."""
-    started: list[Server] = []
-
-    def start(*options: str, **environment: str) -> Server:
-        started.append(Server(vault, *options, **environment))
-        return started[-1]
-
-    yield start
-    for each in started:
-        each.end()
 
 
 async def text_of(client: Any, tool: str, **arguments: object) -> str:

@@ -1,0 +1,355 @@
+"""The dashboard in a real browser against a real server: what it looks like, what it runs, and what it refuses."""
+
+from __future__ import annotations
+
+import http.server
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spellbook.book import Spellbook
+from spellbook.server.http.tokens import Tokens
+
+from ..running import Server
+from .conftest import HOSTILE
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM, reason="needs chromium"),
+    pytest.mark.timeout(180),
+]
+
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+)
+"""A browser that asks nobody but the pages it is told to open."""
+
+EVIL = "evil.test"
+NOTE = "/note/projects/배포"
+PAGES = (
+    *("/", "/search?q=백업", "/contents", "/contents?topic=project/deploy", "/decisions", "/articles", "/activity"),
+    *(
+        "/upkeep",
+        "/settings",
+        NOTE,
+        f"{NOTE}?edit=projects/배포%23rollback",
+        "/graph/projects/배포",
+        "/note/nowhere",
+        "/login",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        rules = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, rules])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any, serving: object) -> Iterator[Callable[..., Any]]:
+    """Open a tab; whatever its pages complain about fails the test. Tabs are closed before servers end."""
+    opened: list[Any] = []
+    complaints: list[str] = []
+
+    def new(**options: Any) -> Any:
+        expected = options.pop("expecting", "no complaint")
+        context = chromium.new_context(**options)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on(
+            "console",
+            lambda said: (
+                complaints.append(said.text) if said.type == "error" and not re.search(expected, said.text) else None
+            ),
+        )
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        opened.append(context)
+        return page
+
+    yield new
+    for each in opened:
+        each.close()
+    assert complaints == []
+
+
+def test_every_page_is_accessible_and_fits(tab: Any, serving: Callable[..., Server], full: dict[str, str]) -> None:
+    """axe finds nothing, in light and dark, English and Korean, wide and at 360 px; nothing is wider than the screen."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    server = serving("--toolsets", "core,decisions,articles")
+    for locale, scheme, width in (("en-US", "light", 1280), ("ko-KR", "dark", 360)):
+        page = tab(
+            locale=locale,
+            color_scheme=scheme,
+            viewport={"width": width, "height": 800},
+            bypass_csp=True,
+            expecting="404",
+        )
+        for place in PAGES:
+            page.goto(server.url + place)
+            for details in page.locator("details").all():
+                details.evaluate("each => { each.open = true; }")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (place, width)
+            found = Axe().run(page).response["violations"]
+            assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == [], place
+
+
+def test_a_person_finds_reads_and_edits(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
+) -> None:
+    """By the keyboard: ask as one types, open a hit, edit a section in place, save, undo."""
+    server = serving("--toolsets", "core")
+    page = tab(locale="en-US")
+    page.goto(server.url)
+    page.locator("h1").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("revert")
+    page.keyboard.press("Enter")
+    page.locator("mark").first.wait_for()
+    page.locator("#q").fill("pg_dump")
+    page.locator("mark", has_text="pg_dump").first.wait_for()
+    page.get_by_text("Why", exact=True).first.click()
+    page.get_by_text("whole note").first.wait_for()
+    assert "q=pg_dump" in page.url
+    page.locator(".hit h2 a", has_text="Backup").click()
+    page.locator("section", has_text="Every night").get_by_role("link", name="Edit Backup").click()
+    page.locator("textarea").fill("## Backup\n\nEvery hour.\n")
+    page.keyboard.press("Control+Enter")
+    page.get_by_text("Every hour.").wait_for()
+    assert "Every hour." in (vault / "projects/데이터베이스.md").read_text("utf-8")
+    page.get_by_role("button", name="Undo").first.click()
+    page.get_by_text("Every night").wait_for()
+    assert "pg_dump" in (vault / "projects/데이터베이스.md").read_text("utf-8")
+
+
+def test_two_tabs_edit_one_section(tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path) -> None:
+    """The second sees both sides, and chooses."""
+    server = serving("--toolsets", "core")
+    tabs = [tab(locale="en-US", expecting="409") for _ in range(2)]
+    for page in tabs:
+        page.goto(server.url + NOTE)
+        page.get_by_role("link", name="Edit Rollback").click()
+        page.locator("textarea").wait_for()
+    for page, text in zip(tabs, ("first", "second"), strict=True):
+        page.locator("textarea").fill(f"## Rollback\n\nThe {text} one.")
+        page.get_by_role("button", name="Save", exact=True).click()
+    tabs[0].get_by_text("The first one.").wait_for()
+    tabs[1].get_by_role("heading", name="Not saved").wait_for()
+    assert "The first one." in tabs[1].locator("textarea[readonly]").input_value()
+    assert "second" not in (vault / "projects/배포.md").read_text("utf-8")
+    tabs[1].get_by_role("button", name="Save this over what is there now").click()
+    tabs[1].get_by_text("The second one.").wait_for()
+    assert "The second one." in (vault / "projects/배포.md").read_text("utf-8")
+
+
+def test_a_hostile_note_runs_and_loads_nothing(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path, book: Spellbook
+) -> None:
+    """Whatever a note holds, no script of it runs, and nothing is asked of another host."""
+    (vault / "evil.md").write_text(HOSTILE, "utf-8")
+    (vault / "other.md").write_text("[[evil]]", "utf-8")
+    book.reindex()
+    server = serving("--toolsets", "core,articles,decisions")
+    page = tab()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: asked.append(f"dialog {dialog.message}"))
+    for place in (
+        *PAGES[:9],
+        "/note/evil",
+        "/graph/evil",
+        "/note/evil?edit=evil%23",
+        "/search?q=owned",
+        "/graph/other",
+    ):
+        page.goto(server.url + place)
+        page.wait_for_load_state("load")
+        for link in page.locator(".prose a, .hit a").all()[:20]:
+            link.hover(force=True, timeout=2000)
+        assert page.title() != "owned", place
+    assert [url for url in asked if not url.startswith(server.url)] == []
+
+
+def test_reading_needs_no_script(chromium: Any, serving: Callable[..., Server], full: dict[str, str]) -> None:
+    """Search, reading, editing and undo are plain pages and forms."""
+    server = serving("--toolsets", "core")
+    context = chromium.new_context(java_script_enabled=False, locale="en-US")
+    page = context.new_page()
+    page.goto(server.url + "/search")
+    page.locator("#q").fill("revert")
+    page.get_by_role("button", name="Search").click()
+    page.locator(".hit h2 a").first.click()
+    page.get_by_role("link", name="Edit Rollback").click()
+    page.locator("textarea").fill("## Rollback\n\nWithout a script.")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("Without a script.").wait_for()
+    page.get_by_role("button", name="Undo").first.click()
+    page.get_by_text("git revert").wait_for()
+    context.close()
+
+
+def test_a_graph_is_drawn_and_leads_on(tab: Any, serving: Callable[..., Server], full: dict[str, str]) -> None:
+    """The picture has points for the note and its neighbour; a click on that opens it."""
+    server = serving("--toolsets", "core")
+    page = tab(locale="en-US")
+    page.goto(server.url + NOTE)
+    page.get_by_role("link", name="Neighbours").click()
+    page.locator("#graph[data-ready]").wait_for()
+    page.wait_for_timeout(1_500)
+    x, y = page.evaluate("[nodes[1].x + width / 2, nodes[1].y + height / 2]")
+    ink = f"[...context.getImageData(({x}) * devicePixelRatio, ({y}) * devicePixelRatio, 1, 1).data]"
+    assert page.evaluate(ink)[3] == 255
+    page.locator("#graph").click(position={"x": x, "y": y})
+    page.wait_for_url("**/note/**")
+    assert page.locator("h1").text_content() == "데이터베이스"
+
+
+def test_long_work_is_seen_and_goes_on_without_its_tab(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Callable[..., Path]
+) -> None:
+    """A job that is started on a page is shown on another as it goes, and ends after the tab is closed."""
+    for number in range(300):
+        write_note(f"many/{number}.md", f"Note {number} about the river {number * 7}. " * 20)
+    server = serving("--toolsets", "core")
+    other, first = tab(locale="en-US"), tab(locale="en-US")
+    other.goto(server.url + "/settings")
+    first.goto(server.url + "/upkeep")
+    first.get_by_role("button", name="Run the check").click()
+    first.close()
+    other.locator("#job").get_by_text("check").wait_for()
+    other.locator("#job").get_by_text("Ended: check").wait_for(timeout=60_000)
+    other.goto(server.url + "/upkeep")
+    other.get_by_text("among the first five").wait_for()
+
+
+def test_login_logout_and_a_token_that_is_gone(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
+) -> None:
+    """A page asks for the token and goes on where one wanted to be; no script can read the cookie."""
+    tokens = Tokens.of(vault)
+    secret = tokens.add("me", "admin")
+    server = serving("--toolsets", "core")
+    page = tab(locale="en-US", expecting="401")
+    page.goto(server.url + NOTE)
+    page.get_by_label("Token").fill("sb_wrong")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").wait_for()
+    page.get_by_label("Token").fill(secret)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="배포 절차").wait_for()
+    assert page.evaluate("document.cookie") == ""
+    assert secret not in page.content()
+    page.get_by_role("button", name="Pin").click()
+    page.get_by_role("button", name="Unpin").wait_for()
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_label("Token").wait_for()
+    page.goto(server.url)
+    page.get_by_label("Token").fill(secret)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Overview").wait_for()
+    tokens.remove("me")
+    tokens.add("other")
+    page.goto(server.url + "/contents")
+    page.get_by_label("Token").wait_for()
+
+
+class _Foreign(http.server.BaseHTTPRequestHandler):
+    """A page of somebody else, which tries to reach the memory in every way that a page has."""
+
+    target = ""
+
+    def do_GET(self) -> None:
+        body = f"""<!doctype html><body><script>
+          const tried = [];
+          const told = (name) => (result) => tried.push(name + ": " + result);
+          (async () => {{
+            for (const place of ["/api/search?q=x", "/api/status", "/", "/mcp", "/health"])
+              for (const mode of ["cors", "no-cors"])
+                await fetch("{self.target}" + place, {{mode, credentials: "include"}})
+                  .then(async (answer) => told(place + " " + mode)(answer.type + " " + await answer.text()))
+                  .catch(() => told(place + " " + mode)("refused"));
+            for (const [place, type] of [["/api/undo", "text/plain"], ["/do/pin", "application/x-www-form-urlencoded"], ["/mcp", "text/plain"]])
+              await fetch("{self.target}" + place, {{method: "POST", mode: "no-cors", credentials: "include",
+                headers: {{"content-type": type}}, body: 'id=projects/배포&pinned=true'}}).catch(() => 0);
+            await new Promise((done) => {{
+              const events = new EventSource("{self.target}/api/events");
+              events.onerror = () => {{ told("events")("refused"); events.close(); done(); }};
+              events.onopen = () => {{ told("events")("opened"); done(); }};
+            }});
+            const frame = document.createElement("iframe");
+            frame.name = "frame"; frame.src = "{self.target}/";
+            frame.onload = () => {{
+              const form = document.createElement("form");
+              form.method = "post"; form.action = "{self.target}/do/pin"; form.target = "frame";
+              form.innerHTML = '<input name=id value="projects/배포"><input name=pinned value=true>';
+              document.body.append(form);
+              frame.onload = () => {{ document.title = "tried"; document.body.dataset.tried = JSON.stringify(tried); }};
+              form.submit();
+            }};
+            document.body.append(frame);
+          }})();
+        </script>""".encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("with_cookie", [False, True])
+def test_a_page_of_another_origin_reads_and_changes_nothing(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path, with_cookie: bool
+) -> None:
+    """By fetch, form, frame or events, on the same machine, and by a name that leads to it (DNS rebinding)."""
+    if with_cookie:
+        secret = Tokens.of(vault).add("me", "admin")
+    server = serving("--toolsets", "core")
+    port = server.url.rpartition(":")[2]
+    before = {path: path.read_bytes() for path in vault.rglob("*.md")}
+    page = tab(locale="en-US", expecting=".")
+    if with_cookie:
+        page.goto(server.url)
+        page.get_by_label("Token").fill(secret)
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Overview").wait_for()
+    foreign = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Foreign)
+    threading.Thread(target=foreign.serve_forever, daemon=True).start()
+    try:
+        for host, target in (
+            ("127.0.0.1", server.url),
+            ("localhost", server.url),
+            (EVIL, server.url),
+            (EVIL, f"http://{EVIL}:{port}"),
+        ):
+            _Foreign.target = target
+            page.goto(f"http://{host}:{foreign.server_port}/")
+            page.locator("body[data-tried]").wait_for()
+            tried = page.evaluate("JSON.parse(document.body.dataset.tried)")
+            assert len(tried) == 11
+            assert all(re.search(": (refused|opaque )$", each) for each in tried), tried
+        # A name that leads to this machine, as a page whose address was bound anew would use it.
+        answer = page.goto(f"http://{EVIL}:{port}/api/search?q=x")
+        assert answer.status == 421
+        assert {path: path.read_bytes() for path in vault.rglob("*.md")} == before
+        page.goto(server.url)
+        page.get_by_role("heading", name="Overview").wait_for()
+    finally:
+        foreign.shutdown()
+        foreign.server_close()

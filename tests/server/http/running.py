@@ -1,0 +1,42 @@
+"""`spellbook serve` as a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+
+class Server:
+    """A running server: its address, its process, and what it wrote to stderr."""
+
+    def __init__(self, vault: Path, *options: str, **environment: str) -> None:
+        self.arguments = [sys.executable, "-m", "spellbook", "--vault", str(vault), "serve", "--port", "0", *options]
+        env = {**os.environ, "SPELLBOOK_EMBEDDER": "hash", **environment}
+        self.process = subprocess.Popen(
+            self.arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", env=env
+        )
+        self.said: list[str] = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line.strip())
+            if line.startswith(("http://", "https://")):
+                break
+        self.url = self.said[-1] if self.said else ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        self.said += [line.rstrip() for line in self.process.stderr]
+
+    def end(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        code = self.process.wait(10)
+        self._reader.join(10)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return code
