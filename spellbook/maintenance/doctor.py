@@ -4,7 +4,6 @@ Health: the state that a vault and its index are in, and what a person should me
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -38,15 +37,12 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     """Return counts and sizes, chunks by category, response times, and the notes opened most."""
     catalog = index.catalog
     with catalog.reading():  # one state, so that the sums are consistent
-        counts, topics, sizes = catalog.counts(), catalog.topics(), catalog.sizes()
-    categories: Counter[str] = Counter()
-    for topic in topics:
-        categories[topic.category or "(none)"] += topic.chunks
+        counts, categories, sizes = catalog.counts(), catalog.notes.by_category(), catalog.sizes()
     timings, totals = meter.read()
     looked_at = uptodate.looked_at(str(index.config.state))
     return {
         **{name: count for name, count in asdict(counts).items() if name != "second_pending"},
-        "categories": categories,
+        "categories": {name or "(none)": chunks for name, chunks in categories.items()},
         **sizes,
         "timings": {verb: asdict(timing) for verb, timing in timings.items()},
         "day": brief(*meter.read(hours=24)),

@@ -73,6 +73,10 @@ class Notes:
         )
         return {path: Stamp(*stamp) for path, *stamp in rows}
 
+    def by_category(self) -> dict[str, int]:
+        """Return the number of chunks of each category."""
+        return dict(self._rows("SELECT category, count(*) FROM chunks JOIN notes USING (note) GROUP BY 1 ORDER BY 1"))
+
     def faults(self) -> tuple[Fault, ...]:
         """Return the faults in the vault's files that a person should fix."""
         return tuple(Fault(*row) for row in self._rows("SELECT path, line, reason FROM faults ORDER BY path, line"))

@@ -42,8 +42,9 @@ def search(shown: View) -> Response:
             values["missing"] = shown.ask(finding.why, id=asked["missing"], **options)
     counts = Counter[str]()
     if not shown.is_part:
-        for topic in shown.book.topics():
-            counts[topic.category] += topic.notes
+        shown.book.refresh()
+        for category, _, notes in shown.book.index.catalog.topic_counts(shown.book.index.visible):
+            counts[category] += notes
     categories = [name for name, _ in counts.most_common(_MOST_CATEGORIES) if name]
     return shown.page("hits.html" if shown.is_part else "search.html", categories=categories, **values)
 
