@@ -25,6 +25,7 @@ def overview(shown: View) -> Response:
     return shown.page(
         "overview.html",
         status=shown.ask(finding.status),
+        degraded="" if is_admin else shown.book.state().reason,  # an admin's alerts say it
         alerts=shown.ask(figures.alerts)["alerts"] if is_admin else [],
         newest=shown.book.recent(_NEWEST).notes,
         pending=pending,

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from markupsafe import Markup, escape
 
 from spellbook.text import korean, terms
+from spellbook.text.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -45,9 +46,16 @@ _WIKI = re.compile(r"!?\[\[([^\[\]\n]{1,1000})\]\]")
 _MARKED_LINK = re.compile(
     r"!?\[([^\[\]\n]{0,300})\]\([^()\s]{0,500}\)|!?\[\[([^\[\]|\n]{1,300})(?:\|([^\[\]\n]{1,300}))?\]\]"
 )
+_MARKS = re.compile(
+    # Where a block begins: a heading, a quote, an item of a list.
+    r"(?m)^[ \t]*(?:#{1,6}|>|[-*+](?= )(?: \[[ xX]\])?|\d+\.(?= ))[ \t]*(?:\[![\w-]+\][+-]?)?"
+    r"|^[ \t|:-]*-{3}[ \t|:-]*$|^`{3}.*$|\|"  # rules, fences, and the lines of tables
+    r"|[*`]{1,3}|\b_{1,2}\B|\B_{1,2}\b"
+)
 _HANGUL = re.compile("[가-힣]")
 
 _MOST_EXCERPTED = 20_000
+_MOST_WORDS, _MOST_ENDING = 64, 12
 
 Reach = Callable[[str], str | None]
 """Returns the address of the page that a link's target leads to, None if it leads to no note."""
@@ -173,12 +181,21 @@ def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) 
 
 
 def found_words(query: str) -> re.Pattern[str] | None:
-    """Return a pattern of a question's words, with what follows them in one word; None if it has none."""
-    wanted = {korean.stem(word) if _HANGUL.search(word) else word for word in terms.runs(query)}
-    parts = [re.escape(word) for word in sorted(wanted, key=len, reverse=True) if len(word) > 1 or not word.isascii()]
-    if not parts:
-        return None
-    return re.compile(rf"(?<![^\W가-힣])(?:{'|'.join(parts[:64])})[^\W가-힣]{{0,30}}", re.I)
+    """
+    Return a pattern of a question's words as a text may have them, None if it has none.
+
+    Korean words are found with any particle, others of four letters or more with any ending.
+    """
+    asked = terms.runs(query)[:_MOST_WORDS]
+    telling = [word for word in asked if word.lower() not in STOP_WORDS] or asked
+    wanted = {korean.stem(word) if _HANGUL.search(word) else word for word in telling}
+    parts = [
+        re.escape(word)
+        + (rf"[^\W가-힣]{{0,{_MOST_ENDING}}}" if len(word) > 3 or _HANGUL.search(word) else r"(?![^\W가-힣])")
+        for word in sorted(wanted, key=len, reverse=True)
+        if len(word) > 1 or not word.isascii()
+    ]
+    return re.compile(rf"(?<![^\W가-힣])(?:{'|'.join(parts)})", re.I) if parts else None
 
 
 def marked(text: str, words: re.Pattern[str] | None) -> Markup:
@@ -213,9 +230,4 @@ def excerpt(text: str, words: re.Pattern[str] | None, heading: str = "") -> Mark
 
 def _unmarked(text: str) -> str:
     """Return Markdown without most of its marks, for a line or two of it."""
-    text = _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", text)
-    return re.sub(
-        r"(?m)^[ \t]*(?:#{1,6}|>|[-*+](?= )|\d+\.(?= ))[ \t]*|[*`]{1,3}|\b_{1,2}|_{1,2}\b|^-{3,}$|^`{3}.*$",
-        "",
-        text,
-    )
+    return _MARKS.sub(" ", _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", text))
