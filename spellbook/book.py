@@ -94,9 +94,9 @@ class Spellbook:
         return self._loaded
 
     @property
-    def is_loaded(self) -> bool:
-        """Whether a search has loaded the vectors, and they are still in memory."""
-        return self._loaded is not None
+    def loaded(self) -> searcher.Searcher | None:
+        """The searcher, once a search has loaded the vectors and while they are still in memory."""
+        return self._loaded
 
     def __enter__(self) -> Spellbook:
         return self

@@ -159,7 +159,8 @@ def _revised(index: Index, found: StoredChunk, read: tuple[Note, str], asked: Re
             f"Name the section: {found.id!r:.300} is the first; nothing was changed.",
         )
     if asked.content is not None:
-        return edits.rewrite(note, _piece(index, note, found, asked.expected_hash, sha256), asked.content)
+        piece = _piece(index, note, found, asked.expected_hash, sha256, asked.content)
+        return edits.rewrite(note, piece, asked.content)
     if asked.expected_hash:
         _piece(index, note, found, asked.expected_hash, sha256)
     start, end = (note.body_at, len(note.text)) if is_note else _span(index, note, found)
@@ -288,8 +289,14 @@ def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:
     raise _keeps_changing(found.path)
 
 
-def _piece(index: Index, note: Note, found: StoredChunk, expected: str | None, sha256: str) -> Chunk:
-    """Return the section that the caller means in the file as it is now. Raises Conflict if it changed."""
+def _piece(
+    index: Index, note: Note, found: StoredChunk, expected: str | None, sha256: str, wanted: str | None = None
+) -> Chunk:
+    """
+    Return the section that the caller means in the file as it is now.
+
+    Raises Conflict if it changed, with the difference from what it is now to the `wanted` text.
+    """
     piece = next((each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == found.suffix), None)
     seen = expected or hash_of(found.text)
     is_same = piece is not None and (
@@ -300,6 +307,7 @@ def _piece(index: Index, note: Note, found: StoredChunk, expected: str | None, s
         raise Conflict(
             f"{found.path}: the section {found.id} was changed meanwhile.",
             "Read it again and repeat; nothing was written.",
+            "" if piece is None or wanted is None else unified(piece.text, wanted, f"{found.id} now", f"{found.id} yours"),
         )
     return piece
 

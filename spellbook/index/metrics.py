@@ -22,8 +22,8 @@ from spellbook.index.catalog.usage import KEPT_DAYS, Failures, Kind, Usage
 _FLUSH_SECONDS = 10.0
 """Seconds of timings that a kill may lose: nobody misses them, and each write is a transaction."""
 
-_STEPS = 8
-"""Buckets for each tenfold of time: a figure is right to 15 %."""
+_STEPS = 32
+"""Buckets for each tenfold of time: a figure is right to 4 %."""
 
 _ONCE = -1_000
 """The bucket of what is only counted."""
@@ -113,12 +113,17 @@ class Meter:
         Of the error's message only the words that are the code's own are kept, or else where it was raised; `code` and
         `message` are for errors of libraries.
         """
+        if self.refused(verb, door, error, code=code, message=message):
+            self.flush()
+
+    def refused(self, verb: str, door: str, error: BaseException, *, code: str = "", message: str = "") -> bool:
+        """Count an error as `failed` does, without writing anything down: an event loop may call it."""
         code = code or (error.code if isinstance(error, SpellbookError) else SpellbookError.code)
         kind, now = Kind(code, verb, door, message or shape_of(error)), time.time()
         with self._guard:
             before = self._failures.get(kind, Failures(kind, 0, now, now))
             self._failures[kind] = Failures(kind, before.count + 1, before.first, now)
-        self.count(f"{ERRORS} {code}", 1)
+        return self.add(f"{ERRORS} {code}")
 
     def _count(self, name: str, at: int, number: int) -> None:
         if self.add(name, at, number):
@@ -171,7 +176,7 @@ class Meter:
 
 
 def mean(meter: Meter, verbs: Collection[str], hours: int) -> tuple[Timing, float]:
-    """Return the timing of several verbs together in the last `hours`, and their mean in ms, right to 15 %."""
+    """Return the timing of several verbs together in the last `hours`, and their mean in ms, right to 4 %."""
     meter.flush()
     found = meter.buckets(hours)
     buckets = sum((found[name] for name in verbs if name in found), Counter[int]())
@@ -224,6 +229,6 @@ def _timing(buckets: Mapping[int, int]) -> Timing:
             seen += buckets[each]
             if seen >= share * total:
                 break
-        return float(f"{10 ** (each / _STEPS):.2g}")
+        return float(f"{10 ** (each / _STEPS):.3g}")
 
     return Timing(total, within(0.5), within(0.95))

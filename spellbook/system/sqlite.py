@@ -122,6 +122,10 @@ class Database:
         with self.transaction("DEFERRED"):
             yield
 
+    def free_bytes(self) -> int:
+        """Return the bytes of the file that it no longer needs."""
+        return int(self.rows("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")[0][0])
+
     def vacuum(self) -> None:
         """
         Write the file anew, without what was deleted; a kill meanwhile leaves it as it was.

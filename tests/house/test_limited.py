@@ -196,7 +196,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "stats": [lambda book, text: book.stats()],
     "status": [lambda book, text: book.status()],
     "is_watched": [lambda book, text: book.is_watched()],
-    "is_loaded": [lambda book, text: book.is_loaded],
+    "loaded": [lambda book, text: book.loaded is not None],
     "refresh": [lambda book, text: book.refresh(embed=True)],
     "follow": [lambda book, text: book.follow()],
     "warm_up": [lambda book, text: book.warm_up()],

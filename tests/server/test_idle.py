@@ -196,7 +196,7 @@ def test_a_watcher_lets_go(book, write_note, monkeypatch):
     write_note("a.md", "text")
     book.search("text")
     with watcher.Watcher(book):
-        until(lambda: not book.is_loaded)
+        until(lambda: book.loaded is None)
 
 
 def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
@@ -207,9 +207,9 @@ def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
         async with Client(build(book)) as client:
             await anyio.to_thread.run_sync(until, lambda: book.watched.is_current)
             await client.list_tools()
-            assert not book.is_loaded
+            assert book.loaded is None
             await client.call_tool("get_index", {})
-            await anyio.to_thread.run_sync(until, lambda: book.is_loaded)
+            await anyio.to_thread.run_sync(until, lambda: book.loaded is not None)
 
     anyio.run(main)
 

@@ -570,9 +570,9 @@ def test_an_idle_wiki_lets_go_of_its_vectors(book: Spellbook, project: Path) -> 
     """What a wiki holds in memory is freed with the vault's, and the next search has it again."""
     found(book, "tokens")
     (beside,) = book.beside
-    assert beside.is_loaded
+    assert beside.loaded
     book.release(time.monotonic() + 1)
-    assert not beside.is_loaded
+    assert beside.loaded is None
     assert found(book, "tokens")
 
 

@@ -84,6 +84,7 @@ class Catalog:
         self.usage = Usage(self._database)
         self.links = Links(self._database)
         self.notes = Notes(self._database, self._meta, self.links)
+        self.free_bytes = self._database.free_bytes
         self.vectors = Vectors(self._database, self._meta)
         self.spared = Spared(self._database, self._meta)
         self.waiting = Waiting(self._database)
@@ -402,14 +403,13 @@ class Catalog:
 
     def sizes(self) -> dict[str, int]:
         """Return figures for `status`: bytes on disk, vectors of texts stored and in use; labels are not counted."""
-        stored, used = self._rows(
+        [(stored, used)] = self._rows(
             """
             SELECT (SELECT count(*) FROM vectors WHERE key NOT IN (SELECT key FROM labels)),
-                   (SELECT count(*) FROM vectors WHERE key IN (SELECT key FROM chunks))
-            """
-        )[0]
-        size = sum(part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
-        return {"bytes": size, "vectors": stored, "vectors_in_use": used}
+                   (SELECT count(*) FROM vectors WHERE key IN (SELECT key FROM chunks))"""
+        )
+        parts = (part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
+        return {"bytes": sum(parts), "vectors": stored, "vectors_in_use": used}
 
     def shrink(self) -> bool:
         """

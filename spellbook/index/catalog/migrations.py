@@ -326,6 +326,14 @@ MIGRATIONS = (
         ) WITHOUT ROWID;
         """
     ),
+    # Times are counted in 32 buckets for each tenfold instead of 8. What is only counted has bucket -1000.
+    # They go by way of numbers that no bucket has, because each is unique.
+    Migration(
+        """
+        UPDATE counters SET bucket = bucket * 4 + 100000 WHERE bucket <> -1000;
+        UPDATE counters SET bucket = bucket - 100000 WHERE bucket > 50000;
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.

@@ -41,6 +41,8 @@ class Served:
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.book.config.state, lambda kind, error: self.book.meter.failed(kind, "http", error))
         """The long work of this process."""
+        self.noticed: dict[str, float] = {}
+        """When each alert that holds now was first met, in seconds since 1970."""
 
     def book_of(self, caller: Caller) -> Spellbook:
         """Return the book as a caller sees it; see `limited`."""

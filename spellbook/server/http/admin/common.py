@@ -10,6 +10,12 @@ from spellbook import translate
 from spellbook.server.http.endpoints import Call
 
 Range = Literal["1h", "24h", "7d", "30d"]
+SEARCHES = ("search", "memorize", "find")
+"""The verbs whose time is that of a search."""
+
+SLOW_MS = 500.0
+"""Milliseconds from which on the 95th percentile of searches is slow."""
+
 HOURS: dict[str, int] = {"1h": 1, "24h": 24, "7d": 168, "30d": 720}
 
 

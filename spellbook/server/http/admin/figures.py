@@ -15,11 +15,15 @@ from pydantic import Field
 
 from spellbook.errors import MemoryNotFound
 from spellbook.index import metrics
-from spellbook.server.http.admin.common import HOURS, Range, Result, Told, said
+from spellbook.index.catalog.usage import local
+from spellbook.server.http.admin.common import HOURS, SEARCHES, SLOW_MS, Range, Result, Told, said
 from spellbook.server.http.endpoints import Call, Endpoint, Given
 
-_SEARCHES = ("search", "memorize", "find")
-_SLOW_MS, _MOST_FAILING, _LEAST_FREE, _SNAPSHOT_DAYS = 500.0, 0.05, 500_000_000, 2
+_MOST_FAILING, _LEAST_FREE, _SNAPSHOT_DAYS = 0.05, 500_000_000, 2
+_FEW_CALLS = 20
+"""Of fewer calls, a share that failed says nothing."""
+
+_PENDING_SECONDS = 3_600.0
 _TYPES = ("working", "episodic", "semantic", "procedural")
 
 
@@ -49,7 +53,7 @@ def performance(call: Call, asked: Period) -> dict[str, Any]:
     """Counts, sizes and times of all processes of this vault; memory and uptime are this process's."""
     book, hours = call.book, HOURS[asked.timeRange]
     book.refresh()
-    timing, average = metrics.mean(book.meter, _SEARCHES, hours)
+    timing, average = metrics.mean(book.meter, SEARCHES, hours)
     _, totals = book.meter.read(hours)
     counts, sizes = book.index.catalog.counts(), book.index.catalog.sizes()
     named = dict(book.index.catalog.commonest("type", (), 1_000))
@@ -101,72 +105,60 @@ def _memory() -> tuple[int | None, int | None]:
 
 
 def alerts(call: Call, _: Given) -> dict[str, Any]:
-    """What needs attention now, each with its next step."""
+    """What needs attention now, each with its next step. `since` is when a look at the alerts first met it."""
     call.book.refresh()
-    return {"message": said(call, "Performance alerts."), "alerts": list(_alerts(call))}
+    found = list(_alerts(call))
+    known, now = call.served.noticed, time.time()
+    first = {each["id"]: known.get(each["id"], each.pop("since", None) or now) for each in found}
+    call.served.noticed = first
+    told = []
+    for each in found:
+        since = first[each["id"]]
+        if each["id"] != "pending" or now - since >= _PENDING_SECONDS:
+            told.append({**each, "since": local(since)})
+    return {"message": said(call, "Performance alerts."), "alerts": told}
 
 
 def _alerts(call: Call) -> Iterator[dict[str, Any]]:
+    """Yield what is wrong; `since`, where it is known, in seconds since 1970."""
     book = call.book
 
-    def alert(
-        value: Any, threshold: Any, *, id: str, message: str, hint: str, severity: str = "warning"
-    ) -> dict[str, Any]:
-        told = {"what": said(call, message), "value": value, "threshold": threshold, "since": None}
+    def alert(id: str, value: Any, threshold: Any, message: str, hint: str, severity: str = "warning") -> dict[str, Any]:
+        told = {"what": said(call, message), "value": value, "threshold": threshold}
         return {"id": id, "severity": severity, **told, "hint": said(call, hint)}
 
-    timing, _ = metrics.mean(book.meter, _SEARCHES, 1)
-    if timing.p95 > _SLOW_MS:
+    timing, _ = metrics.mean(book.meter, SEARCHES, 1)
+    if timing.p95 > SLOW_MS:
         hint = "Look at the slowest queries: /admin/stats/performance?includeDetails=true."
-        yield alert(timing.p95, _SLOW_MS, id="slow_search", message="Searches are slow.", hint=hint)
+        yield alert("slow_search", timing.p95, SLOW_MS, message="Searches are slow.", hint=hint)
     state = book.state()
     if state.pending:
-        waiting = "Some texts are not embedded yet."
-        yield alert(
-            state.pending, 0, id="pending", message=waiting, hint="Start a job: POST /api/reindex.", severity="info"
-        )
+        message, hint = "Some texts are not embedded yet.", "Start a job: POST /api/reindex."
+        yield alert("pending", state.pending, 0, message=message, hint=hint, severity="info")
     if state.degraded:
-        yield alert(
-            state.reason,
-            "",
-            id="degraded",
-            message="Answers are incomplete.",
-            hint="Run spellbook doctor.",
-            severity="critical",
-        )
+        message, hint = "Answers are incomplete.", "Run spellbook doctor."
+        yield alert("degraded", state.reason, "", message=message, hint=hint, severity="critical")
     _, totals = book.meter.read(1)
     calls, failed = totals.get(metrics.CALLS, 0), sum(n for k, n in totals.items() if k.startswith(metrics.ERRORS))
-    if calls and failed / calls > _MOST_FAILING:
-        share = round(failed / calls, 4)
-        yield alert(
-            share, _MOST_FAILING, id="errors", message="Many calls fail.", hint="Look at them: /admin/stats/errors."
-        )
+    if calls >= _FEW_CALLS and failed / calls > _MOST_FAILING:
+        share, hint = round(failed / calls, 4), "Look at them: /admin/stats/errors."
+        yield alert("errors", share, _MOST_FAILING, message="Many calls fail.", hint=hint)
     last = book.snapshots.state()["last"]
-    age = (dt.datetime.now().astimezone() - dt.datetime.fromisoformat(last)).days if last else None
+    age = (time.time() - dt.datetime.fromisoformat(last).timestamp()) / 86_400 if last else None
     if age is None or age >= _SNAPSHOT_DAYS:
-        yield alert(
-            age,
-            _SNAPSHOT_DAYS,
-            id="snapshot",
-            message="There is no recent snapshot.",
-            hint="Take one: POST /api/snapshots.",
-        )
+        since = {"since": time.time() - (age - _SNAPSHOT_DAYS) * 86_400} if age else {}
+        message, hint = "There is no recent snapshot.", "Take one: POST /api/snapshots."
+        days = None if age is None else int(age)
+        yield {**alert("snapshot", days, _SNAPSHOT_DAYS, message=message, hint=hint), **since}
     free = shutil.disk_usage(book.config.vault).free
     if free < _LEAST_FREE:
-        yield alert(
-            free,
-            _LEAST_FREE,
-            id="disk",
-            message="The disk is nearly full.",
-            hint="Free some space.",
-            severity="critical",
-        )
+        message, hint = "The disk is nearly full.", "Free some space."
+        yield alert("disk", free, _LEAST_FREE, message=message, hint=hint, severity="critical")
     if faults := len(book.index.catalog.notes.faults()):
-        yield alert(
-            faults, 0, id="faults", message="Some notes have faults.", hint="They are listed by GET /api/status."
-        )
+        message, hint = "Some notes have faults.", "They are listed by GET /api/status."
+        yield alert("faults", faults, 0, message=message, hint=hint)
     if met := totals.get(f"{metrics.ERRORS} RATE_LIMIT_EXCEEDED", 0):
-        yield alert(met, 0, id="rate", message="A rate limit was met.", hint="Ask less often, or set SPELLBOOK_RATE.")
+        yield alert("rate", met, 0, message="A rate limit was met.", hint="Ask less often, or set SPELLBOOK_RATE.")
 
 
 def errors(call: Call, asked: Errors) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 import time
 from typing import Annotated, Any
@@ -52,11 +53,12 @@ def clean(call: Call, given: Cleanup) -> dict[str, Any]:
     before, entry = book.index.catalog.sizes()["bytes"], None
     if not given.dry_run:
         if due and (done := book.forget_working(days)):
-            entry = next((each.id for each in book.log(_MOST_LISTED) if each.verb == "forget"), None)
+            entry = notes.entry_of(book, "forget", due[0].path)
             trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
             forgotten = [{**each, "trash": trash.get(each["path"])} for each in forgotten]
         book.index.catalog.sessions.forget_ended()
         embed.tidy(book.index)
+        sync.scan(book.index)  # it deletes temporary files of killed writers
     freed = max(0, before - book.index.catalog.sizes()["bytes"])
     message = "Preview of the memory cleanup." if given.dry_run else "Memory cleanup is done."
     return {"message": said(call, message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
@@ -68,14 +70,13 @@ def forgetting(call: Call, _: Given) -> dict[str, Any]:
     book.refresh()
     index = book.index
     due = cleanup.due(index, book.config.working_days, time.time())
-    faded = book.recent(100, filter={"when": f"..{dt.date.today() - dt.timedelta(days=90)}"}).notes
     return {
         "message": said(call, "Forgetting statistics."),
         "working": _count(call, "type", "working"),
         "due": [_named(each) for each in due[:_MOST_LISTED]],
         "trash": _trash(str(book.config.vault / TRASH)),
         "reviews_due": sum(_is_due(each) for each in _reviews(call)),
-        "faded": [{**_named(each), "share": _share(call, each)} for each in faded[-_MOST_LISTED:]],
+        "faded": [{**_named(each), "share": share} for share, each in _faded(call)[:_MOST_LISTED]],
         "pinned": _count(call, "pinned", "true"),
     }
 
@@ -89,6 +90,20 @@ def _count(call: Call, key: str, value: str) -> int:
     index = call.book.index
     found = index.catalog.commonest(key, index.visible, 1_000)
     return sum(count for each, count in found if each.casefold() == value)
+
+
+def _faded(call: Call) -> list[tuple[float, StoredChunk]]:
+    """Return the notes that have lost most of their recency by their half-lives, with what is left, the least first."""
+    found: dict[str, tuple[float, StoredChunk]] = {}
+    for name, days in call.book.config.half_lives.items():
+        before = dt.date.today() - dt.timedelta(days=math.ceil(days))  # half of it is gone by then
+        for key in ("category", "type"):
+            filter = {key: name, "when": f"..{before}"}
+            total = call.book.recent(1, filter=filter).total
+            oldest = call.book.recent(100, max(0, total - 100), filter).notes if total else ()
+            shares = ((each, _share(call, each)) for each in oldest)
+            found |= {each.note: (share, each) for each, share in shares if share is not None}
+    return sorted(found.values(), key=lambda each: (each[0], each[1].path))
 
 
 def _share(call: Call, chunk: StoredChunk) -> float | None:

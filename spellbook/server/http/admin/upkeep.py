@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -13,10 +13,13 @@ from spellbook.errors import InvalidInput, SpellbookError
 from spellbook.index import metrics
 from spellbook.index.embed import Progress
 from spellbook.index.vectors import follow
-from spellbook.server.http.admin.common import Result, Told, said
+from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, Result, Told, said
 from spellbook.server.http.api import events
 from spellbook.server.http.api.answers import Begun
 from spellbook.server.http.endpoints import Call, Endpoint, Given, Reply
+
+_MUCH_FREE = 10_000_000
+"""Bytes that are worth a vacuum."""
 
 _WAIT = 10.0
 """Seconds that a request waits for its job before it is answered 202."""
@@ -66,18 +69,37 @@ def _optimized(book: Spellbook, actions: Sequence[str], report: Progress) -> dic
         if action == "index":
             follow.catch_up(catalog, book.index.chroma)
     after = catalog.sizes()["bytes"]
-    found = []
-    if pending := book.state().pending:
-        told = f"{pending} texts are not embedded yet: POST /api/reindex."
-        found.append({"type": "query", "priority": "high", "description": told, "estimatedImprovement": ""})
     return {
-        "analyzedQueries": 0,
+        "analyzedQueries": len(book.meter.slowest()),
         "createdIndexes": 0,
         "optimizedTables": tables,
         "before_bytes": before,
         "after_bytes": after,
-        "recommendations": found,
+        "recommendations": list(_recommended(book, actions)),
     }
+
+
+def _recommended(book: Spellbook, done: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield what would make searches quicker or files smaller, beyond what was done."""
+
+    def advice(kind: str, priority: str, description: str, improvement: str) -> dict[str, str]:
+        return {"type": kind, "priority": priority, "description": description, "estimatedImprovement": improvement}
+
+    catalog = book.index.catalog
+    if pending := book.state().pending:
+        told = f"{pending:,} texts are not embedded yet: POST /api/reindex."
+        yield advice("query", "high", told, "They are found by meaning, too.")
+    if (free := catalog.free_bytes()) > _MUCH_FREE and "vacuum" not in done:
+        told = 'The file has free pages: run the action "vacuum".'
+        yield advice("storage", "low", told, f"{free / 1e6:,.0f} MB of the disk.")
+    timing, _ = metrics.mean(book.meter, SEARCHES, 24)
+    if timing.count and timing.p95 > SLOW_MS and not book.index.second:
+        told = "Searches are slow: choose a smaller model, or give the server more processors."
+        yield advice("query", "medium", told, f"p95 is {timing.p95:,.0f} ms.")
+    sizes = catalog.sizes()
+    if (unused := sizes["vectors"] - sizes["vectors_in_use"]) > sizes["vectors_in_use"] > 0:
+        told = "Most stored vectors belong to texts that are gone: lower cache_mb, and clean up."
+        yield advice("storage", "low", told, f"{unused:,} vectors.")
 
 
 def cache(call: Call, asked: Cache) -> dict[str, Any]:
@@ -106,7 +128,7 @@ def _cached(book: Spellbook, kind: str) -> dict[str, int]:
     from spellbook.server import searches
 
     if kind == "embedding":
-        return book._loaded.cached() if book._loaded else {}
+        return book.loaded.cached() if book.loaded else {}
     return searches.sizes(book)
 
 
@@ -121,7 +143,7 @@ def clear(call: Call, given: Clear) -> dict[str, Any]:
         gone = [text for text in cached if matches is None or matches.search(text[:_MOST_SEARCHED])]
         if kind == "search":
             cleared += searches.forget(call.book, gone)
-        elif loaded := call.book._loaded:
+        elif loaded := call.book.loaded:
             cleared += loaded.forget(gone)
         left += len(cached) - len(gone)
     result = {"clearedCount": cleared, "remainingCount": left}

@@ -18,6 +18,9 @@ from spellbook.server.http.api import answers
 from spellbook.server.http.endpoints import Call, Endpoint, Given, Reply
 
 _MOST_ENTRIES = 20
+_LOOKED_BACK = 50
+"""Latest entries in which one that was just made is looked for: others may have changed something since."""
+
 _LOOKED_THROUGH = 1_000
 """Entries of the journal that are looked through for those of one note."""
 
@@ -108,6 +111,12 @@ def entries(book: Spellbook, most: int, path: str = "") -> list[dict[str, Any]]:
     return [each.as_dict() for each in found if not path or path in {trace.path for trace in each.traces}][:most]
 
 
+def entry_of(book: Spellbook, verb: str, path: str) -> int | None:
+    """Return the latest entry of the journal by which a verb changed the file at `path`, None if there is none."""
+    found = (each.id for each in book.log(_LOOKED_BACK) if each.verb == verb)
+    return next((id for id in found if path in {trace.path for trace in book.index.vault.journal.get(id).traces}), None)
+
+
 def write(call: Call, given: Chunk) -> Reply:
     """Write a note. A duplicate is not written but named, unless `force`."""
     from spellbook.server import render
@@ -148,8 +157,8 @@ def _expected(headers: Mapping[str, str], given: str) -> str:
 def erase(call: Call, given: Erasure) -> dict[str, Any]:
     """Erase a note or a section: it goes to .trash, from where restore and undo bring it back, unless `hard`."""
     done = call.book.erase(call.id, hard=given.hard)
-    (entry, *_) = [*(each.id for each in call.book.log(1)), None]
-    return {"status": "erased", **asdict(done), "entry": None if given.hard else entry}
+    path = done.trash[0] if done.trash else ""
+    return {"status": "erased", **asdict(done), "entry": entry_of(call.book, "erase", path) if path else None}
 
 
 ENDPOINTS = (
