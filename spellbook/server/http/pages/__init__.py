@@ -19,7 +19,7 @@ from spellbook.server.http.pages import (
     upkeep,
 )
 
-_MODULES = (login, overview, searching, notes, contents, deciding, reading, activity, upkeep)
+MODULES = (login, overview, searching, notes, contents, deciding, reading, activity, upkeep)
 
 
 class _Static(StaticFiles):
@@ -34,4 +34,4 @@ class _Static(StaticFiles):
 def routes() -> list[BaseRoute]:
     """Return the routes."""
     files = Mount("/static", _Static(packages=[("spellbook.server.http.pages", "static")]))
-    return [files, *(each for module in _MODULES for each in module.routes())]
+    return [files, *(each for module in MODULES for each in module.routes())]

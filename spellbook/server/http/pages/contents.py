@@ -8,6 +8,7 @@ from starlette.routing import BaseRoute
 from spellbook.errors import Conflict
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
+from spellbook.text.quoting import counted
 
 _MOST_TOPICS = 60
 """Topics of a category that are listed before it is opened by itself."""
@@ -42,7 +43,9 @@ def erase(shown: View) -> Response:
     if shown.form.get("sure") != "yes":
         return shown.page("erase.html", chunk=None, id="", linked=(), notes=notes, topic=name)
     if shown.form.get("count") != str(len(notes)):
-        raise Conflict(f"The topic has {len(notes)} notes now.", "Look at the list again; nothing was erased.")
+        raise Conflict(
+            f"The topic has {counted(len(notes), 'note')} now.", "Look at the list again; nothing was erased."
+        )
     shown.book.erase_topic(name)
     return shown.back(shown.entry("erase"), "/activity")
 

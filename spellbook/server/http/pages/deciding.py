@@ -60,10 +60,9 @@ def tick(shown: View) -> Response:
     step, was = shown.form.get("step", ""), shown.form.get("done") == "yes"
     id = shown.form.get("id", "")
     body = "\n".join(chunk.text for chunk in shown.book.show(id))
-    mark = "[xX]" if was else "[ ]"
     lines = [line for line in body.splitlines() if line.rstrip().endswith(step) and _box(line) == was]
     if len(set(lines)) != 1:
-        raise Conflict(f"The step is not there any more: {mark} {step[:100]}", "Look at the page again.")
+        raise Conflict(f"The step is not there any more: {step[:100]}", "Look at the page again.")
     (old,) = set(lines)
     at = old.index("[")
     new = f"{old[: at + 1]}{' ' if was else 'x'}{old[at + 2 :]}"

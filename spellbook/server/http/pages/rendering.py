@@ -191,11 +191,11 @@ def found_words(query: str) -> re.Pattern[str] | None:
     wanted = {korean.stem(word) if _HANGUL.search(word) else word for word in telling}
     parts = [
         re.escape(word)
-        + (rf"[^\W가-힣]{{0,{_MOST_ENDING}}}" if len(word) > 3 or _HANGUL.search(word) else r"(?![^\W가-힣])")
+        + (rf"[^\W_가-힣]{{0,{_MOST_ENDING}}}" if len(word) > 3 or _HANGUL.search(word) else r"(?![^\W_가-힣])")
         for word in sorted(wanted, key=len, reverse=True)
         if len(word) > 1 or not word.isascii()
     ]
-    return re.compile(rf"(?<![^\W가-힣])(?:{'|'.join(parts)})", re.I) if parts else None
+    return re.compile(rf"(?<![^\W_가-힣])(?:{'|'.join(parts)})", re.I) if parts else None
 
 
 def marked(text: str, words: re.Pattern[str] | None) -> Markup:

@@ -15,8 +15,8 @@ from spellbook.server.http.endpoints import checked
 from spellbook.server.http.pages import rendering, view
 from spellbook.server.http.pages.view import View
 
-_MODES = {"search": "Meaning and words", "memorize": "Meaning", "find": "Words"}
-_DAYS = {"7": "the last week", "30": "the last month", "365": "the last year"}
+MODES = {"search": "Meaning and words", "memorize": "Meaning", "find": "Words"}
+DAYS = {"7": "the last week", "30": "the last month", "365": "the last year"}
 _MOST_CATEGORIES = 40
 _HITS = 20
 
@@ -24,8 +24,8 @@ _HITS = 20
 def search(shown: View) -> Response:
     """Ask, narrow, and see why something was found, or was not."""
     asked = {key: shown.query.get(key, "").strip() for key in ("q", "mode", "category", "days", "tag", "missing")}
-    asked["mode"] = asked["mode"] if asked["mode"] in _MODES else "search"
-    values: dict[str, Any] = {"asked": asked, "modes": _MODES, "days": _DAYS, "answer": None, "missing": None}
+    asked["mode"] = asked["mode"] if asked["mode"] in MODES else "search"
+    values: dict[str, Any] = {"asked": asked, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
     if asked["q"]:
         options: dict[str, Any] = {"q": asked["q"], "mode": asked["mode"], "limit": _HITS}
         if limits := _filter(asked):
@@ -56,7 +56,7 @@ def _filter(asked: dict[str, str]) -> dict[str, Any]:
         limits["category"] = asked["category"]
     if asked["tag"]:
         limits["tags"] = asked["tag"]
-    if asked["days"] in _DAYS:
+    if asked["days"] in DAYS:
         limits["when"] = f"{dt.date.today() - dt.timedelta(days=int(asked['days']))}.."
     return limits
 

@@ -22,7 +22,7 @@ from .conftest import HOSTILE, Browser
 PAGES = {
     "/": "배포 절차",
     "/search": "Search",
-    "/search?q=pg_dump": "<mark>pg_dump</mark>",
+    "/search?q=pg_dump": "<mark>pg</mark>_<mark>dump</mark>",
     "/contents": "database",
     "/contents?category=project": "deploy",
     "/contents?topic=project/deploy": "배포 절차",
@@ -59,7 +59,7 @@ def test_the_routes_of_pages_are_all_tried() -> None:
     """A new page is added to the table above."""
     from spellbook.server.http import pages
 
-    got = {each.path for module in pages._MODULES for each in module.routes() if "GET" in (each.methods or ())}
+    got = {each.path for module in pages.MODULES for each in module.routes() if "GET" in (each.methods or ())}
     tried = {re.sub(r"(?<=/note/|graph/).*", "{id:path}", place.partition("?")[0]) for place in PAGES}
     assert got == tried | {"/job", "/difference"}
 
@@ -215,7 +215,7 @@ def _said() -> Iterator[str]:
             if isinstance(call.node, nodes.Name) and call.node.name in {"_", "count"}:
                 for found in _constants(call.args[-1 if call.node.name == "count" else 0]):
                     yield f"{{0}} {found}s" if call.node.name == "count" else found
-    yield from (*searching._MODES.values(), *searching._DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
+    yield from (*searching.MODES.values(), *searching.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
     yield from ("link", "related", "supersedes", "added", "changed", "removed", "undone", "unfinished")
     yield from ("scribe", "revise", "erase", "restore", "undo", "move", "merge", "forget", "import", "doctor")
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
