@@ -307,7 +307,9 @@ def _piece(
         raise Conflict(
             f"{found.path}: the section {found.id} was changed meanwhile.",
             "Read it again and repeat; nothing was written.",
-            "" if piece is None or wanted is None else unified(piece.text, wanted, f"{found.id} now", f"{found.id} yours"),
+            ""
+            if piece is None or wanted is None
+            else unified(piece.text, wanted, f"{found.id} now", f"{found.id} yours"),
         )
     return piece
 

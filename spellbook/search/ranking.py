@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
@@ -301,6 +301,34 @@ def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str
         each.add(f"not seen by {name}", min(0.0, least - each.score))
 
 
+class Lives(NamedTuple):
+    """Half-lives in days, by category ("" for all others) and by a note's type, which goes before it."""
+
+    of_categories: Mapping[str, float]
+    of_types: Mapping[str, float]
+
+    @classmethod
+    def of(cls, half_lives: Mapping[str, float]) -> Lives:
+        """Return those of `weights`, overridden by the settings'. A category of the name of a type is no type."""
+        types = {**weights.HALF_LIVES_OF_TYPES, **half_lives, "": 0.0}
+        return cls({**weights.HALF_LIVES, **half_lives}, types)
+
+
+def age(found: StoredChunk, lives: Lives, use: Use | None, now: float) -> tuple[float, float] | None:
+    """
+    Return the days since a note was written or last used, and the share of its recency that is left.
+
+    None for a note that does not age: one without a date, of the future, pinned, or with a half-life without end.
+    """
+    written, kind = instant(found.updated or found.created), found.meta.get("type")
+    by_category = lives.of_categories.get(found.category, lives.of_categories[""])
+    life = (lives.of_types.get(_folded(kind)) if kind else None) or by_category
+    if written is None or written >= now or life == math.inf or found.meta.get("pinned") is True:
+        return None
+    days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
+    return days, 0.5 ** (days / life)
+
+
 def adjust(
     candidates: Sequence[Candidate], half_lives: Mapping[str, float], uses: Mapping[str, Use], now: float
 ) -> list[Candidate]:
@@ -311,9 +339,7 @@ def adjust(
     category. `uses` are by note id. `now` is in seconds since 1970. Only a note with a date in its frontmatter ages,
     counted from its last use: file times change with every clone of the vault.
     """
-    lives = {**weights.HALF_LIVES, **half_lives}
-    # A category of the name of a type is no type.
-    typed = {**weights.HALF_LIVES_OF_TYPES, **half_lives, "": 0.0}
+    lives = Lives.of(half_lives)
     for each in candidates:
         found, base = each.chunk, each.score
         if not base:
@@ -332,12 +358,9 @@ def adjust(
         if found.meta.get("pinned") is True:
             each.add("pinned", weights.PINNED)
             continue
-        written = instant(found.updated or found.created)
-        kind = found.meta.get("type")
-        life = (typed.get(_folded(kind)) if kind else None) or lives.get(found.category, lives[""])
-        if written is not None and written < now and life < math.inf:
-            days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
-            each.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - 0.5 ** (days / life)))
+        if aged := age(found, lives, use, now):
+            days, left = aged
+            each.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - left))
     return sorted(candidates, key=lambda each: each.order)
 
 

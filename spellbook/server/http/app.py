@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from spellbook.errors import SpellbookError
+from spellbook.index.metrics import CALLS
 from spellbook.server.background import Background
 from spellbook.server.http import admin, api, faults, pages
 from spellbook.server.http.doors import Doors, is_mcp
@@ -61,7 +62,13 @@ def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Gu
             return
         if scope["type"] == "http" and not scope["path"].startswith("/static/"):
             called.set()
+            served.book.meter.add(CALLS)
         await app(scope, receive, send)
 
-    guard = app.state.guard = Guard(routed, served.tokens, rules)
+    def refused(status: int) -> None:
+        if status == 429:
+            error = SpellbookError("A rate limit was met.")
+            served.book.meter.refused("guard", "http", error, code="RATE_LIMIT_EXCEEDED", message=error.message)
+
+    guard = app.state.guard = Guard(routed, served.tokens, rules, refused)
     return guard

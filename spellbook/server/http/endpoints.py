@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
-from spellbook.index.metrics import CALLS, Meter
+from spellbook.index.metrics import Meter
 from spellbook.server.http import served as doors
 from spellbook.server.http.faults import InvalidFields
 from spellbook.server.http.served import Caller, May, Served
@@ -102,15 +102,12 @@ class Endpoint:
 async def _answer(endpoint: Endpoint, request: Request) -> Response:
     """Check who asks and what is given, run the verb in a thread, and answer in JSON."""
     served, who = doors.served(request), doors.caller(request)
-    meter = served.book.meter
-    if meter.add(CALLS):
-        await doors.in_thread(meter.flush)
     try:
         who.require(endpoint.right)
         body = await request.body() if endpoint.has_body else b""
         return await doors.in_thread(_run, endpoint, request, served, who, body)
     except Exception as error:
-        await doors.in_thread(_failed, meter, endpoint.name, error)
+        await doors.in_thread(_failed, served.book.meter, endpoint.name, error)
         raise
 
 

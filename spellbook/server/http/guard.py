@@ -83,8 +83,12 @@ class _Refused(Exception):
 class Guard:
     """Answers what must not reach a route, and names the caller to all others."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, rules: Rules) -> None:
+    def __init__(
+        self, app: ASGIApp, tokens: Tokens, rules: Rules, refused: Callable[[int], object] = lambda status: None
+    ) -> None:
+        """`refused` is told the status of each request that is not let in."""
         self.app = app
+        self._told = refused
         self._tokens = tokens
         self._rules = rules
         self._failures: OrderedDict[str, list[float]] = OrderedDict()
@@ -101,6 +105,7 @@ class Guard:
         try:
             scope["spellbook.caller"] = self._caller(scope, Headers(scope=scope))
         except _Refused as refused:
+            self._told(refused.answer.status_code)
             await refused.answer(scope, receive, _Sent(scope, send))
             return
         body = _Body(receive)

@@ -22,7 +22,7 @@ _MOST_SHOWN = 20
 
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the tools for backups over `book` to a server."""
-    folder = book.config.snapshot_folder / "exports"
+    folder = exports(book)
 
     def snapshot(ctx: Context) -> str:
         """
@@ -87,6 +87,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(snapshots, "List snapshots", READ)
     add(export, "Export the vault", ADD)
     add(import_, "Import an export", CHANGE)
+
+
+def exports(book: Spellbook) -> Path:
+    """Return the folder of exports, beside the snapshots."""
+    return book.config.snapshot_folder / "exports"
 
 
 def within(folder: Path, named: str) -> Path:

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
+import random
+import statistics
+import time
+
 import pytest
+from starlette.testclient import TestClient
+
+from spellbook import book as books
+from spellbook.book import Spellbook
+from spellbook.index import metrics
+from spellbook.index.catalog.migrations import MIGRATIONS
+from spellbook.server.http.app import make
+from spellbook.server.http.guard import Rules
+from spellbook.server.http.served import Served
+from tests.helpers import as_before, raw
 
 
 def test_figures(api, book, write_note):
@@ -62,3 +78,116 @@ def test_optimize_and_caches(api, book, write_note):
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(", "(a|a)*b", r"(a)\1", "a*a*b", "x" * 201])
 def test_patterns_that_are_refused(api, pattern):
     assert api.post("/admin/cache/clear", json={"pattern": pattern}).status_code == 400
+
+
+def test_what_was_counted_survives_a_restart(book, vault):
+    """Calls, errors and times are those of all servers of this vault."""
+    with TestClient(make(Served(book), live=False), "http://localhost:17950") as first:
+        for query in ("keys", "doors"):
+            first.get("/api/search", params={"q": query})
+        first.get("/api/notes/nothing")
+        first.get("/health")
+        before = first.get("/admin/stats/performance").json()["result"]
+    book.close()
+    with (
+        books.open(vault, embedder="hash") as again,
+        TestClient(make(Served(again), live=False), "http://localhost:17950") as second,
+    ):
+        after = second.get("/admin/stats/performance").json()["result"]
+        assert after["search"]["totalSearches"] == before["search"]["totalSearches"] == 2
+        assert after["database"]["queryPerformance"]["p95"] == before["database"]["queryPerformance"]["p95"]
+        assert [each["code"] for each in second.get("/admin/stats/errors").json()["errors"]] == ["MEMORY_NOT_FOUND"]
+        assert again.meter.read(1)[1]["calls"] >= 7  # health and the admin's own calls, too
+
+
+def test_percentiles_are_near_the_samples(book):
+    """Within four parts of a hundred, however the times are spread."""
+    rolled = random.Random(5)
+    times = [rolled.lognormvariate(3, 1.2) for _ in range(4_000)]
+    for ms in times:
+        book.meter.add("search", metrics.bucket(ms))
+    timing, average = metrics.mean(book.meter, ["search"], 1)
+    times.sort()
+    assert timing.p50 == pytest.approx(times[1_999], rel=0.04)
+    assert timing.p95 == pytest.approx(times[3_799], rel=0.04)
+    assert average == pytest.approx(statistics.fmean(times), rel=0.04)
+
+
+def test_times_that_were_counted_before_are_read_anew(tmp_path, vault):
+    """A catalog of the version before had eight buckets for each tenfold of time."""
+    with books.open(vault, embedder="hash") as book:
+        file = book.index.catalog.file
+    step = next(number for number, each in enumerate(MIGRATIONS) if "bucket * 4" in each.sql)
+    as_before(file, step)
+    with contextlib.closing(raw(file)) as database, database:
+        hour = int(time.time()) // 3600
+        kept = [("search", 8, hour, 10), ("search", 16, hour, 10), ("search", 2, hour, 1), ("calls", -1000, hour, 5)]
+        database.execute("DELETE FROM counters")
+        database.executemany("INSERT INTO counters VALUES (?, ?, ?, ?)", kept)
+    with books.open(vault, embedder="hash") as book:
+        timing, totals = book.meter.read(1)
+        assert (timing["search"].p50, timing["search"].p95, timing["search"].count) == (10.0, 100.0, 21)
+        assert totals["calls"] == 5
+
+
+def test_alerts_say_since_when(api, book, monkeypatch):
+    """As long as one holds, it is the same; texts without a vector are no alert until an hour has passed."""
+
+    def alerts():
+        return {each["id"]: each for each in api.get("/admin/alerts/performance").json()["alerts"]}
+
+    (book.config.vault / "a.md").write_text("---\ntitle: [\n---\nbroken", "utf-8")
+    book.reindex(words_only=True)
+    first = alerts()
+    assert "pending" not in first
+    assert dt.datetime.fromisoformat(first["faults"]["since"]).timestamp() == pytest.approx(time.time(), abs=5)
+    monkeypatch.setattr(Spellbook, "refresh", lambda *_, **__: None)  # which would embed the text
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 3_700)
+    later = alerts()
+    assert later["faults"]["since"] == first["faults"]["since"]
+    assert later["pending"]["value"] == 1
+
+
+def test_a_rate_that_is_met_is_an_alert(book):
+    """It is counted where requests are refused."""
+    served = Served(book)
+    token = served.tokens.add("me", "admin")
+    served.tokens.add("watcher", "admin")
+    app = make(served, Rules(is_local=False, rate=3), live=False)
+    with TestClient(app, "http://localhost:17950", headers={"authorization": f"Bearer {token}"}) as client:
+        assert [client.get("/api/recent").status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+    with TestClient(make(Served(book), Rules(is_open=True), live=False), "http://localhost:17950") as client:
+        assert {each["id"]: each["value"] for each in client.get("/admin/alerts/performance").json()["alerts"]}[
+            "rate"
+        ] == 2
+
+
+def test_faded_memories_are_the_most_faded(vault, write_note):
+    """Of those that fade at all by the settings, with what is left of their recency."""
+    write_note("pinned.md", "Something.", category="log", created="2001-01-01", pinned=True)
+    write_note("lasting.md", "Something.", category="fact", created="2001-01-01")
+    for age in (0.5, 1.5, 4):
+        date = dt.date.today() - dt.timedelta(days=int(20 * age))
+        write_note(f"{age}.md", "Something.", category="log", created=date.isoformat())
+    (vault / ".spellbook").mkdir(exist_ok=True)
+    (vault / ".spellbook" / "config.toml").write_text("[half_lives]\nlog = 20\nfact = inf\n", "utf-8")
+    with (
+        books.open(vault, embedder="hash") as book,
+        TestClient(make(Served(book), live=False), "http://localhost:17950") as api,
+    ):
+        told = api.get("/admin/stats/forgetting").json()["faded"]
+    assert [each["path"] for each in told] == ["4.md", "1.5.md"]
+    assert told[0]["share"] == pytest.approx(0.5**4, rel=0.1)
+
+
+def test_optimize_that_takes_long_goes_on_as_a_job(api, monkeypatch):
+    """The answer is 202 with the job."""
+    monkeypatch.setattr("spellbook.server.http.admin.upkeep._WAIT", 0.0)
+    done = api.post("/admin/database/optimize", json={"actions": ["vacuum"]})
+    if done.status_code == 202:
+        job = api.app_served.jobs.wait(done.json()["job"]["id"], 30)
+        assert done.headers["location"].endswith(job.id)
+        assert (job.kind, job.state) == ("optimize", "done")
+    else:  # it was quicker than no time at all
+        assert done.json()["optimizedTables"] >= 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
 KEYS = "# Keys\n\nKeys are rotated every ninety days.\n\n## How\n\nBy the script in ops.\n"
@@ -42,6 +44,11 @@ def test_a_change_for_a_hash(api, filled):
         answer = api.patch("/api/notes/ops/keys.md", **{"json": {"append": "Ask Bob."}, **late})
         assert code(answer) == (409, "CONFLICT")
         assert (filled.config.vault / "ops/keys.md").read_text() == before
+    mine = {"json": {"content": "# Keys\n\nMine.", "expected_hash": "a" * 16}}
+    answer = api.patch(f"/api/notes/{quote(filled.show('ops/keys.md')[0].id, safe='')}", **mine)
+    assert code(answer) == (409, "CONFLICT")
+    assert "+Mine." in answer.json()["error"]["details"]["difference"]
+    assert "-Keys are rotated" in answer.json()["error"]["details"]["difference"]
     both = {"json": {"append": "x", "expected_hash": "a" * 16}, "headers": {"if-match": tag}}
     assert code(api.patch("/api/notes/ops/keys.md", **both)) == (400, "INVALID_INPUT")
 
@@ -97,6 +104,24 @@ def test_long_work(api, filled):
         assert api.get(begun.headers["location"]).json()["state"] == "done"
     assert api.get("/api/check").json()["kind"] == "check"
     assert len(api.get("/api/snapshots").json()["snapshots"]) == 1
+
+
+def test_migrate_and_import_are_jobs(api, filled, tmp_path):
+    """A file of the folder for exports alone; an embedder that the vault cannot use is refused at once."""
+    folder = filled.config.snapshot_folder / "exports"
+    folder.mkdir(parents=True)
+    filled.export(folder / "all.json")
+    (filled.config.vault / "ops/keys.md").unlink()
+    begun = api.post("/api/import", json={"file": "all.json"})
+    assert begun.status_code == 202
+    job = api.app_served.jobs.wait(begun.json()["job"]["id"], 30)
+    assert (job.state, job.result["added"]) == ("done", ["ops/keys.md"])
+    for wrong in ("../all.json", "/etc/passwd", str(tmp_path / "x.json"), "none.json"):
+        assert code(api.post("/api/import", json={"file": wrong})) == (400, "INVALID_INPUT")
+    begun = api.post("/api/migrate", json={"to": "hash:64"})
+    if begun.status_code == 202:
+        assert api.app_served.jobs.wait(begun.json()["job"]["id"], 30).state == "done"
+    assert code(api.post("/api/migrate", json={"to": "nothing of the kind"})) == (400, "INVALID_INPUT")
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,9 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     """Yield what is wrong; `since`, where it is known, in seconds since 1970."""
     book = call.book
 
-    def alert(id: str, value: Any, threshold: Any, message: str, hint: str, severity: str = "warning") -> dict[str, Any]:
+    def alert(
+        id: str, value: Any, threshold: Any, message: str, hint: str, severity: str = "warning"
+    ) -> dict[str, Any]:
         told = {"what": said(call, message), "value": value, "threshold": threshold}
         return {"id": id, "severity": severity, **told, "hint": said(call, hint)}
 

@@ -12,9 +12,11 @@ from pydantic import Field
 
 from spellbook.editing import cleanup
 from spellbook.errors import InvalidInput
-from spellbook.index import embed
+from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import StoredChunk
+from spellbook.search import ranking
 from spellbook.server.http.admin.common import Told, said
+from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.endpoints import Call, Endpoint, Given
 from spellbook.vault.rules import TRASH
 
@@ -53,7 +55,7 @@ def clean(call: Call, given: Cleanup) -> dict[str, Any]:
     before, entry = book.index.catalog.sizes()["bytes"], None
     if not given.dry_run:
         if due and (done := book.forget_working(days)):
-            entry = notes.entry_of(book, "forget", due[0].path)
+            entry = entry_of(book, "forget", due[0].path)
             trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
             forgotten = [{**each, "trash": trash.get(each["path"])} for each in forgotten]
         book.index.catalog.sessions.forget_ended()
@@ -93,26 +95,19 @@ def _count(call: Call, key: str, value: str) -> int:
 
 
 def _faded(call: Call) -> list[tuple[float, StoredChunk]]:
-    """Return the notes that have lost most of their recency by their half-lives, with what is left, the least first."""
-    found: dict[str, tuple[float, StoredChunk]] = {}
-    for name, days in call.book.config.half_lives.items():
-        before = dt.date.today() - dt.timedelta(days=math.ceil(days))  # half of it is gone by then
-        for key in ("category", "type"):
-            filter = {key: name, "when": f"..{before}"}
-            total = call.book.recent(1, filter=filter).total
-            oldest = call.book.recent(100, max(0, total - 100), filter).notes if total else ()
-            shares = ((each, _share(call, each)) for each in oldest)
-            found |= {each.note: (share, each) for each, share in shares if share is not None}
-    return sorted(found.values(), key=lambda each: (each[0], each[1].path))
-
-
-def _share(call: Call, chunk: StoredChunk) -> float | None:
-    """Return how much of its recency a note still has by its half-life, None if it never fades."""
-    lives = call.book.config.half_lives
-    days = lives.get(str(chunk.meta.get("type") or ""), lives.get(chunk.category))
-    if chunk.meta.get("pinned") is True or not days:
-        return None
-    return round(float(0.5 ** (max(0.0, time.time() - chunk.when) / 86_400 / days)), 4)
+    """Return notes of which less than half of their recency is left, each with that share, the least first."""
+    book, now = call.book, time.time()
+    lives = ranking.Lives.of(book.config.half_lives)
+    named = (("category", lives.of_categories), ("type", lives.of_types))
+    fading = [(key, name) for key, half in named for name, days in half.items() if name and 0 < days < math.inf]
+    found: dict[str, StoredChunk] = {}
+    for filter in ({}, *({key: name} for key, name in fading)):
+        total = book.recent(1, filter=filter or None).total
+        found |= {each.note: each for each in book.recent(100, max(0, total - 100), filter or None).notes}
+    uses = book.index.catalog.usage.of(list(found))
+    aged = ((ranking.age(each, lives, uses.get(each.note), now), each) for each in found.values())
+    shares = [(round(left[1], 4), each) for left, each in aged if left and left[1] < 0.5]
+    return sorted(shares, key=lambda each: (each[0], each[1].path))
 
 
 def _trash(folder: str) -> dict[str, Any]:

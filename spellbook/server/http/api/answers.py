@@ -20,6 +20,114 @@ class Error(TypedDict):
     error: ErrorBody
 
 
+class Place(TypedDict):
+    id: str
+    path: str
+    line: int
+    title: str
+    heading: str
+
+
+class Hit(Place):
+    score: float
+    text: str
+    why: dict[str, Any]
+    topic: str
+    category: str
+    keywords: list[str]
+    tags: list[str]
+    importance: str
+    created: str | None
+    updated: str | None
+    hash: str
+    backlinks: int
+
+
+class Closest(Place):
+    score: float
+    text: str
+
+
+class Row(Place):
+    place: int | None
+    verdict: str
+    score: float
+    evidence: float | None
+    legs: dict[str, Any]
+    adjustments: Rows
+    words: list[str]
+    lacks: list[str]
+
+
+class Recent(Place):
+    chunk_id: str
+    when: str
+    text: str
+    topic: str
+    category: str
+    keywords: list[str]
+    tags: list[str]
+    importance: float
+    hash: str
+
+
+class Chunk(Place):
+    end_line: int
+    text: str
+    topic: str
+    category: str
+    importance: float
+    created: str | None
+    updated: str | None
+    hash: str
+
+
+class Link(TypedDict):
+    target: str
+    line: int
+    path: str | None
+    id: str | None
+    title: str | None
+    relation: str
+
+
+class Backlink(TypedDict):
+    path: str
+    id: str
+    title: str
+    lines: list[int]
+    relations: list[str]
+
+
+class Related(TypedDict):
+    path: str
+    id: str
+    title: str
+    why: list[str]
+
+
+class Fault(TypedDict):
+    path: str
+    line: int
+    reason: str
+
+
+class File(TypedDict):
+    path: str
+    change: Literal["added", "changed", "removed"]
+
+
+class Entry(TypedDict):
+    entry: int
+    at: str
+    verb: str
+    what: str
+    undoes: int | None
+    state: str
+    session: NotRequired[str]
+    files: list[File]
+
+
 class State(TypedDict):
     generation: int
     notes: int
@@ -31,11 +139,11 @@ class State(TypedDict):
 
 class Found(TypedDict):
     query: str
-    hits: Rows
+    hits: list[Hit]
     found: int
     ms: float
     index: State
-    closest: NotRequired[Rows]
+    closest: NotRequired[list[Closest]]
     unmatched: NotRequired[Rows]
 
 
@@ -45,13 +153,13 @@ class Why(TypedDict):
     words: Rows
     known: float | None
     candidates: int
-    rows: Rows
+    rows: list[Row]
     index: State
     when: str
 
 
 class Listed(TypedDict):
-    notes: Rows
+    notes: list[Recent]
     total: int
 
 
@@ -76,15 +184,18 @@ class GraphNote(TypedDict):
     title: str
 
 
+GraphEdge = TypedDict("GraphEdge", {"from": int, "to": int, "kind": str})
+
+
 class Graph(TypedDict):
     notes: list[GraphNote]
-    edges: Rows
+    edges: list[GraphEdge]
 
 
 class Topic(TypedDict):
     topic: str
-    chunks: Rows
-    backlinks: Rows
+    chunks: list[Chunk]
+    backlinks: list[Backlink]
     left_out: NotRequired[Rows]
     left_out_count: NotRequired[int]
 
@@ -103,7 +214,7 @@ class Status(TypedDict):
     notes: int
     chunks: int
     pending: int
-    faults: Rows
+    faults: list[Fault]
 
 
 class Use(TypedDict):
@@ -118,14 +229,14 @@ class Note(TypedDict):
     hash: str
     meta: dict[str, Any]
     text: str
-    chunks: Rows
-    links: Rows
-    backlinks: Rows
-    related: Rows
+    chunks: list[Chunk]
+    links: list[Link]
+    backlinks: list[Backlink]
+    related: list[Related]
     relations: dict[str, list[str]]
     use: Use | None
-    log: Rows
-    fault: Rows
+    log: list[Entry]
+    fault: list[Fault]
 
 
 class Written(TypedDict):
@@ -192,7 +303,7 @@ class Merged(TypedDict):
 
 
 class Log(TypedDict):
-    entries: Rows
+    entries: list[Entry]
     warning: NotRequired[str]
 
 

@@ -77,6 +77,19 @@ class Outcome(Given):
     reason: Annotated[str, Field(max_length=20_000)] = ""
 
 
+class Migrate(Given):
+    """The embedder to switch to, as `spellbook migrate` takes it."""
+
+    to: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+class Import(Given):
+    """A file of the folder for exports beside the snapshots, by its name, and what becomes of notes that differ."""
+
+    file: Name
+    on_conflict: Literal["skip", "overwrite", "rename"] = "skip"
+
+
 class Reindex(Given):
     """Whether to read every note again."""
 
@@ -156,6 +169,20 @@ def check(call: Call, _: Given) -> Reply:
     return _begun(call, "check", jobs.checking(call.book))
 
 
+def migrate(call: Call, given: Migrate) -> Reply:
+    """Switch to another embedder, as a job; search goes on meanwhile."""
+    call.book.estimate(given.to)  # raises for an embedder that this vault cannot use
+    return _begun(call, "migrate", jobs.migrating(call.book, given.to))
+
+
+def import_(call: Call, given: Import) -> Reply:
+    """Import a file that export wrote, as a job: all of it, or nothing."""
+    from spellbook.server.toolsets import backup
+
+    file = backup.within(backup.exports(call.book), given.file)
+    return _begun(call, "import", jobs.importing(call.book, file, given.on_conflict))
+
+
 def checked(call: Call, _: Given) -> dict[str, Any]:
     """The last check that was done, its result and its time."""
     if (job := call.served.jobs.last("check")) is None:
@@ -180,6 +207,8 @@ ENDPOINTS = (
     Endpoint("GET", "/api/snapshots", snapshots, {200: answers.Snapshots}),
     Endpoint("POST", "/api/snapshots", snapshot, {202: answers.Begun}, right="write"),
     Endpoint("POST", "/api/reindex", reindex, {202: answers.Begun}, Reindex, "write"),
+    Endpoint("POST", "/api/migrate", migrate, {202: answers.Begun}, Migrate, "admin"),
+    Endpoint("POST", "/api/import", import_, {202: answers.Begun}, Import, "admin"),
     Endpoint("POST", "/api/check", check, {202: answers.Begun}, right="write"),
     Endpoint("GET", "/api/check", checked, {200: answers.Job}),
 )

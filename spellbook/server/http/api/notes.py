@@ -111,10 +111,10 @@ def entries(book: Spellbook, most: int, path: str = "") -> list[dict[str, Any]]:
     return [each.as_dict() for each in found if not path or path in {trace.path for trace in each.traces}][:most]
 
 
-def entry_of(book: Spellbook, verb: str, path: str) -> int | None:
-    """Return the latest entry of the journal by which a verb changed the file at `path`, None if there is none."""
-    found = (each.id for each in book.log(_LOOKED_BACK) if each.verb == verb)
-    return next((id for id in found if path in {trace.path for trace in book.index.vault.journal.get(id).traces}), None)
+def entry_of(book: Spellbook, verb: str, path: str = "") -> int | None:
+    """Return the latest entry of the journal by a verb, about the file at `path` if one is given; None if none is."""
+    found = (each for each in book.log(_LOOKED_BACK) if each.verb == verb)
+    return next((each.id for each in found if not path or path in {trace.path for trace in each.traces}), None)
 
 
 def write(call: Call, given: Chunk) -> Reply:

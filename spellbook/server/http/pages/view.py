@@ -24,9 +24,9 @@ from starlette.routing import Route
 from spellbook import translate
 from spellbook.book import Spellbook
 from spellbook.errors import Conflict, InvalidInput, PermissionDenied, SpellbookError
-from spellbook.index.metrics import CALLS
 from spellbook.server.http import admin, api, faults, served
 from spellbook.server.http.admin.common import language
+from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.callers import Caller, May
 from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked
 from spellbook.server.http.guard import COOKIE
@@ -143,10 +143,7 @@ class View:
 
     def entry(self, verb: str, path: str = "") -> int | None:
         """Return the latest entry of the log by a verb, about a path if one is given."""
-        for each in self.book.log(20):
-            if each.verb == verb and (not path or path in {trace.path for trace in each.traces}):
-                return each.id
-        return None
+        return entry_of(self.book, verb, path)
 
 
 def said(language: str, english: str, *values: object) -> str:
@@ -186,8 +183,6 @@ def action(path: str, handler: Handler, right: May = "write") -> Route:
 def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: May = "read") -> Response:
     who, of = served.caller(request), served.served(request)
     view = View(request, of.book_of(who), language(request.headers.get("accept-language", "")), form)
-    if of.book.meter.add(CALLS):
-        of.book.meter.flush()
     try:
         if request.method == "POST" and who.by_cookie:
             _check_form(request, form)
