@@ -18,11 +18,12 @@ from urllib.parse import unquote, urlsplit
 
 from spellbook.archive.pages import fetch, html, safe, urls
 from spellbook.archive.pages import source as pages
-from spellbook.errors import InvalidInput
+from spellbook.errors import InvalidInput, StorageError
 from spellbook.index.filters import fold
 from spellbook.notes import articles as form
 from spellbook.notes import note
 from spellbook.notes.articles import CATEGORY
+from spellbook.system import disk
 from spellbook.text import credentials
 from spellbook.text.quoting import one_line
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 Step = Callable[[str, int, int], None]
 ADDRESS = re.compile(r"(?i)https?:")
+_LOCK, _PATIENCE = "articles.lock", 60.0
 _KEYS = ("summary", "keywords", "tags", "title", "author", "published")
 _MOST_NAMES, _MOST_NAME, _MOST_LABELS, _MOST_SUMMARY, _MOST_LINE = 10, 60, 50, 2_000, 300
 
@@ -87,15 +89,18 @@ def save(
         raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
     address = (page.canonical or urls.normalized(page.url)) if is_url else source
     step("writing", 1, 2)
-    if there := _saved_from(book, address) if is_url or not text else _same(book, source, page, given):
-        return _again(book, there, names, given.tags, source)
     meta = _header(page, names, given, address, source, is_read=not text)
     # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
     _no_secrets({**meta, "summary": given.summary}, "" if is_url and not text else page.markdown, force)
     composed = form.composed(safe.safe(given.summary), page.markdown)
-    done = book.scribe(
-        {"text": composed, "metadata": meta}, category=CATEGORY, labels="derived", force=True, untrusted=not text
-    )
+    busy = StorageError("Another program is saving an article.", "Try again in a moment; nothing was written.")
+    # Of two that save one address at the same time, the second finds what the first has written.
+    with disk.alone(book.config.state / _LOCK, _PATIENCE, busy):
+        if there := _saved_from(book, address) if is_url or not text else _same(book, source, page, given):
+            return _again(book, there, names, given.tags, source)
+        done = book.scribe(
+            {"text": composed, "metadata": meta}, category=CATEGORY, labels="derived", force=True, untrusted=not text
+        )
     step("saved", 2, 2)
     chunk = book.index.catalog.at(done.written[0].path)[0]
     return _kept(book, chunk, "saved")

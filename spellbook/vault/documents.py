@@ -106,7 +106,7 @@ class _Look:
         """Say whether a path is left out; the path of a folder ends in `/`."""
         if file.endswith("/") and self._rules.is_named(file):
             return True
-        if self._own and self._own.match_file(file):
+        if self._own and verdict(self._own, file):
             return True
         folder = file.rstrip("/").rpartition("/")[0]
         for place, spec in self._chain(f"{folder}/" if folder else ""):

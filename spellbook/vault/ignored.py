@@ -47,7 +47,7 @@ class Ignored:
 
     def patterns(self) -> Matcher | None:
         """Return what is left out, None if there is nothing. Raises InvalidInput; see `own`."""
-        return self.own()
+        return AsGit(spec) if (spec := self.own()) else None
 
     def own(self) -> GitIgnoreSpec | None:
         """Return the patterns, None without such a file. Raises InvalidInput if the file cannot be read or parsed."""
@@ -69,6 +69,17 @@ class Ignored:
             raise InvalidInput(f"{file}{error}.", "Mend the line; patterns are as in .gitignore.") from error
         self._read = (version, spec)
         return spec
+
+
+class AsGit:
+    """Patterns that are asked for the folders above a path first, as git does."""
+
+    def __init__(self, spec: GitIgnoreSpec) -> None:
+        self._spec = spec
+
+    def match_file(self, file: str, /) -> bool:
+        """Say whether the last pattern that names `file` itself leaves it out."""
+        return bool(verdict(self._spec, file))
 
 
 def compiled(lines: Sequence[str], *, is_strict: bool = True) -> GitIgnoreSpec:
@@ -104,13 +115,18 @@ def verdict(spec: GitIgnoreSpec, path: str) -> bool | None:
     """
     for pattern in reversed(spec.patterns):
         regex: re.Pattern[str] | None = getattr(pattern, "regex", None)  # None for a comment
-        if regex and (found := regex.search(path)) and _is_whole(found, path):
+        line = str(getattr(pattern, "pattern", "")).rstrip()
+        if regex and (found := regex.search(path)) and _is_whole(found, path, line):
             return bool(pattern.include)
     return None
 
 
-def _is_whole(found: re.Match[str], path: str) -> bool:
-    """Say whether what pathspec's regex found in `path` is more than a folder that it lies in."""
+def _is_whole(found: re.Match[str], path: str, line: str) -> bool:
+    """Say whether what pathspec's regex of a line found in `path` is more than a folder that it lies in."""
+    if line.strip("!/") == "**" and line.endswith("/"):
+        return path.endswith("/")
+    if line.endswith("/**/"):  # every folder in a folder; the regex is that of the folder itself
+        return path.endswith("/") and found.end() < len(path)
     if found.re.pattern == _ANYTHING:
         return True
     if found.re.pattern == _ANY_FOLDER:

@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -535,3 +536,23 @@ def test_a_persons_edits_count(book, vault):
     again = save(book, 1)
     assert (again["status"], again["path"], again["id"]) == ("exists", "papers/Proxies.md", done["id"])
     assert "My remark" in tool(book, "get", article_id=done["id"], include_content=True)["content"]
+
+
+def test_two_saves_of_one_file_at_once_write_one_note(book, tmp_path):
+    """Both have read the page before either writes; the second finds what the first has written."""
+    page = tmp_path / "page.html"
+    page.write_text(
+        "<html><title>River</title><body><article><p>" + "The river is long. " * 40 + "</p></article></body>"
+    )
+    together = threading.Barrier(2, timeout=30)
+
+    def step(stage, done, total):
+        if stage == "writing":
+            together.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        saved = [pool.submit(saving.save, book, str(page), ["rivers"], step=step) for _ in range(2)]
+        told = [each.result(60) for each in saved]
+    assert sorted(each["status"] for each in told) == ["exists", "saved"]
+    assert told[0]["id"] == told[1]["id"]
+    assert len(book.recent(10, filter={"category": "article"}).notes) == 1
