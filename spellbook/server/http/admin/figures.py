@@ -124,7 +124,7 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     book = call.book
 
     def alert(
-        id: str, value: Any, threshold: Any, message: str, hint: str, severity: str = "warning"
+        value: Any, threshold: Any, *, id: str, message: str, hint: str, severity: str = "warning"
     ) -> dict[str, Any]:
         told = {"what": said(call, message), "value": value, "threshold": threshold}
         return {"id": id, "severity": severity, **told, "hint": said(call, hint)}
@@ -132,35 +132,37 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     timing, _ = metrics.mean(book.meter, SEARCHES, 1)
     if timing.p95 > SLOW_MS:
         hint = "Look at the slowest queries: /admin/stats/performance?includeDetails=true."
-        yield alert("slow_search", timing.p95, SLOW_MS, message="Searches are slow.", hint=hint)
+        yield alert(timing.p95, SLOW_MS, id="slow_search", message="Searches are slow.", hint=hint)
     state = book.state()
     if state.pending:
-        message, hint = "Some texts are not embedded yet.", "Start a job: POST /api/reindex."
-        yield alert("pending", state.pending, 0, message=message, hint=hint, severity="info")
+        message = "Some texts are not embedded yet."
+        yield alert(
+            state.pending, 0, id="pending", message=message, hint="Start a job: POST /api/reindex.", severity="info"
+        )
     if state.degraded:
-        message, hint = "Answers are incomplete.", "Run spellbook doctor."
-        yield alert("degraded", state.reason, "", message=message, hint=hint, severity="critical")
+        message = "Answers are incomplete."
+        yield alert(state.reason, "", id="degraded", message=message, hint="Run spellbook doctor.", severity="critical")
     _, totals = book.meter.read(1)
     calls, failed = totals.get(metrics.CALLS, 0), sum(n for k, n in totals.items() if k.startswith(metrics.ERRORS))
     if calls >= _FEW_CALLS and failed / calls > _MOST_FAILING:
-        share, hint = round(failed / calls, 4), "Look at them: /admin/stats/errors."
-        yield alert("errors", share, _MOST_FAILING, message="Many calls fail.", hint=hint)
+        hint = "Look at them: /admin/stats/errors."
+        yield alert(round(failed / calls, 4), _MOST_FAILING, id="errors", message="Many calls fail.", hint=hint)
     last = book.snapshots.state()["last"]
     age = (time.time() - dt.datetime.fromisoformat(last).timestamp()) / 86_400 if last else None
     if age is None or age >= _SNAPSHOT_DAYS:
-        since = {"since": time.time() - (age - _SNAPSHOT_DAYS) * 86_400} if age else {}
-        message, hint = "There is no recent snapshot.", "Take one: POST /api/snapshots."
         days = None if age is None else int(age)
-        yield {**alert("snapshot", days, _SNAPSHOT_DAYS, message=message, hint=hint), **since}
+        hint = "Take one: POST /api/snapshots."
+        told = alert(days, _SNAPSHOT_DAYS, id="snapshot", message="There is no recent snapshot.", hint=hint)
+        yield {**told, "since": time.time() - (age - _SNAPSHOT_DAYS) * 86_400} if age else told
     free = shutil.disk_usage(book.config.vault).free
     if free < _LEAST_FREE:
-        message, hint = "The disk is nearly full.", "Free some space."
-        yield alert("disk", free, _LEAST_FREE, message=message, hint=hint, severity="critical")
+        message = "The disk is nearly full."
+        yield alert(free, _LEAST_FREE, id="disk", message=message, hint="Free some space.", severity="critical")
     if faults := len(book.index.catalog.notes.faults()):
-        message, hint = "Some notes have faults.", "They are listed by GET /api/status."
-        yield alert("faults", faults, 0, message=message, hint=hint)
+        message = "Some notes have faults."
+        yield alert(faults, 0, id="faults", message=message, hint="They are listed by GET /api/status.")
     if met := totals.get(f"{metrics.ERRORS} RATE_LIMIT_EXCEEDED", 0):
-        yield alert("rate", met, 0, message="A rate limit was met.", hint="Ask less often, or set SPELLBOOK_RATE.")
+        yield alert(met, 0, id="rate", message="A rate limit was met.", hint="Ask less often, or set SPELLBOOK_RATE.")
 
 
 def errors(call: Call, asked: Errors) -> dict[str, Any]:
