@@ -77,6 +77,8 @@ class Endpoint:
     answers: Mapping[int, Any]
     given: type[Given] = Given
     right: May = "read"
+    waits: bool = False
+    """Whether the verb waits for other machines."""
 
     @property
     def name(self) -> str:
@@ -105,7 +107,8 @@ async def _answer(endpoint: Endpoint, request: Request) -> Response:
     try:
         who.require(endpoint.right)
         body = await request.body() if endpoint.has_body else b""
-        return await doors.in_thread(_run, endpoint, request, served, who, body)
+        run = doors.waiting if endpoint.waits else doors.in_thread
+        return await run(_run, endpoint, request, served, who, body)
     except Exception as error:
         await doors.in_thread(_failed, served.book.meter, endpoint.name, error)
         raise
@@ -146,14 +149,20 @@ def _checked(endpoint: Endpoint, request: Request, body: bytes) -> Given:
         raise InvalidFields({one_line(repeated[0][:60]): "given twice"})
     if endpoint.has_body and query:
         raise InvalidFields({one_line(next(iter(query))[:60]): "belongs into the body, not into the address"})
-    return checked(endpoint.given, given if endpoint.has_body else dict(query))
+    return checked(
+        endpoint.given, given if endpoint.has_body else dict(query), body or b"{}", is_json=endpoint.has_body
+    )
 
 
-def checked(model: type[G], given: Mapping[str, Any]) -> G:
-    """Return what was given, checked. Raises InvalidFields, which names what is wrong with each field."""
+def checked(model: type[G], given: Mapping[str, Any], body: bytes = b"", *, is_json: bool = False) -> G:
+    """
+    Return what was given, checked. Raises InvalidFields, which names what is wrong with each field.
+
+    A query and a form are text, and `12` is a number there. In JSON, which is `body`, only a number is one.
+    """
     unicode.check(given)
     try:
-        return model.model_validate(given)
+        return model.model_validate_json(body, strict=True) if is_json else model.model_validate(given)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_FIELDS]
         fields = {one_line(".".join(map(str, each["loc"]))[:60]) or "body": one_line(each["msg"]) for each in found}

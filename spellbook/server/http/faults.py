@@ -10,6 +10,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from spellbook.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError
 
@@ -74,7 +75,12 @@ def status_of(error: SpellbookError) -> int:
 def of_http(request: Request, error: Exception) -> JSONResponse:
     """Return an error that Starlette raises: no such route, no such method."""
     assert isinstance(error, HTTPException)
-    return fault(error.status_code, _CODE.get(error.status_code, "INVALID_INPUT"), error.detail, {}, error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:  # the router knows the methods of the first route of several
+        routes = (each for each in request.app.routes if isinstance(each, Route))
+        there = (each.methods or () for each in routes if each.path_regex.match(request.url.path))
+        headers["Allow"] = ", ".join(sorted({method for methods in there for method in methods}))
+    return fault(error.status_code, _CODE.get(error.status_code, "INVALID_INPUT"), error.detail, {}, headers)
 
 
 def of_anything(request: Request, error: Exception) -> JSONResponse:

@@ -30,6 +30,9 @@ READ_SECONDS = 30.0
 """Seconds in which a client must take some of an answer that waits for it."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_IDLE_SECONDS = 75
+"""Seconds for which a connection without a request is kept: longer than clients do, so that they end it first."""
+
 _END_SECONDS = 1
 """Seconds that requests under way get at the end; streams are cut off then."""
 
@@ -116,6 +119,7 @@ def serve(
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(proxies) or None,
         timeout_graceful_shutdown=_END_SECONDS,
+        timeout_keep_alive=_IDLE_SECONDS,
         h11_max_incomplete_event_size=64_000,
         ssl_certfile=tls[0] if tls else None,
         ssl_keyfile=tls[1] if tls else None,

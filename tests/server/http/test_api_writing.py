@@ -135,6 +135,8 @@ def test_migrate_and_import_are_jobs(api, filled, tmp_path):
         (b"", "text"),
         (b'{"text": "x"}', "metadata"),
         (b'{"text": 3, "metadata": {}}', "text"),
+        (b'{"text": "x", "metadata": {}, "force": 0}', "force"),
+        (b'{"text": "x", "metadata": {}, "force": "true"}', "force"),
         (b'{"text": "x", "metadata": {}, "id": "y"}', "id"),
         (b'{"text": "x\\ud800", "metadata": {}}', ""),
     ],
@@ -144,3 +146,10 @@ def test_bodies_that_are_refused(api, book, body, field):
     assert code(answer) == (400, "INVALID_INPUT")
     assert not field or field in answer.json()["error"]["details"]["fields"]
     assert book.log() == []
+
+
+def test_a_method_that_is_not_there_is_told_the_others(api):
+    """All of the address, whichever endpoint has them."""
+    answer = api.request("PUT", "/api/notes/x")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "DELETE, GET, HEAD, PATCH"

@@ -202,7 +202,7 @@ ENDPOINTS = (
     Endpoint("POST", "/api/merge", merge, {200: answers.Merged}, Merge, "write"),
     Endpoint("GET", "/api/log", log, {200: answers.Log}, Listing),
     Endpoint("GET", "/api/articles", articles, {200: answers.Articles}, ArticleList),
-    Endpoint("POST", "/api/articles", save, {201: answers.Saved}, Article, "write"),
+    Endpoint("POST", "/api/articles", save, {201: answers.Saved}, Article, "write", waits=True),
     Endpoint("POST", "/api/decisions/{id}/outcome", outcome, {200: answers.Outcome}, Outcome, "write"),
     Endpoint("GET", "/api/snapshots", snapshots, {200: answers.Snapshots}),
     Endpoint("POST", "/api/snapshots", snapshot, {202: answers.Begun}, right="write"),

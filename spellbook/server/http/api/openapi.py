@@ -90,7 +90,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
 def _plain(method: str, route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     """Describe a route that is no endpoint."""
     known = _BEYOND.get((method, route.path))
-    stream = {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    stream = {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {}}}}
     said = re.sub(r"^[A-Z]+: ", "", " ".join(str(route.endpoint.__doc__ or "").split()))
     responses = {str(status): _response(type_, schemas) for status, type_ in (known or {}).items()}
     return {

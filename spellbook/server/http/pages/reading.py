@@ -58,4 +58,4 @@ def _names(text: str) -> list[str]:
 
 def routes() -> list[BaseRoute]:
     """Return the routes."""
-    return [view.page("/articles", articles), view.action("/do/save", save), view.action("/do/file", file)]
+    return [view.page("/articles", articles), view.action("/do/save", save, waits=True), view.action("/do/file", file)]

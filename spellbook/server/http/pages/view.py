@@ -166,8 +166,9 @@ def page(path: str, handler: Handler) -> Route:
     return Route(path, answer, methods=["GET"], name=handler.__name__)
 
 
-def action(path: str, handler: Handler, right: May = "write") -> Route:
-    """Return the route of what a form does; the caller needs `right`."""
+def action(path: str, handler: Handler, right: May = "write", *, waits: bool = False) -> Route:
+    """Return the route of what a form does; the caller needs `right`. `waits`: it waits for other machines."""
+    run = served.waiting if waits else served.in_thread
 
     async def answer(request: Request) -> Response:
         body = await request.body()
@@ -175,7 +176,7 @@ def action(path: str, handler: Handler, right: May = "write") -> Route:
             form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
         except ValueError as error:
             raise InvalidInput("The form could not be read.", "Open the page again.") from error
-        return await served.in_thread(_answer, handler, request, form, right)
+        return await run(_answer, handler, request, form, right)
 
     return Route(path, answer, methods=["POST"], name=handler.__name__)
 
