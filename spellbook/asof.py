@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from spellbook.archive import past
 from spellbook.archive.past import Moment
 from spellbook.book import Spellbook
-from spellbook.errors import EmbeddingError, PermissionDenied, StorageError
+from spellbook.errors import EmbeddingError, PermissionDenied, SpellbookError, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog import overlay
 from spellbook.index.catalog.catalog import FILE, Catalog
@@ -46,9 +46,12 @@ _MOST_OPEN = 3
 _FIRST_SECONDS = 1.2
 """Seconds after which the first question to a state is answered with the vectors that it has by then."""
 
+_OPENED_SECONDS = 0.4
+"""Seconds that a process embeds pending texts when it opens a state that is kept."""
+
 _MOST_FIRST = 512
-_MOST_LATER = 4
-"""Texts that the first question, and each later one, embeds while some are pending."""
+_MOST_AT_ONCE = 64
+"""Texts that are embedded before the first answer at most, and at once in the background after it."""
 
 _PATIENCE = 60
 _EXACT = 1_000_000_000
@@ -84,6 +87,7 @@ def at(book: Spellbook, when: str) -> Iterator[Spellbook]:
     finally:
         with _opening:
             then.users -= 1
+            then.embed_rest()
             _close_idle(book)
 
 
@@ -109,22 +113,41 @@ class _Past(Spellbook):
         super().__init__(settings, whole.index)
         self.moment = moment
         self.users = 0
+        self._stopping = threading.Event()
+        self._embedding: threading.Thread | None = None
         now, taken = whole.index.vault, whole.snapshots
         vault = Past(settings.state, lambda: past.written(now, taken, moment))
         self.index = replace(self.index, vault=vault)
 
     def refresh(self, *, embed: bool = False) -> None:
-        """Embed a few texts that have no vector yet; else nothing changes."""
-        if embed and self.index.catalog.counts().pending:
-            self.embed(_MOST_LATER, time.monotonic() + _FIRST_SECONDS)
+        """Do nothing: what was written then does not change."""
 
     def follow(self) -> None:
         """Do nothing: another embedding model has states of its own."""
 
-    def embed(self, most: int, until: float) -> None:
-        """Embed at most so many texts until then (monotonic clock); the others are found by words."""
+    def embed(self, until: float) -> None:
+        """Embed texts that have no vector yet until then (monotonic clock); the others are found by words."""
         with contextlib.suppress(EmbeddingError):
-            embed.embed_texts(self.index, most=most, stop=lambda: time.monotonic() > until)
+            embed.embed_texts(self.index, most=_MOST_FIRST, stop=lambda: time.monotonic() > until)
+
+    def embed_rest(self) -> None:
+        """Embed in the background what is still pending, as long as this process has the state open."""
+        if self.index.catalog.counts().pending and not (self._embedding and self._embedding.is_alive()):
+            self._embedding = threading.Thread(target=self._embed_rest, name="spellbook-past", daemon=True)
+            self._embedding.start()
+
+    def _embed_rest(self) -> None:
+        with contextlib.suppress(SpellbookError):
+            while not self._stopping.is_set():
+                if not embed.embed_texts(self.index, most=_MOST_AT_ONCE, stop=self._stopping.is_set):
+                    return
+
+    def close(self) -> None:
+        """Close files and connections."""
+        self._stopping.set()
+        if self._embedding:
+            self._embedding.join()
+        super().close()
 
 
 def _open(book: Spellbook, moment: Moment) -> _Past:
@@ -176,10 +199,12 @@ def _kept(book: Spellbook, settings: Config, moment: Moment) -> _Past | None:
     if not upkeep.mark_use(settings.state):
         return None
     then = _Past(book, settings, moment)
-    if then.index.catalog.looked is not None:
-        return then
-    then.close()
-    return None
+    if then.index.catalog.looked is None:  # its file was damaged, and is begun anew
+        then.close()
+        return None
+    if then.index.catalog.counts().pending:
+        then.embed(time.monotonic() + _OPENED_SECONDS)
+    return then
 
 
 def _built(book: Spellbook, settings: Config, moment: Moment) -> _Past:
@@ -197,7 +222,7 @@ def _built(book: Spellbook, settings: Config, moment: Moment) -> _Past:
             for other in _others(state):
                 with contextlib.closing(Catalog.open(other)) as catalog:
                     embed.copy_vectors(then.index, catalog)
-            then.embed(_MOST_FIRST, started + _FIRST_SECONDS)
+            then.embed(started + _FIRST_SECONDS)
         (state / _READY).write_text(json.dumps(moment.as_dict()), "utf-8")
         return then
     except BaseException:

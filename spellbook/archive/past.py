@@ -223,9 +223,11 @@ def _choose(folder: Folder, source: _Source, found: _Found) -> None:
         [text] = source.texts([IGNORE_FILE])
         ignored = compiled(text.decode("utf-8-sig", "replace").splitlines()[:1_000], is_strict=False)
     for path in [*found.stamps]:
-        if not names.is_note(path):
-            del found.stamps[path]
-        elif folder.ignores(path) or (ignored and any(ignored.match_file(each) for each in _places(path))):
+        if (
+            not names.is_note(path)
+            or folder.ignores(path)
+            or (ignored and any(ignored.match_file(each) for each in _places(path)))
+        ):
             del found.stamps[path]
         elif (size := found.stamps[path].size) > MOST_BYTES:
             found.refuse(path, f"{size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB")

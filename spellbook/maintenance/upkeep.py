@@ -91,13 +91,13 @@ def forget_past(folder: Path, keep: Collection[Path] = ()) -> list[Path]:
                 at = ready.stat().st_mtime if ready.exists() else 0.0
                 if at or state.stat().st_mtime < now - _BUILDING:
                     used.append((at, state))
-    room, count = _MOST_PAST_BYTES, 0
-    for at, state in sorted(used, key=lambda each: (each[1] in keep, each[0]), reverse=True):
+    room = _MOST_PAST_BYTES
+    used.sort(key=lambda each: (each[1] in keep, each[0]), reverse=True)
+    for number, (at, state) in enumerate(used, 1):
         with contextlib.suppress(OSError):
             room -= sum(file.stat().st_size for file in state.iterdir())
-        count += 1
         is_old = at < now - _PAST_DAYS * 86_400
-        if state not in keep and (count > _MOST_PAST or room < 0 or is_old):
+        if state not in keep and (number > _MOST_PAST or room < 0 or is_old):
             shutil.rmtree(state, ignore_errors=True)
             gone.append(state)
     return gone

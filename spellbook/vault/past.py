@@ -1,5 +1,5 @@
 """
-The notes of a vault as they were written by some earlier time, as if they were a vault of their own. They are only read.
+The notes of a vault as they were written by an earlier time, as if they were a vault of their own. They are only read.
 
 They come from git or from a snapshot, and never lie on the disk as files: `root` is a folder that does not exist.
 """

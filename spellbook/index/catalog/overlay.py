@@ -23,16 +23,18 @@ _TWINS = """
 
 def begin(catalog: Path, to: Path) -> None:
     """Copy a catalog's file to the new file `to`, without what is of today alone. Raises sqlite3.Error."""
-    with contextlib.closing(sqlite3.connect(f"{catalog.as_uri()}?mode=ro", uri=True, timeout=30)) as source:
-        with contextlib.closing(sqlite3.connect(to, isolation_level=None)) as target:
-            source.backup(target)
-            target.execute("BEGIN")
-            for table in _OF_TODAY:
-                target.execute(f"DELETE FROM {table}")
-            target.execute("DELETE FROM meta WHERE key IN ('looked', 'unseen')")
-            target.execute(f"UPDATE files SET sha256 = '', read_ns = 0 WHERE path IN ({_TWINS})")
-            target.execute(f"UPDATE notes SET id = NULL WHERE path IN ({_TWINS})")
-            target.execute("COMMIT")
+    with (
+        contextlib.closing(sqlite3.connect(f"{catalog.as_uri()}?mode=ro", uri=True, timeout=30)) as source,
+        contextlib.closing(sqlite3.connect(to, isolation_level=None)) as target,
+    ):
+        source.backup(target)
+        target.execute("BEGIN")
+        for table in _OF_TODAY:
+            target.execute(f"DELETE FROM {table}")
+        target.execute("DELETE FROM meta WHERE key IN ('looked', 'unseen')")
+        target.execute(f"UPDATE files SET sha256 = '', read_ns = 0 WHERE path IN ({_TWINS})")
+        target.execute(f"UPDATE notes SET id = NULL WHERE path IN ({_TWINS})")
+        target.execute("COMMIT")
 
 
 def finish(file: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from spellbook import asof
 from spellbook._version import __version__
 from spellbook.server.http.api import answers
 from spellbook.server.http.endpoints import Call, Endpoint, Given, JsonFilter
@@ -15,6 +16,7 @@ from spellbook.server.http.endpoints import Call, Endpoint, Given, JsonFilter
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
 Tokens = Annotated[int, Field(ge=50, le=50_000, description="Size of the answer.")]
 Mode = Literal["search", "memorize", "find"]
+When = Annotated[str, Field(max_length=200, description="Written by then: a date, a git revision or a snapshot.")]
 Offset = Annotated[int, Field(ge=0, le=10_000_000)]
 
 
@@ -28,6 +30,7 @@ class Search(Given):
     min_score: Annotated[float | None, Field(ge=0, le=1)] = None
     max_tokens: Tokens = 2_000
     per_note: Annotated[int, Field(ge=0, le=100, description="Most chunks of one note; 0 is no bound.")] = 0
+    as_of: When = ""
 
 
 class Why(Given):
@@ -46,6 +49,7 @@ class Recent(Given):
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     offset: Offset = 0
     filter: JsonFilter = None
+    as_of: When = ""
 
 
 class Contents(Given):
@@ -53,6 +57,7 @@ class Contents(Given):
 
     scope: Annotated[str, Field(max_length=500)] = ""
     max_tokens: Tokens = 50_000
+    as_of: When = ""
 
 
 class Topic(Given):
@@ -60,6 +65,7 @@ class Topic(Given):
 
     name: Annotated[str, Field(min_length=1, max_length=2_000)]
     max_tokens: Tokens = 4_000
+    as_of: When = ""
 
 
 def search(call: Call, asked: Search) -> dict[str, Any]:
@@ -72,10 +78,12 @@ def search(call: Call, asked: Search) -> dict[str, Any]:
     options |= {"per_note": asked.per_note}
     if asked.min_score is not None:
         options["min_score"] = asked.min_score
-    if asked.mode == "find":
-        return call.book.find(_phrases(asked.q), **options).as_dict()
-    verb = call.book.search if asked.mode == "search" else call.book.memorize
-    return verb(asked.q, **options).as_dict()
+    with asof.at(call.book, asked.as_of) as then:
+        if asked.mode == "find":
+            found = then.find(_phrases(asked.q), **options)
+        else:
+            found = (then.search if asked.mode == "search" else then.memorize)(asked.q, **options)
+        return {**found.as_dict(), **asof.fields(then)}
 
 
 def _phrases(text: str) -> list[str]:
@@ -92,23 +100,27 @@ def why(call: Call, asked: Why) -> dict[str, Any]:
 
 def recent(call: Call, asked: Recent) -> dict[str, Any]:
     """List notes by date, newest first."""
-    return call.book.recent(asked.limit, asked.offset, asked.filter).as_dict()
+    with asof.at(call.book, asked.as_of) as then:
+        return {**then.recent(asked.limit, asked.offset, asked.filter).as_dict(), **asof.fields(then)}
 
 
 def contents(call: Call, asked: Contents) -> dict[str, Any]:
     """The table of contents: categories with their topics."""
     from spellbook.server import render
 
-    return render.contents_json(call.book.contents(asked.scope), asked.max_tokens, call.book.about)
+    with asof.at(call.book, asked.as_of) as then:
+        listed = render.contents_json(then.contents(asked.scope), asked.max_tokens, then.about)
+        return {**listed, **asof.fields(then)}
 
 
 def topic(call: Call, asked: Topic) -> dict[str, Any]:
     """The chunks of a topic in reading order, and the notes that link to it."""
     from spellbook.server import render
 
-    found = call.book.topic(asked.name)
-    linking = call.book.backlinks({chunk.path for chunk in found})
-    return render.topic_json(asked.name, found, asked.max_tokens, linking)
+    with asof.at(call.book, asked.as_of) as then:
+        found = then.topic(asked.name)
+        linking = then.backlinks({chunk.path for chunk in found})
+        return {**render.topic_json(asked.name, found, asked.max_tokens, linking), **asof.fields(then)}
 
 
 def status(call: Call, _: Given) -> dict[str, Any]:
