@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -22,10 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spellbook.archive import past
+from spellbook.archive import past, versions
 from spellbook.archive.past import Moment
 from spellbook.book import Spellbook
-from spellbook.errors import EmbeddingError, PermissionDenied, SpellbookError, StorageError
+from spellbook.errors import EmbeddingError, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog import overlay
 from spellbook.index.catalog.catalog import FILE, Catalog
@@ -71,11 +70,7 @@ def at(book: Spellbook, when: str) -> Iterator[Spellbook]:
     if not when.strip():
         yield book
         return
-    if book.config.sees:
-        raise PermissionDenied(
-            f"This token sees what is {book.config.sees} alone, and nothing of earlier times.",
-            "Use a token that sees all notes.",
-        )
+    _expect_all(book)
     book.follow()
     moment = past.resolve(book.index.vault, book.snapshots, when)
     with _opening:
@@ -89,6 +84,34 @@ def at(book: Spellbook, when: str) -> Iterator[Spellbook]:
             then.users -= 1
             then.embed_rest()
             _close_idle(book)
+
+
+def history(book: Spellbook, id: str, most: int = 20) -> dict[str, Any]:
+    """
+    Return the versions of a note (its id or path, or a chunk's id), newest first, each with its difference.
+
+    Of a note that is gone, the path is enough. Raises MemoryNotFound if neither git, a snapshot nor the journal has it,
+    InvalidInput for a number out of range, PermissionDenied for a book that does not show all notes.
+    """
+    _expect_all(book)
+    try:
+        path = book.resolve(id).path
+    except MemoryNotFound:
+        path = id if id.lower().endswith(".md") else f"{id}.md"
+        found, left = versions.of(book.index.vault, book.snapshots, path, most)
+        if not found:
+            raise
+    else:
+        found, left = versions.of(book.index.vault, book.snapshots, path, most)
+    return {"id": id, "path": path, "versions": [each.as_dict() for each in found], "not_read": list(left)}
+
+
+def _expect_all(book: Spellbook) -> None:
+    if book.config.sees:
+        raise PermissionDenied(
+            f"This token sees what is {book.config.sees} alone, and nothing of earlier times.",
+            "Use a token that sees all notes.",
+        )
 
 
 def said(book: Spellbook) -> str:
@@ -166,8 +189,6 @@ def _open(book: Spellbook, moment: Moment) -> _Past:
         with disk.alone(settings.state.parent / "past.lock", _PATIENCE, busy):
             then = _kept(book, settings, moment) or _built(book, settings, moment)
             upkeep.forget_past(settings.state.parent, keep=[settings.state])
-    except sqlite3.Error as error:
-        raise StorageError(f"{settings.state}: the index of then cannot be written ({error}).", "Try again.") from error
     except OSError as error:
         raise disk.storage_error(str(settings.state), error) from error
     book.beside.append(then)

@@ -1,4 +1,4 @@
-"""Commands that read: search, memorize, find, why, recent, show, topics."""
+"""Commands that read: search, memorize, find, why, recent, show, history, topics."""
 
 from __future__ import annotations
 
@@ -175,6 +175,30 @@ def show(book: Spellbook, id: str, as_json: bool) -> None:
     else:
         output.chunks(found)
         output.around(around)
+
+
+@command(
+    click.argument("id"),
+    click.option("-n", "--limit", default=20, show_default=True, metavar="N", help="Most versions, up to 200."),
+    json_option,
+)
+def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:
+    """
+    List the versions of a note with their differences, newest first; ID as for show.
+
+    They come from git, snapshots and the journal of changes, whichever has
+    them. Of a note that is gone, give the path.
+
+    \b
+    spellbook history decision/keys.md
+    """
+    from spellbook import asof
+
+    found = asof.history(book, id, limit)
+    if as_json:
+        output.as_json(found)
+    else:
+        output.versions(found)
 
 
 @command(click.argument("topic", required=False), filter_option, scope_option, as_of_option, json_option)

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+
+from spellbook.errors import StorageError
 
 _OF_TODAY = ("uses", "measures", "counters", "errors", "resolved", "sessions", "moves", "faults", "spared")
 """Tables of what happened in the vault, which is no part of its notes."""
@@ -22,8 +25,9 @@ _TWINS = """
 
 
 def begin(catalog: Path, to: Path) -> None:
-    """Copy a catalog's file to the new file `to`, without what is of today alone. Raises sqlite3.Error."""
+    """Copy a catalog's file to the new file `to`, without what is of today alone. Raises StorageError."""
     with (
+        _told(to),
         contextlib.closing(sqlite3.connect(f"{catalog.as_uri()}?mode=ro", uri=True, timeout=30)) as source,
         contextlib.closing(sqlite3.connect(to, isolation_level=None)) as target,
     ):
@@ -38,6 +42,14 @@ def begin(catalog: Path, to: Path) -> None:
 
 
 def finish(file: Path) -> None:
-    """Forget that notes of today went away: a link of then does not follow what happened later."""
-    with contextlib.closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as target:
+    """Forget that notes of today went away: no link of then follows what happened later. Raises StorageError."""
+    with _told(file), contextlib.closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as target:
         target.execute("DELETE FROM moves")
+
+
+@contextlib.contextmanager
+def _told(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageError(f"{file}: cannot be written ({error}).", "Mend that and try again.") from error

@@ -60,6 +60,13 @@ class Contents(Given):
     as_of: When = ""
 
 
+class History(Given):
+    """A note by its id or path, and how many of its versions."""
+
+    id: Annotated[str, Field(min_length=1, max_length=4_000)]
+    limit: Annotated[int, Field(ge=1, le=200)] = 20
+
+
 class Topic(Given):
     """A topic, as `topic` or `category/topic`."""
 
@@ -123,6 +130,11 @@ def topic(call: Call, asked: Topic) -> dict[str, Any]:
         return {**render.topic_json(asked.name, found, asked.max_tokens, linking), **asof.fields(then)}
 
 
+def history(call: Call, asked: History) -> dict[str, Any]:
+    """The versions of a note with their differences, newest first: from git, snapshots and the journal."""
+    return asof.history(call.book, asked.id, asked.limit)
+
+
 def status(call: Call, _: Given) -> dict[str, Any]:
     """The state of the index and of this server; `clients` counts its MCP servers and open streams of events."""
     call.book.refresh()
@@ -142,5 +154,6 @@ ENDPOINTS = (
     Endpoint("GET", "/api/topic", topic, {200: answers.Topic}, Topic),
     Endpoint("GET", "/api/search", search, {200: answers.Found}, Search),
     Endpoint("GET", "/api/why", why, {200: answers.Why}, Why),
+    Endpoint("GET", "/api/history", history, {200: answers.History}, History),
     Endpoint("GET", "/api/recent", recent, {200: answers.Listed}, Recent),
 )
