@@ -85,7 +85,8 @@ def of(vault: Vault, taken: Snapshots, path: str, most: int) -> tuple[tuple[Vers
     except (InvalidInput, StorageError) as error:
         left.append(error.message)
     seen += _of_snapshots(taken, {*paths, *(each.path for each in seen)}, left)
-    seen.sort(key=lambda each: each.at)
+    # git counts whole seconds: what it has of a second was committed after what was written in it.
+    seen.sort(key=lambda each: each.at + (0.999 if each.source.startswith("commit ") else 0.0))
     seen += _of_file(vault, path, seen[-1].at if seen else 0.0)
     return _versions(seen)[:most], tuple(left)
 
@@ -151,9 +152,15 @@ def _of_snapshots(taken: Snapshots, paths: set[str], left: list[str]) -> Iterato
 
 
 def _of_file(vault: Vault, path: str, last: float) -> Iterator[_Seen]:
-    """Yield the file as it is: the last version, also where a move or a clock gave it an older time than `last`."""
+    """
+    Yield the file as it is, None if it is gone: the last version, also where it has an older time than `last`.
+
+    A move keeps the time, and clocks differ.
+    """
     stamp = vault.stamp(path)
-    if stamp is not None:
+    if stamp is None:
+        yield _Seen(last, path, "file", None)
+    else:
         try:
             yield _Seen(max(stamp.mtime_ns / 1e9, last), path, "file", vault.read(path)[0])
         except UnreadableNote:

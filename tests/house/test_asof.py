@@ -333,7 +333,10 @@ def test_without_git_snapshots_answer(small: Spellbook, tmp_path: Path, monkeypa
 
 def test_a_limited_token_sees_nothing_of_earlier_times(small: Spellbook) -> None:
     """What was public once may be private now."""
-    with pytest.raises(PermissionDenied, match="nothing of earlier times"), asof.at(limited.of(small, "public"), "HEAD"):
+    with (
+        pytest.raises(PermissionDenied, match="nothing of earlier times"),
+        asof.at(limited.of(small, "public"), "HEAD"),
+    ):
         pass
     with pytest.raises(PermissionDenied, match="nothing of earlier times"):
         asof.history(limited.of(small, "public"), "a.md")

@@ -33,7 +33,8 @@ INSTRUCTIONS = """\
 - At the start of a session call get_index() to see what is there.
 - Before answering about past decisions, preferences, projects or conventions, and before you write, call
   search(query); memorize is by meaning, find by words.
-  show(id) reads the note or chunk that a hit or a pointer names, with its backlinks.
+  show(id) reads the note or chunk that a hit or a pointer names, with its backlinks. as_of answers with what was
+  written by then.
 - When something is worth keeping (a decision, a preference, a fact, a solution), call rest(), follow its guides, call
   scribe(chunk, session_id) for each finished chunk, then rest_end(session_id).
 - Correct with revise instead of writing a near duplicate; undo takes a change back."""
@@ -165,16 +166,13 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
                 return as_json(**render.contents_json(listed, max_tokens, then.about), **asof.fields(then))
             return _dated(then, render.contents(listed, then.state(), max_tokens, then.about))
 
-    def get_topic(
-        topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000, as_of: a.AsOf = "", format: a.Form = "text"
-    ) -> str:
+    def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000, format: a.Form = "text") -> str:
         """All chunks of a topic in reading order, with ids, hashes and backlinks."""
-        with asof.at(book, as_of) as then:
-            found = then.topic(topic_id)
-            linking = then.backlinks({chunk.path for chunk in found})
-            if format == "json":
-                return as_json(**render.topic_json(topic_id, found, max_tokens, linking), **asof.fields(then))
-            return _dated(then, render.topic(topic_id, found, max_tokens, linking))
+        found = book.topic(topic_id)
+        linking = book.backlinks({chunk.path for chunk in found})
+        if format == "json":
+            return as_json(**render.topic_json(topic_id, found, max_tokens, linking))
+        return render.topic(topic_id, found, max_tokens, linking)
 
     def show(id: a.ShownId, max_tokens: a.TopicTokens = 4_000, as_of: a.AsOf = "", format: a.Form = "text") -> str:
         """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
