@@ -114,11 +114,11 @@ def _expect_all(book: Spellbook) -> None:
         )
 
 
-def said(book: Spellbook) -> str:
-    """Return the sentence that says of when a book is, and what of then is not read; "" for now."""
+def said(book: Spellbook) -> list[str]:
+    """Return the sentences that say of when a book is, and what of then is not read; none for now."""
     if not isinstance(book, _Past):
-        return ""
-    return " ".join(filter(None, (str(book.moment), past.left_out(book.index.catalog.notes.faults()))))
+        return []
+    return [*filter(None, (str(book.moment), past.left_out(book.index.catalog.notes.faults())))]
 
 
 def fields(book: Spellbook) -> dict[str, Any]:

@@ -6,6 +6,7 @@ It tells what was written by then. What was never committed, and is in no snapsh
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import re
@@ -17,7 +18,7 @@ from spellbook.archive import snapshots
 from spellbook.errors import InvalidInput
 from spellbook.index.filters import end_of
 from spellbook.notes.note import MOST_BYTES, Fault, Stamp
-from spellbook.system.git import Blob, Commit, NoRepository, Repository
+from spellbook.system.git import Blob, Commit, Repository
 from spellbook.text.quoting import counted, one_line
 from spellbook.text.unicode import is_whole
 from spellbook.vault import names
@@ -65,8 +66,10 @@ class Moment:
         return {"asked": self.asked, **source, "at": _iso(self.at)}
 
     def __str__(self) -> str:
-        source = f"commit {self.commit[:12]}" if self.commit else f"snapshot {self.snapshot}"
-        return f"As of {one_line(self.asked)}: what was written by {source} of {_iso(self.at)}."
+        asked, at = one_line(self.asked), _iso(self.at)
+        if self.commit:
+            return f"As of {asked}: what was written by commit {self.commit[:12]} of {at}."
+        return f"As of {asked}: what was written by snapshot {self.snapshot} of {at}."
 
 
 def resolve(folder: Folder, taken: Snapshots, when: str) -> Moment:
@@ -83,18 +86,14 @@ def resolve(folder: Folder, taken: Snapshots, when: str) -> Moment:
         return _by(folder, taken, asked, end_of(asked))
     if snapshots.taken_at(asked) is not None:
         return _snapshot(asked, taken.find(asked))
-    refusal: InvalidInput | None = None
-    try:
-        if commit := Repository(folder.root).find(asked):
-            return Moment(asked, commit.hash, "", commit.at)
-    except InvalidInput as error:
-        refusal = error
-    if not asked.startswith("-"):
-        known = next((each for each in taken.names() if asked == snapshots.LATEST or each.startswith(asked)), None)
-        if known:
-            return _snapshot(asked, known)
-    if refusal is not None and not isinstance(refusal, NoRepository):
-        raise refusal
+    repository: Repository | None = None
+    with contextlib.suppress(InvalidInput):
+        repository = Repository(folder.root)
+    if repository and (commit := repository.find(asked)):
+        return Moment(asked, commit.hash, "", commit.at)
+    known = next((each for each in taken.names() if asked == snapshots.LATEST or each.startswith(asked)), None)
+    if known:
+        return _snapshot(asked, known)
     raise InvalidInput(f"{asked[:80]!r} is no date, and neither a revision nor a snapshot of this vault.", _FORMS)
 
 
@@ -119,8 +118,9 @@ def _begin(repository: Repository) -> str:
     first = repository.first()
     if first is None:
         return "the repository has no commit yet."
-    what = "this clone is shallow, and begins with" if repository.is_shallow else "the first commit is"
-    return f"{what} {first.hash[:12]} of {_iso(first.at)}."
+    if repository.is_shallow:
+        return f"this clone is shallow, and begins with {first.hash[:12]} of {_iso(first.at)}."
+    return f"the first commit is {first.hash[:12]} of {_iso(first.at)}."
 
 
 def _snapshot(asked: str, name: str) -> Moment:
@@ -167,7 +167,7 @@ class _Found:
     stamps: dict[str, Stamp] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
-    def refuse(self, path: str, reason: str) -> None:
+    def omit(self, path: str, reason: str) -> None:
         self.stamps.pop(path, None)
         self.faults.append(Fault(shown(path), 0, reason))
 
@@ -186,7 +186,7 @@ def written(folder: Folder, taken: Snapshots, moment: Moment) -> Written:
         pointers = [path for path, stamp in found.stamps.items() if stamp.size <= _MOST_POINTER]
         for path, text in zip(pointers, source.texts(pointers), strict=True):
             if text.startswith(_POINTER):
-                found.refuse(path, "a pointer of Git LFS; its text is not in git")
+                found.omit(path, "a pointer of Git LFS; its text is not in git")
     else:
         files = taken.files(moment.snapshot)
         source = _OfSnapshot(taken, files)
@@ -207,9 +207,9 @@ def _of_git(repository: Repository, commit: Commit, found: _Found) -> _OfGit:
         if not is_note and path != IGNORE_FILE:
             continue
         if not is_whole(path):
-            found.refuse(path, "the file's name is not UTF-8; rename it")
+            found.omit(path, "the file's name is not UTF-8; rename it")
         elif blob.is_link:
-            found.refuse(path, "a link; not read")
+            found.omit(path, "a link; not read")
         elif not {"", ".", ".."} & set(path.split("/")):
             blobs[path] = blob
             found.stamps[path] = Stamp(blob.size, changed.get(name, oldest) * 1_000_000_000, _number(blob.hash))
@@ -230,7 +230,7 @@ def _choose(folder: Folder, source: _Source, found: _Found) -> None:
         ):
             del found.stamps[path]
         elif (size := found.stamps[path].size) > MOST_BYTES:
-            found.refuse(path, f"{size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB")
+            found.omit(path, f"{size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB")
 
 
 def _places(path: str) -> Iterator[str]:
@@ -247,4 +247,4 @@ def left_out(faults: Sequence[Fault]) -> str:
     """Return a sentence on what of a state is not read, "" if there is nothing."""
     if not faults:
         return ""
-    return f"{counted(len(faults), 'file')} of then not read: {one_line(str(faults[0]))}."
+    return f"Not read of then: {counted(len(faults), 'file')}, such as {one_line(str(faults[0]))}."

@@ -312,7 +312,8 @@ def _as_of(book: Spellbook, when: str) -> Iterator[Spellbook]:
     from spellbook import asof
 
     with asof.at(book, when) as then:
-        output.say(asof.said(then), err=True)
+        for sentence in asof.said(then):
+            output.say(sentence, err=True)
         yield then
 
 

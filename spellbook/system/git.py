@@ -47,7 +47,6 @@ _SAFE = (
     *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", f"core.attributesFile={os.devnull}"),
     *("-c", "core.commitGraph=false", "-c", "protocol.allow=never", "-c", "core.quotePath=false"),
 )
-_UNSHALLOW = "Fetch the rest with `git fetch --unshallow`, or name a later date."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +66,11 @@ class Blob:
     is_link: bool = False
 
 
-class NoRepository(InvalidInput):
-    """A folder is in no working tree of git."""
-
-
 class Repository:
     """
     The repository in whose working tree `folder` lies; paths are relative to `folder`.
 
-    Raises NoRepository if it lies in none, InvalidInput if git is not installed, StorageError if git fails.
+    Raises InvalidInput if it lies in none or git is not installed, StorageError if git fails.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -85,7 +80,7 @@ class Repository:
         said = self._says("rev-parse", "--is-inside-work-tree", "--is-shallow-repository", "--show-prefix")
         place = self._says("rev-parse", "--absolute-git-dir")
         if said is None or place is None or not said.startswith(b"true\n"):
-            raise NoRepository(f"{folder} is in no git repository.", "Run `git init` there, or name a snapshot.")
+            raise InvalidInput(f"{folder} is in no git repository.", "Run `git init` there, or name a snapshot.")
         _, shallow, prefix = said.split(b"\n", 2)
         self.is_shallow = shallow == b"true"
         self._prefix = prefix.removesuffix(b"\n")
@@ -233,7 +228,7 @@ class Repository:
 
     def shallow(self) -> str:
         """Return what to do where the history ends early, "" for a whole clone."""
-        return _UNSHALLOW if self.is_shallow else ""
+        return "Fetch the rest with `git fetch --unshallow`, or name a later date." if self.is_shallow else ""
 
     def _says(self, *asked: str) -> bytes | None:
         """Return what git prints, None if it fails."""

@@ -310,7 +310,7 @@ def _answer(then: Spellbook, found: Answer, form: str) -> str:
 
 def _dated(then: Spellbook, text: str) -> str:
     """Return an answer, below a line that says of when it is if that is not now."""
-    return "\n\n".join(filter(None, (flat(asof.said(then)), text)))
+    return "\n\n".join([*filter(None, [flat(" ".join(asof.said(then)))]), text])
 
 
 def _too_long(chunk: object) -> list[str]:
